@@ -12,7 +12,7 @@ BUILDER := deploy/release/native/build_native.py deploy/release/native/compiled.
 PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 4 )))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test tested quick touched check types lint fmt imports compiled bench bench-page accuracy traced priors chaos load contract client corpus packaging gpu-sweep gpu-check test-gpu clean
+.PHONY: help setup run test tested quick touched check types lint fmt imports compiled bench bench-page accuracy traced priors chaos load contract client corpus parsers packaging gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ client: $(STAMP) ## generate the Python client and docs/fields.md anew, after a 
 
 corpus: $(STAMP) ## read a thousand public launch files from git clones under CLONES, and count what became of them
 	$(BIN)/python -m tests.corpus --clones $(CLONES) $(ARGS)
+
+parsers: $(STAMP) ## compare our readings with those of axolotl, LLaMA-Factory, TRL and accelerate in the environment of PYTHON_OF_PARSERS
+	$(BIN)/python -m tests.corpus.parsers --python $(PYTHON_OF_PARSERS) $(ARGS)
 
 packaging: $(STAMP) ## install the wheel into an empty environment and run the commands of the images; needs a package index
 	$(BIN)/python -m deploy.release.packaging $(ARGS)

@@ -41,6 +41,11 @@ _ADDED_LATER = {
     "gpu_layers": None,
     "cpu_moe_layers": None,
     "cpu_offload_gb": None,
+    "max_loras": None,
+    "rollout": None,
+    "completion_length": None,
+    "log_prob_batch_size": None,
+    "max_lora_rank": None,
 }
 """Fields that keys of before do not have, and no key has at these values."""
 _get_training_fields = attrgetter(
@@ -128,6 +133,10 @@ def _describe_workload(workload: Workload) -> dict[str, object]:
         for name, value in asdict(workload).items()
         if name not in _NOT_IN_KEY and (name, value) not in _ADDED_LATER.items()
     }
+    speculative = described.get("speculative")
+    if isinstance(speculative, dict) and speculative["spec"] is None:
+        # Keys of before had drafts by their config alone.
+        del speculative["spec"]
     if isinstance(workload, TrainWorkload):
         # Keys of before had the lengths, which none that was learnt from said.
         described["sequence_lengths"] = ()

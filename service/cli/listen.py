@@ -3,14 +3,28 @@
 The port is taken before anything else starts.
 """
 
+import argparse
 import errno
 import socket
 
 from service.access.hosts import list_reachable_addresses
 from service.base.startup_errors import StartupError
-from service.runtime.variables import MAX_PORT
+from service.runtime.variables import ACCESS_WORDS, MAX_PORT
+from service.terminal.arguments import format_choices, make_choice_reader
 
 BACKLOG = 2048
+
+
+def add_access(parser: argparse.ArgumentParser) -> None:
+    """Add the access policy."""
+    parser.add_argument(
+        "--access",
+        type=make_choice_reader(ACCESS_WORDS),
+        metavar=format_choices(ACCESS_WORDS),
+        help="who is let in: this machine without a key, holders of keys, everybody (default "
+        "HEADROOM_ACCESS, or local on a "
+        "loopback address and keys on every other)",
+    )
 
 
 def listen(host: str, port: int) -> socket.socket:

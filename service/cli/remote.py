@@ -3,10 +3,8 @@
 It knows the models that were stored there and what was measured.
 """
 
-from service.base.errors import InvalidRequestError
-from service.cli.http import Document, ask, build_path, connect, read
+from service.cli.http import Document, ask, build_path, connect
 from service.cli.model_files.json_files import read_bounded_file
-from service.client.flat import flatten_question
 from service.contract.schemas.explain.limits import MAX_EXPLAIN_BYTES
 
 
@@ -18,13 +16,10 @@ def fit(document: Document, server: str) -> Document:
 
 
 def how_many(document: Document, server: str) -> Document:
-    """Return the server's answer to a how-many question, asked by query parameters."""
-    try:
-        query = flatten_question(document)
-    except ValueError as error:
-        raise InvalidRequestError(str(error)) from None
+    """Return the server's answer to a how-many question."""
     with connect(server) as client:
-        return read(client, build_path("how-many"), **query)
+        answer: Document = ask(client, "POST", build_path("how-many"), body=document).json()
+    return answer
 
 
 def ceiling(document: Document, server: str) -> Document:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from msgspec import Struct, inspect
 
+from service.contract.schemas.methods import LoraRequest, PeftRequest, RolloutRequest
 from service.contract.schemas.serving import SpeculativeRequest
-from service.contract.schemas.workload import LoraRequest, OffloadRequest, PeftRequest
+from service.contract.schemas.workload import OffloadRequest
 
 _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
     (inspect.IntType, int),
@@ -23,6 +24,7 @@ _NESTED: dict[str, type[Struct]] = {
     "lora": LoraRequest,
     "offload": OffloadRequest,
     "peft": PeftRequest,
+    "rollout": RolloutRequest,
     "speculative": SpeculativeRequest,
 }
 

@@ -20,6 +20,7 @@ from service.client.generated.api.clusters import list_clusters, read_cluster
 from service.client.generated.api.explain import explain
 from service.client.generated.api.fit import fit, fit_batch
 from service.client.generated.api.gpus import list_gpus
+from service.client.generated.api.how_many import ask_how_many
 from service.client.generated.api.measurements import (
     cancel_measurement,
     create_measurement,
@@ -57,7 +58,6 @@ from service.client.generated.types import UNSET, Call, Unset
 from service.client.headroom import (
     CHUNK,
     TIMEOUT_S,
-    build_how_many,
     read_item,
     read_server,
 )
@@ -138,7 +138,7 @@ class AsyncHeadroom:
 
     async def how_many(
         self,
-        model: str,
+        model: Model,
         *,
         workload: Workload,
         gpu: Gpu,
@@ -149,8 +149,10 @@ class AsyncHeadroom:
 
         A family name is answered once per SKU.
         """
-        fields = {"model": model, "workload": workload, "layout": layout}
-        return await self.send(build_how_many(fields | {"constraints": constraints}, gpu))
+        body = build_body(
+            model=model, workload=workload, gpu=gpu, layout=layout, constraints=constraints
+        )
+        return await self.send(ask_how_many.call(body=body))
 
     async def plan(self, request: PlanRequest | Plain) -> PlanAnswer:
         """Return the best GPUs and the layout on them."""

@@ -13,18 +13,16 @@ from types import TracebackType
 from typing import Self
 
 import httpx
-from attrs import evolve
 
 from service.client.asking import Gpu, Layout, Model, Plain, Workload, build_body, to_json
 from service.client.bearer import format_bearer
 from service.client.errors import ProblemError, make_problem
-from service.client.flat import flatten_question
 from service.client.generated.api.calibrations import list_calibrations, read_accuracy
 from service.client.generated.api.ceilings import ceiling
 from service.client.generated.api.explain import explain
 from service.client.generated.api.fit import fit, fit_batch
 from service.client.generated.api.gpus import list_gpus
-from service.client.generated.api.how_many import how_many
+from service.client.generated.api.how_many import ask_how_many
 from service.client.generated.api.measurements import (
     create_measurement,
     import_measurements,
@@ -168,7 +166,7 @@ class Headroom:
 
     def how_many(
         self,
-        model: str,
+        model: Model,
         *,
         workload: Workload,
         gpu: Gpu,
@@ -179,8 +177,10 @@ class Headroom:
 
         A family name (``A100``) is answered once per SKU.
         """
-        fields = {"model": model, "workload": workload, "layout": layout}
-        return self._ask(build_how_many(fields | {"constraints": constraints}, gpu))
+        body = build_body(
+            model=model, workload=workload, gpu=gpu, layout=layout, constraints=constraints
+        )
+        return self._ask(ask_how_many.call(body=body))
 
     def plan(self, request: PlanRequest | Plain) -> PlanAnswer:
         """Return the best GPUs and the layout on them.
@@ -274,12 +274,3 @@ def read_item(item: FitAnswer | BatchAnswerItemsItemType1) -> FitAnswer | Proble
         return item
     problem = item.problem.to_dict()
     return make_problem(problem["status"], problem)
-
-
-def build_how_many(fields: Plain, gpu: Gpu) -> Call[HowManyAnswer | FamilyAnswer]:
-    """Return the call that asks how many, by query parameters."""
-    named = {"gpu": gpu} if isinstance(gpu, str) else to_json(gpu)
-    body = build_body(**fields) | named
-    task = str(body["workload"].get("task", ""))
-    call = how_many.call(model=str(body["model"]), task=task)
-    return evolve(call, params=flatten_question(body))

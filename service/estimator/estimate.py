@@ -10,9 +10,11 @@ from service.estimator.backends.registry import select_backend
 from service.estimator.cache import PlanCache
 from service.estimator.memory.answer.corrections import CALIBRATED
 from service.estimator.memory.intervals.ends import LEVEL
-from service.estimator.memory.question import Question, resolve_question
+from service.estimator.memory.question import Question, TrainQuestion, resolve_question
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.reinforcement.engine import estimate_engine
+from service.estimator.reinforcement.phases import add_phases
 from service.estimator.rules.warnings import list_effect_warnings
 from service.estimator.values.corrections import (
     SHIPPED_SPEEDS,
@@ -23,6 +25,7 @@ from service.estimator.values.corrections import (
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import parse_version
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Trainer
 from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.workload import ServeWorkload, Workload
 
@@ -46,7 +49,7 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     their explanation; a replay of the allocator changes what is reserved. Raises InvalidInputError
     for what cannot run and NotModelledError for what has no term yet.
     """
-    backend, model = select_backend(workload), as_loaded(model, workload)
+    base, backend, model = model, select_backend(workload), as_loaded(model, workload)
     is_of_time_alone = corrections is not None and corrections.is_of_time_alone
     warnings = (
         list_effect_warnings(model, workload, layout, backend)
@@ -75,6 +78,8 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
             answer_question(replace(question, corrections=None), plans), question.corrections
         )
         warnings = (*warnings, str(error))
+    if isinstance(question, TrainQuestion) and question.workload.trainer is Trainer.GRPO:
+        answer = _add_phases(answer, question, base, plans)
     answer = replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
     if corrections is not None and is_of_time_alone:
         answer = replace(answer, speeds=corrections.speeds, bases=corrections.bases)
@@ -84,6 +89,24 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     # The newest that was read stands for a later one, and for none.
     release = newest if requested is None else min(parse_version(requested), newest)
     return replace(answer, serving=replace(answer.serving, engine_version=str(release)))
+
+
+def _add_phases(
+    answer: Estimate, question: TrainQuestion, base: Architecture, plans: PlanCache
+) -> Estimate:
+    """Return a policy's update with the other phases of its training."""
+
+    def answer_replica(workload: ServeWorkload, layout: Layout) -> Estimate:
+        return estimate(base, workload, layout=layout, device=question.device, plans=plans)
+
+    engine = estimate_engine(
+        question.workload,
+        question.layout,
+        answer_replica,
+        gpu=question.device.name,
+        kind=answer.interval_kind,
+    )
+    return add_phases(answer, question, engine, plans)
 
 
 def _keep_machine(answer: Estimate, corrections: Corrections | None) -> Estimate:

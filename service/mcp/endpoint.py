@@ -1,21 +1,25 @@
 """MCP over HTTP: ``/mcp`` of the API, with the API's own keys.
 
 A tool asks the very application that it is part of, in the caller's name: who may do what, limits,
-metrics and refusals are those of the API. It keeps no sessions, so that any replica answers.
+metrics and refusals are those of the API. It keeps no sessions, so that any replica answers. The
+SDK, a second of a process's start, is loaded for the first who speaks it.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+import anyio
+import anyio.to_thread
 import httpx
+from anyio.abc import TaskGroup, TaskStatus
 from litestar import Litestar, Request
 from litestar.enums import ScopeType
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp, Receive, Scope, Send
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from service.access.keys import Scope as KeyScope
 from service.api.http.auth import Guard, get_principal
@@ -24,9 +28,12 @@ from service.api.http.operation import Reply as OperationReply
 from service.api.http.problems import build_error_response
 from service.mcp.asking import Call, Document, Reply
 from service.mcp.requests import HttpRequest, build_request
-from service.mcp.server import make_server
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 PATH = "/mcp"
+_SDK = "mcp.server.streamable_http_manager"
 _OPERATION = Operation(
     id="callTools",
     tag="mcp",
@@ -49,9 +56,9 @@ class McpEndpoint:
 
     def __init__(self, guard: Guard, *, version: str) -> None:
         """Let in whom ``guard`` lets in."""
-        self._guard = guard
-        server = make_server(version=version, ask=self._ask, get_scopes=_get_scopes)
-        self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+        self._guard, self._version = guard, version
+        self._loading, self._speak = anyio.Lock(), _refuse_before_start
+        self._tasks: TaskGroup | None = None
         self._application: ASGIApp | None = None
 
     def wrap(self, inner: ASGIApp) -> ASGIApp:
@@ -65,8 +72,9 @@ class McpEndpoint:
     @asynccontextmanager
     async def lifespan(self, _app: Litestar) -> AsyncIterator[None]:
         """Run what answers for as long as the application runs."""
-        async with self._manager.run():
+        async with anyio.create_task_group() as self._tasks:
             yield
+            self._tasks.cancel_scope.cancel()
 
     async def _answer(self, inner: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP or scope["path"].rstrip("/") != PATH:
@@ -80,7 +88,25 @@ class McpEndpoint:
         except Exception as error:  # noqa: BLE001 - the router makes a problem of every error as well
             await build_error_response(Request(scope), error)(scope, receive, send)
             return
-        await self._manager.handle_request(scope, receive, send)  # type: ignore[arg-type]  # ASGI's types by other names
+        async with self._loading:
+            if self._speak is _refuse_before_start and self._tasks is not None:
+                self._speak = await self._tasks.start(self._run)
+        await self._speak(scope, receive, send)
+
+    async def _run(self, *, task_status: TaskStatus[ASGIApp]) -> None:
+        """Run the protocol, and tell who speaks it."""
+        manager = await anyio.to_thread.run_sync(self._load)
+        async with manager.run():
+            task_status.started(manager.handle_request)  # type: ignore[arg-type]  # ASGI's types by other names
+            await anyio.sleep_forever()
+
+    def _load(self) -> "StreamableHTTPSessionManager":
+        manager: type[StreamableHTTPSessionManager] = import_module(
+            _SDK
+        ).StreamableHTTPSessionManager
+        make_server = import_module("service.mcp.server").make_server
+        server = make_server(version=self._version, ask=self._ask, get_scopes=_get_scopes)
+        return manager(server, json_response=True, stateless=True)
 
     async def _ask(self, call: Call, scope: Mapping[str, Any] | None) -> Reply:
         assert self._application is not None  # noqa: S101 - it is bound before it is asked
@@ -94,6 +120,11 @@ class McpEndpoint:
             transport=transport, base_url="http://localhost", headers=_copy_headers(scope)
         ) as client:
             return await _send_all(client, call)
+
+
+async def _refuse_before_start(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    message = "MCP is spoken while the application runs"
+    raise RuntimeError(message)
 
 
 def _check_method(method: str) -> None:

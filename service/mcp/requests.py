@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import uuid4
 
-from service.base.errors import InvalidRequestError
-from service.client.flat import flatten_question
 from service.mcp.asking import Call, Document
 
 _PAGE = 200
-_POSTED = {"fit": "/v1/fit", "plan": "/v1/plans", "explain": "/v1/explain"}
+_POSTED = {
+    "fit": "/v1/fit",
+    "how_many": "/v1/how-many",
+    "plan": "/v1/plans",
+    "explain": "/v1/explain",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +30,11 @@ def build_request(call: Call, *, cursor: str | None = None) -> HttpRequest:
     """Return the request of a call.
 
     Of a list it is the page at ``cursor``.
-
-    Raises InvalidRequestError for a question that no query can spell.
     """
     document = dict(call.document)
     match call.operation:
-        case "fit" | "plan" | "explain":
+        case "fit" | "how_many" | "plan" | "explain":
             return HttpRequest(method="POST", path=_POSTED[call.operation], body=document)
-        case "how_many":
-            return HttpRequest(method="GET", path="/v1/how-many", query=_flatten(document))
         case "list":
             page = {"limit": str(_PAGE)} | ({} if cursor is None else {"cursor": cursor})
             return HttpRequest(method="GET", path=f"/v1/{document['kind']}", query=page)
@@ -48,10 +46,3 @@ def build_request(call: Call, *, cursor: str | None = None) -> HttpRequest:
         case _:
             path = f"/v1/clusters/{document['cluster']}/reservations/{document['id']}"
             return HttpRequest(method="DELETE", path=path, headers={"if-match": "*"})
-
-
-def _flatten(document: Mapping[str, Any]) -> Mapping[str, str]:
-    try:
-        return flatten_question(document)
-    except ValueError as error:
-        raise InvalidRequestError(str(error)) from None

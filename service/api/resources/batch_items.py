@@ -18,7 +18,7 @@ from service.api.http.disconnect import make_cancellable
 from service.api.http.problems import report_fault
 from service.api.http.responses import encode
 from service.api.resources.kept_answers import finish_answer, keep_answer
-from service.api.resources.resolving import resolve_model
+from service.api.resources.resolving import bring_draft, resolve_model
 from service.base.errors import ServiceError
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
@@ -158,7 +158,7 @@ class BatchItems:
             model = self._get_model(raw_model)
             return build_question(pieces, model), model
         except UNREADABLE:
-            request = read_json(item, FitRequest)
+            request = bring_draft(self._deps, read_json(item, FitRequest), self._scope)
             model = resolve_model(self._deps, request.model, self._scope)
             return read_fit(request, model), model
 

@@ -15,7 +15,7 @@ from service.api.http.dependencies import get_dependencies
 from service.api.http.disconnect import make_cancellable, run_in_thread_until_disconnect
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
-from service.api.resources.resolving import resolve_model
+from service.api.resources.resolving import bring_draft, resolve_model
 from service.contract.schemas.ceilings import CeilingAnswer, CeilingRequest
 from service.contract.schemas.models import HubToken
 from service.contract.to_answer.ceilings import build_ceiling_answer
@@ -60,7 +60,7 @@ async def ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
 
 def _answer_ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     deps = get_dependencies(request)
-    payload = read_body(request.scope, body, CeilingRequest)
+    payload = bring_draft(deps, read_body(request.scope, body, CeilingRequest), request.scope)
     question = read_ceiling(payload, partial(resolve_model, deps, scope=request.scope))
     with span("ceiling.search", maximized=payload.maximize.value):
         report = answer_ceiling(

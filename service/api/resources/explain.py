@@ -7,13 +7,14 @@ from anyio.from_thread import check_cancelled
 from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
+from msgspec import UnsetType, structs
 
 from service.api.http.decoding import read_body
 from service.api.http.dependencies import get_dependencies
 from service.api.http.disconnect import make_cancellable, run_in_thread_until_disconnect
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
-from service.api.resources.resolving import resolve_model
+from service.api.resources.resolving import bring_draft, resolve_model
 from service.contract.schemas.explain.answer import ExplainAnswer
 from service.contract.schemas.explain.limits import MAX_EXPLAIN_BYTES
 from service.contract.schemas.explain.request import ExplainRequest
@@ -66,6 +67,9 @@ def _explain(request: Request[Any, Any, Any], body: bytes) -> ASGIApp:
     payload = read_body(request.scope, body, ExplainRequest)
     with prefix_error_field("content"):
         explanation = explain_data(read_content(payload))
+    if not isinstance(payload.question, UnsetType):
+        brought = bring_draft(deps, payload.question, request.scope)
+        payload = structs.replace(payload, question=brought)
     question = read_explained_question(payload, partial(resolve_model, deps, scope=request.scope))
     prediction = None
     if question is not None:

@@ -24,10 +24,11 @@ from service.api.http.etags import build_etag_headers, read_header
 from service.api.http.operation import JSON
 from service.api.http.responses import bytes_response, encode, not_modified
 from service.api.resources.kept_answers import finish_answer, keep_answer
-from service.api.resources.resolving import resolve_model
+from service.api.resources.resolving import bring_draft, resolve_model
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.to_answer.fits import build_fit_answer
+from service.contract.to_question.drafts import find_hub_draft
 from service.contract.to_question.fits import build_question, read_fit
 from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.pieces import (
@@ -175,6 +176,9 @@ async def _read_question(
             model = await _resolve_model(deps, scope, reference)
             return build_question(pieces, model), model
     request = read_json(body, FitRequest)
+    if find_hub_draft(request.workload) is not None:
+        bring = partial(bring_draft, deps, request, scope)
+        request = await anyio.to_thread.run_sync(bring, limiter=deps.hub_limiter)
     model = await _resolve_model(deps, scope, request.model)
     return read_fit(request, model), model
 

@@ -1,6 +1,6 @@
-"""GET /v1/how-many: the smallest number of GPUs.
+"""GET and POST /v1/how-many: the smallest number of GPUs.
 
-Asked by query parameters, answered as JSON or as the bare number.
+Asked by query parameters or by a body, answered as JSON or as the bare number.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,28 +10,34 @@ from time import perf_counter
 from typing import Any
 
 import msgspec
-from litestar import Request, Router, get
+from litestar import Request, Router, get, post
+from litestar.params import RawBody
 from litestar.types import ASGIApp, Scope
 from msgspec import Struct, UnsetType
 
-from service.api.http.decoding import read_query
+from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import get_dependencies
 from service.api.http.disconnect import make_cancellable, run_in_thread_until_disconnect
 from service.api.http.negotiation import is_text_preferred
-from service.api.http.operation import JSON, STORED_PROBLEMS, Operation, Reply
+from service.api.http.operation import (
+    BODY_PROBLEMS,
+    JSON,
+    STORED_PROBLEMS,
+    Operation,
+    Reply,
+)
 from service.api.http.responses import json_response, text_response
-from service.api.resources.resolving import resolve_model
-from service.base.errors import InvalidRequestError
+from service.api.resources.resolving import bring_draft, resolve_model
+from service.base.errors import InvalidRequestError, ServiceError
 from service.base.typed import convert
-from service.contract.schemas.how_many import (
+from service.contract.schemas.how_many import FamilyAnswer, HowManyAnswer, HowManyRequest
+from service.contract.schemas.models import HubToken
+from service.contract.schemas.queries.how_many import (
     BODY_WORDS,
     CONSTRAINT_WORDS,
     LAYOUT_WORDS,
     LORA_WORDS,
-    FamilyAnswer,
-    HowManyAnswer,
     HowManyQuery,
-    HowManyRequest,
 )
 from service.contract.to_answer.how_many import build_how_many_answer, render_how_many_text
 from service.contract.to_question.searches import read_how_many
@@ -40,8 +46,23 @@ from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.usecases.questions.how_many import answer_how_many
 
-_FLAT_SECTIONS = frozenset({"workload", "layout", "constraints", "gpu"})
-TOP_LEVEL_FIELDS = frozenset({"model", "gpu", "memory_bytes", "confidence"})
+_FLAT_SECTIONS = frozenset({"model", "workload", "layout", "constraints", "gpu"})
+HUB_FIELDS = ("hub", "revision", "file")
+TOP_LEVEL_FIELDS = frozenset({"model", *HUB_FIELDS, "gpu", "memory_bytes", "confidence"})
+
+EXAMPLE = {
+    "model": "llama-2-7b",
+    "gpu": "A100-SXM4-80GB",
+    "workload": {"task": "train", "method": "lora", "sequence_length": 4096},
+}
+_REPLIES = {
+    200: Reply(
+        description="The number, or one answer per SKU of a family.",
+        bodies=(HowManyAnswer, FamilyAnswer),
+        media_types=(JSON, "text/plain"),
+        headers={"Vary": "Accept"},
+    ),
+}
 
 
 @get(
@@ -55,31 +76,55 @@ TOP_LEVEL_FIELDS = frozenset({"model", "gpu", "memory_bytes", "confidence"})
         "and micro_batch_size are searched where it says nothing. Accept: text/plain answers with "
         "the bare number.",
         query=HowManyQuery,
-        replies={
-            200: Reply(
-                description="The number, or one answer per SKU of a family.",
-                bodies=(HowManyAnswer, FamilyAnswer),
-                media_types=(JSON, "text/plain"),
-                headers={"Vary": "Accept"},
-            ),
-        },
+        headers={"Hub-Token": HubToken},
+        replies=_REPLIES,
         problems=(422, *STORED_PROBLEMS),
     ),
 )
 async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
     """Say how many GPUs a workload needs."""
-    return await run_in_thread_until_disconnect(request, partial(_count_gpus, request))
+    return await run_in_thread_until_disconnect(request, partial(_count_queried, request))
 
 
-def _count_gpus(request: Request[Any, Any, Any]) -> ASGIApp:
-    started = perf_counter()
-    deps = get_dependencies(request)
+@post(
+    "/",
+    status_code=200,
+    operation=Operation(
+        id="askHowMany",
+        tag="how-many",
+        summary="Say how many GPUs a workload needs, asked by a body.",
+        description="The same question for what no query can spell: a model that is brought along, "
+        "lists and objects. Accept: text/plain answers with the bare number.",
+        body=HowManyRequest,
+        headers={"Hub-Token": HubToken},
+        example=EXAMPLE,
+        replies=_REPLIES,
+        problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+async def ask_how_many(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+    """Say how many GPUs a workload needs, asked by a body."""
+    return await run_in_thread_until_disconnect(request, partial(_count_asked, request, body))
+
+
+def _count_queried(request: Request[Any, Any, Any]) -> ASGIApp:
     payload = build_request(_read_parameters(request.scope))
     with translate_error_field():
-        question = read_how_many(payload, resolve_model(deps, payload.model))
-        plans = answer_how_many(
-            question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections)
-        )
+        return _count_gpus(request, payload)
+
+
+def _count_asked(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+    payload = read_body(request.scope, body, HowManyRequest)
+    return _count_gpus(request, bring_draft(get_dependencies(request), payload, request.scope))
+
+
+def _count_gpus(request: Request[Any, Any, Any], payload: HowManyRequest) -> ASGIApp:
+    started = perf_counter()
+    deps = get_dependencies(request)
+    question = read_how_many(payload, resolve_model(deps, payload.model, request.scope))
+    plans = answer_how_many(
+        question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections)
+    )
     if is_text_preferred(request.headers.get("accept")):
         return text_response(render_how_many_text(plans))
     answer = build_how_many_answer(
@@ -102,7 +147,7 @@ def _read_parameters(scope: Scope) -> Struct:
             raise
         message = (
             f"{name} is a list or an object, which no query parameter can spell: ask POST "
-            "/v1/plans with this one GPU"
+            "/v1/how-many"
         )
         raise InvalidRequestError(message, errors=[{"field": name, "message": message}]) from error
 
@@ -117,10 +162,9 @@ def build_request(query: Struct) -> HowManyRequest:
         for name in query.__struct_fields__
         if not isinstance(value := getattr(query, name), UnsetType)
     }
-    document: dict[str, Any] = {
-        name: values[name] for name in ("model", "confidence") if name in values
-    }
-    document["gpu"] = _read_gpu(values)
+    document: dict[str, Any] = {"model": _read_model(values), "gpu": _read_gpu(values)}
+    if "confidence" in values:
+        document["confidence"] = values["confidence"]
     workload = {name: value for name, value in values.items() if name not in TOP_LEVEL_FIELDS}
     document["layout"] = _pop_fields(workload, LAYOUT_WORDS)
     document["constraints"] = _pop_fields(workload, CONSTRAINT_WORDS)
@@ -152,6 +196,21 @@ def translate_error_field() -> Iterator[None]:
     except EstimatorError as error:
         error.field = to_parameter(error.field) if error.field else None
         raise
+    except ServiceError as error:
+        refused: Any = error.extra.get("errors", ())
+        for entry in refused:
+            entry["field"] = to_parameter(entry["field"])
+        raise
+
+
+def _read_model(values: dict[str, Any]) -> object:
+    on_hub = {name: values[name] for name in HUB_FIELDS if name in values}
+    if "model" in values and not on_hub:
+        return values["model"]
+    if "model" in values or "hub" not in on_hub:
+        message = "say the model once: model=llama-2-7b, or hub=org/name with its revision and file"
+        raise InvalidRequestError(message, errors=[{"field": "model", "message": message}])
+    return on_hub
 
 
 def _read_gpu(values: dict[str, Any]) -> object:
@@ -165,4 +224,4 @@ def _pop_fields(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: values.pop(name) for name in names if name in values}
 
 
-router = Router(path="/v1/how-many", route_handlers=[how_many])
+router = Router(path="/v1/how-many", route_handlers=[how_many, ask_how_many])

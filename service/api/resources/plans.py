@@ -19,7 +19,7 @@ from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.disconnect import make_cancellable, run_in_thread_until_disconnect
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
-from service.api.resources.resolving import resolve_model
+from service.api.resources.resolving import bring_draft, resolve_model
 from service.base.errors import ClusterNotFoundError, InvalidRequestError
 from service.catalog.gpus import resolve_device
 from service.contract.schemas.models import HubToken
@@ -91,7 +91,7 @@ async def plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
 def _answer_plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     started = perf_counter()
     deps = get_dependencies(request)
-    payload = read_body(request.scope, body, PlanRequest)
+    payload = bring_draft(deps, read_body(request.scope, body, PlanRequest), request.scope)
     prices = read_prices(payload)
     cluster = read_cluster(payload)
     question = read_plan(payload, resolve_model(deps, payload.model, request.scope), prices)

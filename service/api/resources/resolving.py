@@ -5,8 +5,10 @@ What a request means in this process, with its database behind it.
 
 import re
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from litestar.types import Scope
+from msgspec import Struct
 
 from service.api.http.dependencies import Dependencies
 from service.api.http.etags import read_header
@@ -19,6 +21,7 @@ from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.measurements import MeasurementRequest
 from service.contract.schemas.models import ModelSource as StoredSource
 from service.contract.schemas.serving import ServeRequest
+from service.contract.to_question.drafts import expand_draft
 from service.contract.to_question.heads import put_head_in_source
 from service.contract.to_question.hub import FetchModel, expand_source, read_hub
 from service.contract.to_question.layouts import read_layout
@@ -39,6 +42,7 @@ from service.usecases.stored import ModelContent
 from service.usecases.stored_specs.model_sources import make_content
 from service.usecases.stored_specs.spec_cache import NamedModel, SpecCache
 
+R = TypeVar("R", bound=Struct)
 _SOURCES = ("hf_config", "architecture", "gguf", "hub")
 _TOKEN = re.compile(r"[!-~]{1,512}")
 
@@ -61,6 +65,11 @@ def resolve_model(
     return resolve_reference(
         reference, lambda name: _find_model(deps.specs, name), _make_fetch(deps, scope)
     )
+
+
+def bring_draft(deps: Dependencies, request: R, scope: Scope | None) -> R:
+    """Return a request whose draft model is no longer on a hub."""
+    return expand_draft(request, _make_fetch(deps, scope))
 
 
 def _make_fetch(deps: Dependencies, scope: Scope | None) -> FetchModel:
@@ -111,6 +120,7 @@ def read_measurement(
     A later change of the model does not reach the job.
     """
     model = resolve_model(deps, request.model, scope)
+    request = bring_draft(deps, request, scope)
     workload, _ = read_workload(request.workload)
     layout, _ = read_layout(request.layout, serves=isinstance(request.workload, ServeRequest))
     check_plannable(model.architecture, workload, layout)

@@ -5,13 +5,11 @@ offline unless told.
 import argparse
 from importlib import import_module
 
-from service.base.errors import InvalidRequestError
-from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
+from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, parse_number
 from service.cli.launch.questions import add_launch, take_launch
 from service.cli.model_files.naming import get_model, name_model
-from service.cli.model_files.spelling import is_place
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
@@ -65,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
     The code is 0 when every GPU that the name means has a number, 1 when one has none.
     """
-    source = _choose_source(options)
+    source = get_source(options)
     take_launch(options, source, keeps_layout=False)
     result = answer_question("how_many", _build_document(options), source)
     answers = result.get("answers", [result])
@@ -77,19 +75,6 @@ def run(options: argparse.Namespace) -> int:
         view.show_plans(str(name_model(options)), answers)
     tell_source(source, is_json=options.json)
     return DOES_NOT_FIT if any(plan["num_gpus"] is None for plan in answers) else FITS
-
-
-def _choose_source(options: argparse.Namespace) -> Source:
-    """Return who answers; a config in a file is answered here, unless a server is insisted on."""
-    if options.config is options.recording is None and not is_place(options.model):
-        return get_source(options)
-    if options.server is not None:
-        message = (
-            "a server answers how-many by the model's name; store the config with `headroom models "
-            "add NAME --config FILE`, or with `headroom models push PLACE --name NAME`"
-        )
-        raise InvalidRequestError(message)
-    return Source()
 
 
 def _build_document(options: argparse.Namespace) -> dict[str, object]:

@@ -18,19 +18,12 @@ from service.app import create_app
 from service.base.errors import UnavailableError
 from service.base.startup_errors import StartupError
 from service.cli.gc_tuning import shorten_pauses
-from service.cli.listen import inherit_socket, listen, resolve_access
+from service.cli.listen import add_access, inherit_socket, listen, resolve_access
 from service.db.session import make_engine, make_sessions
 from service.runtime.logs import configure
 from service.runtime.settings import Settings
-from service.runtime.variables import ACCESS_WORDS
 from service.telemetry.spans import is_tracing_enabled, start
-from service.terminal.arguments import (
-    ERROR,
-    format_choices,
-    make_choice_reader,
-    parse_count,
-    parse_positive,
-)
+from service.terminal.arguments import ERROR, parse_count, parse_positive
 from service.usecases.access.keys import is_any_usable
 
 # Event streams never end by themselves; their clients reconnect and go on where they were.
@@ -53,18 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="processes; one per core is right (default 1)",
     )
     parser.add_argument("--fd", type=parse_count, help=argparse.SUPPRESS)
-
-
-def add_access(parser: argparse.ArgumentParser) -> None:
-    """Add the access policy."""
-    parser.add_argument(
-        "--access",
-        type=make_choice_reader(ACCESS_WORDS),
-        metavar=format_choices(ACCESS_WORDS),
-        help="who is let in: this machine without a key, holders of keys, everybody (default "
-        "HEADROOM_ACCESS, or local on a "
-        "loopback address and keys on every other)",
-    )
 
 
 def run(options: argparse.Namespace) -> int:

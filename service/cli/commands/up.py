@@ -15,10 +15,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from service.base.startup_errors import StartupError
-from service.cli.commands.serve import add_access
 from service.cli.commands.worker import list_missing_packages
 from service.cli.lifetimes import add_keep
-from service.cli.listen import get_url, listen, resolve_access
+from service.cli.listen import add_access, get_url, listen, resolve_access
 from service.cli.local_workers import (
     LocalWorkers,
     add_workers,

@@ -19,6 +19,8 @@ from service.formats.launches.values.launch import Launcher
 from service.terminal.arguments import format_choices, make_choice_reader
 
 _LAUNCHERS = tuple(launcher.value for launcher in Launcher)
+_UNNAMED = "the launch's model"
+"""Name on screen of a model that a launch describes by its sizes."""
 _MAX_BYTES = 4_000_000
 
 
@@ -40,7 +42,7 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
         metavar=format_choices(_LAUNCHERS),
         help="whose words the files are, where they do not tell",
     )
-    parser.set_defaults(launch_command=())
+    parser.set_defaults(launch_command=(), launch_model=None)
 
 
 def take_launch(options: argparse.Namespace, source: Source, *, keeps_layout: bool = True) -> None:
@@ -61,7 +63,10 @@ def take_launch(options: argparse.Namespace, source: Source, *, keeps_layout: bo
     layout = flags.get("layout", {})
     question = _import_launch(options, flags, source)
     if options.config is None and options.recording is None:
-        options.model = question["model"]
+        model = question["model"]
+        is_named = isinstance(model, str)
+        options.model = model if is_named else options.model or _UNNAMED
+        options.launch_model = None if is_named else model
     options.task = question["workload"]["task"]
     options.launch_question = {
         "workload": question["workload"],

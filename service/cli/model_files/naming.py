@@ -8,7 +8,10 @@ from service.cli.model_files.spelling import adopt_adapter, is_place, read_place
 
 
 def get_model(options: argparse.Namespace) -> object:
-    """Return the request's ``model``."""
+    """Return the request's ``model``; one that a launch describes is whole already."""
+    described: object = getattr(options, "launch_model", None)
+    if described is not None:
+        return described
     recording = getattr(options, "recording", None)
     if [options.model, options.config, recording].count(None) != 2:  # noqa: PLR2004 - two of three are left out
         message = (

@@ -4,7 +4,6 @@ import argparse
 import gzip
 import sys
 from pathlib import Path
-from typing import assert_never
 
 from service.base.errors import InvalidRequestError
 from service.cli.model_files.json_files import read_config
@@ -14,7 +13,6 @@ from service.estimator.values.units import format_count
 from service.usecases.recordings.documents import pack_document
 from service.usecases.recordings.recorder import (
     Died,
-    Progress,
     Recorded,
     Refused,
     StaticPart,
@@ -65,13 +63,11 @@ def _require_packages() -> None:
 
 
 def _show_update(update: Update) -> None:
-    match update:
-        case StaticPart(total=total, transformers=transformers):
-            line = f"{format_count(total)} parameters, as transformers {transformers} builds it"
-        case Progress(fraction=fraction, phase=phase):
-            line = f"{fraction:4.0%} {phase}"
-        case _ as never:
-            assert_never(never)
+    if isinstance(update, StaticPart):
+        built = f"as transformers {update.transformers} builds it"
+        line = f"{format_count(update.total)} parameters, {built}"
+    else:
+        line = f"{update.fraction:4.0%} {update.phase}"
     sys.stderr.write(f"headroom: {line}\n")
     sys.stderr.flush()
 

@@ -201,15 +201,7 @@ class PerGpuAnswer(Answer, frozen=True, kw_only=True):
     worst_rank: WorstRankAnswer
     components: list[ComponentAnswer]
     instants: list[InstantAnswer]
-    phases: Annotated[
-        list[InstantAnswer],
-        Meta(
-            description=(
-                "Training: forward, backward and step as a profiler counts them, each pass with "
-                "its part of the loss."
-            )
-        ),
-    ]
+    phases: list[InstantAnswer]
     stages: list[StageAnswer]
 
 
@@ -278,6 +270,7 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
     nvme_bytes_per_node: int
     checkpoint_bytes: CheckpointAnswer | None
     serving: ServingAnswer | None
+    rollout: ServingAnswer | None
     throughput: ThroughputAnswer | None
     rules_of_thumb: list[RuleAnswer]
     remedies: list[RemedyAnswer]

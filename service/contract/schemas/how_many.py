@@ -1,27 +1,21 @@
 """Request and answers of GET /v1/how-many."""
 
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
-from msgspec.structs import fields
+from msgspec import UNSET, Meta, UnsetType
 
 from service.contract.schemas.fields import (
     Answer,
     Count,
     Degree,
-    GpuMemory,
-    GpuName,
     JsonObject,
-    ModelText,
     SearchConfidence,
     Strict,
 )
 from service.contract.schemas.fit import GpuReference, ModelReference
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.remedies import RemedyAnswer
-from service.contract.schemas.serving import ServeRequest
-from service.contract.schemas.workload import LoraRequest, TrainRequest, WorkloadRequest
+from service.contract.schemas.workload import WorkloadRequest
 from service.planner.cluster.inventory import MAX_GPUS_PER_NODE
 
 Positive = Annotated[float, Meta(gt=0, le=1e15)]
@@ -109,11 +103,21 @@ class Constraints(Strict, frozen=True, kw_only=True):
 class HowManyRequest(Strict, frozen=True, kw_only=True):
     """A question: how many GPUs; what is absent is searched, the framework that of a fit."""
 
-    model: ModelReference
-    workload: WorkloadRequest
-    gpu: GpuReference
-    layout: LayoutRequest | UnsetType = UNSET
-    constraints: Constraints | UnsetType = UNSET
+    model: Annotated[
+        ModelReference, Meta(description="Stored or catalogue name, or an inline model.")
+    ]
+    workload: Annotated[
+        WorkloadRequest, Meta(description="What runs; what it leaves open is searched.")
+    ]
+    gpu: Annotated[
+        GpuReference, Meta(description="Name, alias or family of the GPUs, or their memory.")
+    ]
+    layout: Annotated[
+        LayoutRequest | UnsetType, Meta(description="What is fixed of the layout.")
+    ] = UNSET
+    constraints: Annotated[Constraints | UnsetType, Meta(description="Bounds of the search.")] = (
+        UNSET
+    )
     confidence: SearchConfidence = 0.95
 
 
@@ -216,81 +220,3 @@ class FamilyAnswer(Answer, frozen=True, kw_only=True):
     """One answer for each SKU that the name stands for."""
 
     answers: list[HowManyAnswer]
-
-
-def scalar(annotation: Any) -> Any:  # noqa: ANN401 - a type annotation
-    """Return the scalar part of a type annotation.
-
-    That is what a query parameter can carry.
-
-    ``None`` when there is none.
-    """
-    origin, parts = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        inner = scalar(parts[0])
-        return None if inner is None else Annotated[(inner, *parts[1:])]
-    if origin in {Union, UnionType}:
-        members = [part for part in map(scalar, parts) if part is not None]
-        return Union[tuple(members)] if any(part is not UnsetType for part in members) else None  # noqa: UP007 - not known before
-    is_composite = origin in {dict, list} or (
-        isinstance(annotation, type) and issubclass(annotation, Struct)
-    )
-    return None if is_composite else annotation
-
-
-def _list_query_fields(struct: type[Struct], prefix: str = "") -> dict[str, Any]:
-    scalars = {f"{prefix}{field.encode_name}": scalar(field.type) for field in fields(struct)}
-    return {name: Union[kind, UnsetType] for name, kind in scalars.items() if kind is not None}  # noqa: UP007 - not known before
-
-
-TRAIN_WORDS = _list_query_fields(TrainRequest)
-SERVE_WORDS = _list_query_fields(ServeRequest)
-LORA_WORDS = _list_query_fields(LoraRequest, "lora_")
-LAYOUT_WORDS = _list_query_fields(LayoutRequest)
-CONSTRAINT_WORDS = _list_query_fields(Constraints)
-_QUERY_FIELDS = {**SERVE_WORDS, **TRAIN_WORDS, **LORA_WORDS, **LAYOUT_WORDS, **CONSTRAINT_WORDS}
-BODY_WORDS = frozenset(
-    field.encode_name
-    for struct in (TrainRequest, ServeRequest, LayoutRequest, Constraints)
-    for field in fields(struct)
-    if field.encode_name not in {*_QUERY_FIELDS, "lora"}
-)
-"""Words that are lists or objects through and through, which only a body can carry; an adapter is
-spelt word by word.
-"""
-
-HowManyQuery = defstruct(
-    "HowManyQuery",
-    [
-        ("model", ModelText),
-        (
-            "task",
-            Annotated[
-                str, Meta(pattern=r"^(train|serve)$(?!\n)", description="`train` or `serve`.")
-            ],
-        ),
-        (
-            "gpu",
-            Annotated[
-                GpuName | UnsetType,
-                Meta(description="Name, alias or family; a family is answered per SKU."),
-            ],
-            UNSET,
-        ),
-        (
-            "memory_bytes",
-            Annotated[GpuMemory | UnsetType, Meta(description="In place of `gpu`: its memory.")],
-            UNSET,
-        ),
-        ("confidence", SearchConfidence, 0.95),
-        *((name, kind, UNSET) for name, kind in sorted(_QUERY_FIELDS.items())),
-    ],
-    bases=(Strict,),
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    module=__name__,
-)
-"""Every word of the vocabulary that fits into a query string; an adapter's words begin with
-``lora_``.
-"""

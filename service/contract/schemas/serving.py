@@ -15,6 +15,13 @@ from service.contract.schemas.fields import (
     Tokens,
     Version,
 )
+from service.contract.schemas.models import (
+    GgufDocument,
+    HubFile,
+    HubId,
+    HubRevision,
+    Origin,
+)
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import (
@@ -27,9 +34,19 @@ from service.estimator.values.workload import (
 
 
 class DraftModel(Strict, frozen=True, kw_only=True):
-    """A draft model that the catalogue lacks."""
+    """A draft model that the catalogue lacks: exactly one of the first four."""
 
-    hf_config: Annotated[JsonObject, Meta(description="A Hugging Face config.json.")]
+    hf_config: Annotated[
+        JsonObject | UnsetType, Meta(description="A Hugging Face config.json.")
+    ] = UNSET
+    architecture: Annotated[
+        JsonObject | UnsetType, Meta(description="Our own spec, as GET /v1/models/{name} shows it.")
+    ] = UNSET
+    gguf: GgufDocument | UnsetType = UNSET
+    hub: HubId | UnsetType = UNSET
+    revision: HubRevision | UnsetType = UNSET
+    file: HubFile | UnsetType = UNSET
+    origin: Origin | UnsetType = UNSET
 
 
 class SpeculativeRequest(Strict, frozen=True, kw_only=True):
@@ -40,8 +57,8 @@ class SpeculativeRequest(Strict, frozen=True, kw_only=True):
         ModelName | DraftModel | UnsetType,
         Meta(
             description=(
-                "The draft model: a name of the catalogue, or its config; without one, n-grams of "
-                "the prompt."
+                "The draft model: a name of the catalogue, or one that is brought like `model`; "
+                "without one, n-grams of the prompt."
             )
         ),
     ] = UNSET
@@ -124,6 +141,19 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
     cpu_offload_gb: Annotated[
         Annotated[float, Meta(gt=0, le=100_000)] | UnsetType,
         Meta(description="GiB of weights of each GPU that vLLM or SGLang keep on the host."),
+    ] = UNSET
+    max_loras: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | UnsetType,
+        Meta(
+            description=(
+                "vLLM's `--max-loras` with `--enable-lora`: slots of LoRA adapters that are "
+                "allocated at the start; without it there are none."
+            )
+        ),
+    ] = UNSET
+    max_lora_rank: Annotated[
+        Annotated[int, Meta(ge=1, le=512)] | UnsetType,
+        Meta(description="vLLM's `--max-lora-rank`: rank of each slot; default 16."),
     ] = UNSET
 
 

@@ -10,12 +10,12 @@ from msgspec import UNSET, Meta, UnsetType
 from service.contract.schemas.fields import (
     Batch,
     Count,
-    ModuleName,
     Strict,
     Tokens,
     Version,
     Word,
 )
+from service.contract.schemas.methods import LoraRequest, PeftRequest, RolloutRequest
 from service.contract.schemas.serving import ServeRequest
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
@@ -77,32 +77,6 @@ class PrecisionRequest(Strict, frozen=True, kw_only=True):
     optimizer_dtype: Annotated[
         DType | UnsetType, Meta(description="Moments; default `master_dtype`, else `param_dtype`.")
     ] = UNSET
-
-
-class LoraRequest(Strict, frozen=True, kw_only=True):
-    """Low-rank adapters (arXiv:2106.09685)."""
-
-    rank: Annotated[int, Meta(ge=1, le=65_536, description="Rank of the adapters.")] | UnsetType = (
-        UNSET
-    )
-    target_modules: Annotated[
-        Literal["all-linear"]
-        | Annotated[list[ModuleName], Meta(min_length=1, max_length=64)]
-        | UnsetType,
-        Meta(description="Which linear layers; `all-linear` is all but the head."),
-    ] = UNSET
-    dtype: Annotated[
-        DType | UnsetType, Meta(description="Format of adapters, their gradients and states.")
-    ] = UNSET
-    variant: Annotated[
-        Literal["lora", "dora", "rslora"] | UnsetType, Meta(description="Kind of adapter.")
-    ] = UNSET
-
-
-class PeftRequest(Strict, frozen=True, kw_only=True):
-    """Another kind of parameter-efficient training."""
-
-    type: Annotated[Word, Meta(description="PEFT's name of the method.", examples=["ia3"])]
 
 
 class SelectiveRequest(Strict, frozen=True, kw_only=True):
@@ -169,10 +143,37 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     ] = UNSET
     trainer: Annotated[
         Trainer | UnsetType,
-        Meta(description="TRL's `dpo` and `reward` count pairs in `micro_batch_size`."),
+        Meta(
+            description=(
+                "TRL's `dpo` and `reward` count pairs in `micro_batch_size`; `grpo` learns from "
+                "what the policy generates."
+            )
+        ),
     ] = UNSET
     reference: Annotated[
-        Reference | UnsetType, Meta(description="Where `dpo` has its reference from.")
+        Reference | UnsetType,
+        Meta(description="Where `dpo` has its reference from; without one `grpo` has no penalty."),
+    ] = UNSET
+    completion_length: Annotated[
+        Tokens | UnsetType,
+        Meta(description="Of `grpo`: generated tokens of a sequence; default all of them."),
+    ] = UNSET
+    log_prob_batch_size: Annotated[
+        Batch | UnsetType,
+        Meta(
+            description=(
+                "Of `grpo`: sequences of the forward passes before the update; default "
+                "`micro_batch_size`."
+            )
+        ),
+    ] = UNSET
+    entropy_bonus: Annotated[
+        bool | UnsetType,
+        Meta(description="Of `grpo`: the entropy of whole logits is in the loss (verl)."),
+    ] = UNSET
+    rollout: Annotated[
+        RolloutRequest | UnsetType,
+        Meta(description="Of `grpo`: the engine on the same GPUs; without, it has its own."),
     ] = UNSET
     kernels: Annotated[
         Kernels | UnsetType,

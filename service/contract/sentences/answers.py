@@ -28,6 +28,7 @@ FIT: Mapping[str, Mapping[str, str]] = {
         "checkpoint_bytes": "Bytes of a checkpoint on disk; null where nothing is trained or it "
         "was not asked for.",
         "serving": "What a replica needs of its cache and has; null in training.",
+        "rollout": "What the engine of a policy's rollout has on the same GPU; null without one.",
         "throughput": "Time of a step; null where it is not known or was not asked for, which "
         "`warnings` says.",
         "rules_of_thumb": "What common rules say, and by how much they are off.",
@@ -45,6 +46,8 @@ FIT: Mapping[str, Mapping[str, str]] = {
         "components": "The bytes by part; their sum is `device_bytes`. Empty where they were not "
         "asked for.",
         "instants": "The highest allocated bytes of each part of a step, in its order.",
+        "phases": "Training: forward, backward and step as a profiler counts them, each pass with "
+        "its part of the loss.",
         "stages": "Each pipeline stage by itself; empty without a pipeline.",
     },
     "IntervalsAnswer": {

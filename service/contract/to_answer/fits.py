@@ -66,6 +66,7 @@ def build_fit_answer(
         if FitPart.COMPONENTS in parts
         else None,
         serving=_build_serving(estimate.serving),
+        rollout=_build_serving(estimate.rollout),
         throughput=_build_throughput(report.throughput, report.bound_reason),
         rules_of_thumb=[
             RuleAnswer(

@@ -9,6 +9,7 @@ from service.base.hub_errors import HubOffError
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import InlineModel
 from service.contract.schemas.models import ModelSource
+from service.contract.schemas.serving import DraftModel
 from service.usecases.hub.values import HubModel, HubReference
 
 FetchModel = Callable[[HubReference], HubModel]
@@ -25,14 +26,18 @@ def refuse_hub(reference: HubReference) -> HubModel:
     raise HubOffError(message, errors=[{"field": "model.hub", "message": message}])
 
 
-def read_hub(sent: InlineModel | ModelSource, fetch: FetchModel, field: str) -> HubModel | None:
+def read_hub(
+    sent: InlineModel | ModelSource | DraftModel, fetch: FetchModel, field: str
+) -> HubModel | None:
     """Return the model on the hub that a request means.
 
     None where it means none. Raises InvalidRequestError for words that do not go together.
     """
     repository = get_or_none(sent.hub)
     excluded = _FILES if repository is not None else _WORDS
-    name = next((word for word in excluded if not isinstance(getattr(sent, word), UnsetType)), None)
+    name = next(
+        (word for word in excluded if not isinstance(getattr(sent, word, UNSET), UnsetType)), None
+    )
     if name is not None:
         message = (
             f"{name} is a word beside hub, which is missing"

@@ -11,6 +11,7 @@ from service.base.errors import InvalidRequestError, ServiceError
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.schemas.imports.launches import LaunchImportRequest
+from service.contract.to_question.drafts import find_hub_draft
 from service.contract.to_question.fits import read_workload_piece
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.models import ResolvedModel
@@ -93,8 +94,14 @@ def _read_sources(request: LaunchImportRequest, resolve: ResolveModel) -> Launch
         command=split_command(command) if isinstance(command, str) else tuple(command or ()),
         arguments=get_or_none(request.arguments) or {},
         model=None if isinstance(request.model, UnsetType) else _GIVEN,
+        data_parallel=_get_data_parallel(request),
         find_checkpoint=_make_finder(request.model, resolve),
     )
+
+
+def _get_data_parallel(request: LaunchImportRequest) -> int | None:
+    layout = get_or_none(request.layout)
+    return None if layout is None else get_or_none(layout.data_parallel)
 
 
 def _make_finder(model: ModelReference | UnsetType, resolve: ResolveModel) -> _Find:
@@ -128,7 +135,13 @@ def _describe_checkpoint(model: ResolvedModel) -> Checkpoint:
         ),
         None,
     )
-    return Checkpoint(model_type=model.architecture.family, dtype=dtype)
+    spec = model.architecture.spec
+    return Checkpoint(
+        model_type=model.architecture.family,
+        dtype=dtype,
+        max_length=getattr(spec, "max_position_embeddings", None) or None,
+        vocab_size=getattr(spec, "vocab_size", None),
+    )
 
 
 def _ask_model(document: Mapping[str, object], resolve: ResolveModel) -> tuple[OpenQuestion, ...]:
@@ -199,6 +212,8 @@ def _find_refusal(document: Mapping[str, object]) -> str | None:
     """Return why ``POST /v1/fit`` cannot read a question, None where it can."""
     try:
         request = decode(document, FitRequest)
+        if find_hub_draft(request.workload) is not None:
+            return None
         workload = read_workload_piece(request.workload)
         read_layout(request.layout, serves=workload.serves)
     except (ServiceError, EstimatorError) as error:

@@ -1,19 +1,17 @@
 """Requests as serving workloads of the estimator."""
 
-import json
 from typing import Any
 
 from msgspec import UnsetType
 
-from service.catalog.models import load_config, resolve_model
-from service.contract.schemas.serving import DraftModel, ServeRequest, SpeculativeRequest
+from service.contract.schemas.serving import ServeRequest
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
+from service.contract.to_question.drafts import read_speculative
 from service.estimator.backends.registry import get_backend
 from service.estimator.values.backend import Backend
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client, Sampling
-from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
     Attention,
     Cache,
@@ -48,6 +46,8 @@ _SERVE_OPTIONAL = (
     "gpu_layers",
     "cpu_moe_layers",
     "cpu_offload_gb",
+    "max_loras",
+    "max_lora_rank",
 )
 
 
@@ -76,7 +76,8 @@ def read_serving(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
         values |= {"quantization": Quantization.FP8, "weight_dtype": DType.BF16}
     values["unquantised"] = request.quantization is Quantization.NONE
     values |= copy_set_fields(request, _SERVE_OPTIONAL)
-    values["speculative"] = _read_speculative(request.speculative)
+    values["speculative"], origins = read_speculative(request.speculative)
+    assumptions += origins
     return ServeWorkload(
         num_sequences=request.num_sequences, prompt_tokens=request.prompt_tokens, **values
     ), assumptions
@@ -89,21 +90,3 @@ def _list_unused_lines(backend: Backend) -> tuple[str, ...]:
         (_ATTENTION_LINE,) * backend.owns_kernels,
     )
     return (*cache, *attention, *(_CLIENT_LINES * backend.owns_cache))
-
-
-def _read_speculative(request: SpeculativeRequest | UnsetType) -> Speculative | None:
-    if isinstance(request, UnsetType):
-        return None
-    if isinstance(request.draft, UnsetType):
-        return Speculative(num_tokens=request.num_tokens)
-    if isinstance(request.draft, DraftModel):
-        return Speculative(
-            num_tokens=request.num_tokens,
-            config=json.dumps(request.draft.hf_config, sort_keys=True),
-        )
-    entry = resolve_model(request.draft, field="workload.speculative.draft")
-    return Speculative(
-        num_tokens=request.num_tokens,
-        config=json.dumps(load_config(entry), sort_keys=True),
-        name=entry.name,
-    )

@@ -4,13 +4,14 @@ Every default is named, nothing unknown is dropped.
 """
 
 import re
+from dataclasses import fields
 from typing import Any
 
 from msgspec import UnsetType
 
 from service.contract.schemas.fields import MAX_TOKENS
+from service.contract.schemas.methods import LoraRequest
 from service.contract.schemas.workload import (
-    LoraRequest,
     OffloadRequest,
     PrecisionRequest,
     SelectiveRequest,
@@ -23,6 +24,7 @@ from service.contract.to_question.serving import read_serving
 from service.estimator.values.batches import Lengths, count_lengths
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.generation import Rollout
 from service.estimator.values.losses import (
     DEFAULT_LOSSES,
     Kernels,
@@ -74,10 +76,15 @@ _WORST_BATCH = (
     "one after another without padding"
 )
 _ALL_SCORED = "every token of a pair is one of its completion: tokens of a prompt take less"
+_ALL_GENERATED = "every token of a sequence is one of its completion: a prompt's take less"
+_ROLLOUT_FIELDS = tuple(field.name for field in fields(Rollout))
 _TRAIN_OPTIONAL = (
     "packing",
     "trainer",
     "reference",
+    "completion_length",
+    "log_prob_batch_size",
+    "entropy_bonus",
     "kernels",
     "keeps_logits",
     "fp32_outputs",
@@ -137,11 +144,20 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
     if not isinstance(request.sequence_lengths, UnsetType):
         values["sequence_lengths"] = _read_lengths(request.sequence_lengths)
         assumptions.append(_WORST_BATCH)
-    if request.trainer is Trainer.DPO:
-        assumptions.append(_ALL_SCORED)
+    assumptions += _list_scored(request)
+    if not isinstance(request.rollout, UnsetType):
+        values["rollout"] = Rollout(**copy_set_fields(request.rollout, _ROLLOUT_FIELDS))
     workload = TrainWorkload(sequence_length=request.sequence_length, **values)
     workload, counted = read_run_length(request, workload)
     return workload, [*assumptions, counted] if counted else assumptions
+
+
+def _list_scored(request: TrainRequest) -> list[str]:
+    """Return what is taken for granted of the scored tokens."""
+    if request.trainer is Trainer.DPO:
+        return [_ALL_SCORED]
+    is_whole = isinstance(request.completion_length, UnsetType)
+    return [_ALL_GENERATED] if request.trainer is Trainer.GRPO and is_whole else []
 
 
 def _read_lengths(lengths: list[int] | dict[str, int]) -> Lengths:
@@ -166,6 +182,8 @@ def _list_client_defaults(request: TrainRequest) -> dict[str, Any]:
     loss = DEFAULT_LOSSES[request.kernels or Kernels.TORCH]
     if request.trainer is Trainer.REWARD:
         return {"loss": Loss.FULL_LOGITS}
+    if request.trainer is Trainer.GRPO:
+        return {"loss": Loss.CHUNKED_NLL}
     if request.trainer is not Trainer.DPO:
         return {"loss": loss}
     adapts = request.method in ADAPTER_METHODS

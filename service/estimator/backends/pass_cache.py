@@ -19,7 +19,7 @@ P = TypeVar("P", TrainingPass, ServingPass)
 
 MAX_PASSES = 2048
 """Values of each kind, a dozen kilobytes each: a search to which no number of GPUs is enough makes
-1,600 prices of 300 recordings.
+1,600 prices of 300 recordings. Timers of steps are larger, and fewer (``speed/throughput.py``).
 """
 
 

@@ -22,6 +22,7 @@ from service.estimator.passes.config import TrainingPass, is_batch_dependent
 from service.estimator.passes.losses import LossPass
 from service.estimator.tape.ops.loss.linear_loss import liger_chunk_tokens
 from service.estimator.tape.ops.loss.log_probs import MAX_TOKENS
+from service.estimator.values.generation import RolloutEngine
 from service.estimator.values.layout import Layout
 from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
 from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Trainer
@@ -156,8 +157,23 @@ def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | 
         kind=workload.loss,
         chunk_tokens=_count_chunk_tokens(model, workload),
         trainer=workload.trainer,
-        reference=workload.reference,
+        reference=None if workload.trainer is Trainer.GRPO else workload.reference,
+        completion_length=workload.completion_length,
+        num_kept=_count_kept_log_probs(workload),
+        entropy_bonus=workload.entropy_bonus,
     )
+
+
+def _count_kept_log_probs(workload: TrainWorkload) -> int:
+    """Return the log-probabilities per token that precede a policy's update.
+
+    They are the reference's, and the policy's own where another engine's are corrected by them.
+    """
+    if workload.trainer is not Trainer.GRPO:
+        return 0
+    rollout = workload.rollout
+    is_corrected = rollout is None or rollout.engine is not RolloutEngine.TRANSFORMERS
+    return is_corrected + (workload.reference is not None)
 
 
 def _count_chunk_tokens(model: Architecture, workload: TrainWorkload) -> int:
@@ -167,7 +183,7 @@ def _count_chunk_tokens(model: Architecture, workload: TrainWorkload) -> int:
             batch * length, hidden_size=model.spec.hidden_size, vocab_size=model.vocab_size
         )
     if workload.loss in LOG_PROB_LOSSES:
-        return min(batch * (length - 1), MAX_TOKENS)
+        return min(batch * (workload.completion_length or length - 1), MAX_TOKENS)
     return 0
 
 

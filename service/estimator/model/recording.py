@@ -3,20 +3,19 @@
 It gives a module the tape, its weights, the adapters, and the size of a token.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from service.estimator.model.adapters.dora import dora
 from service.estimator.model.adapters.frozen import apply_frozen_linear
 from service.estimator.model.adapters.low_rank import apply_low_rank
-from service.estimator.model.adapters.parameters import iter_linear_factors
 from service.estimator.model.adapters.site import Site
-from service.estimator.model.adapters.stacks import iter_stack_factors
 from service.estimator.model.adapters.vectors import ia3, miss
 from service.estimator.model.pass_context import PassContext
 from service.estimator.model.weights.collectives import apply_sharded_linear
-from service.estimator.model.weights.quantized_layers import count_saved_elements
-from service.estimator.model.weights.tensors import Linear, Norm, Weight, count_padded_elements
+from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value
@@ -41,7 +40,7 @@ from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.shared_weights import SharedLayerState
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.units import FsdpConfig, ShardedUnits
+from service.estimator.tape.units import ShardedUnits
 from service.estimator.values.dtypes import DType
 
 _SCALED_NORMS = {
@@ -171,22 +170,29 @@ class Recording:
         )
 
     def linear(
-        self, layer: Linear, x: Value, scope: str, *, category: Category = Category.ACTIVATIONS
+        self,
+        layer: Linear,
+        x: Value,
+        scope: str,
+        *,
+        category: Category = Category.ACTIVATIONS,
+        rows: Size | None = None,
     ) -> Value:
         """Return the layer's output, including that of its adapter.
 
-        Only target layers have an adapter.
+        Only target layers have an adapter. ``rows`` of the input are as many as tokens unless
+        given.
         """
         weight, *bias = self.parameters(layer.weights(), scope)
-        out = self.shape.tokens(layer.out_features)
+        count = self.shape.tokens if rows is None else partial(sizes.scale, rows)
+        out = count(layer.out_features)
         if layer.ranks > 1:
-            rows = self.shape.tokens(1)
             return apply_sharded_linear(
                 self.tape,
                 layer,
                 x,
                 weight,
-                rows=rows,
+                rows=count(1),
                 bias=bias[0] if bias else None,
                 category=category,
             )
@@ -194,7 +200,7 @@ class Recording:
             self.settings.packs(layer),
             self.settings.has_adapter(layer),
         )
-        site = self._site(layer, scope, packed=packed) if packed or adapted else None
+        site = self._site(layer, scope, count, packed=packed) if packed or adapted else None
 
         def base(value: Value) -> Value:
             if site is not None and packed:
@@ -211,12 +217,14 @@ class Recording:
             return apply_low_rank(site, x, base(x), rank=lora.rank, dtype=lora.dtype)
         return apply_variant(site, x, base, rank=lora.rank, dtype=lora.dtype)
 
-    def _site(self, layer: Linear, scope: str, *, packed: bool) -> Site:
+    def _site(
+        self, layer: Linear, scope: str, count: Callable[[int], Size], *, packed: bool
+    ) -> Site:
         """Return a layer's context for adapters and quantised weights."""
         return Site(
             tape=self.tape,
             layer=layer,
-            tokens=self.shape.tokens,
+            tokens=count,
             parameter=lambda name, numel, dtype: self.adapter(
                 f"{scope}{layer.name}.{name}", numel, dtype
             ),
@@ -224,39 +232,6 @@ class Recording:
             compute_dtype=self.settings.compute_dtype,
             weight_dtype=self.settings.dtype,
         )
-
-    def count_elements(
-        self, weights: Iterable[Weight], linears: Iterable[Linear], gathering: FsdpConfig
-    ) -> tuple[int, int]:
-        """Return the elements of a block, and those that are trained.
-
-        Its adapters are included, each in the room that it takes.
-        """
-        ranks, weights = gathering.uneven_ranks, tuple(weights)
-        base = count_padded_elements(weights, ranks)
-        linears = tuple(linears)
-        if self.settings.scheme is not None:
-            base -= sum(
-                count_saved_elements(layer, self.settings.scheme, self.settings.compute_dtype)
-                for layer in linears
-            )
-        factors = [*iter_stack_factors(self.settings.stacks, weights)]
-        if self.settings.lora is not None:
-            factors += [
-                factor
-                for layer in linears
-                if self.settings.has_adapter(layer)
-                for factor in iter_linear_factors(layer, self.settings.lora)
-            ]
-        adapters = count_padded_elements(factors, ranks)
-        trained = (
-            count_padded_elements([weight for weight in weights if self.is_trained(weight)], ranks)
-            if self.settings.frozen
-            else base
-        )
-        return base + gathering.to_gathered_elements(
-            adapters
-        ), trained if self.settings.trains_all else adapters
 
     def update_cache(
         self, key: Value, value: Value, elements: int, window: int | None = None

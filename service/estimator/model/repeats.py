@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.recording import Recording
+from service.estimator.model.unit_elements import count_unit_elements
 from service.estimator.tape.nodes import Value
 
 
@@ -132,5 +133,5 @@ def _make_runner(
     runner, units = run_checkpointed if checkpointed else run_block, ctx.units
     if units is None:
         return runner
-    elements, trained = ctx.count_elements(block.weights(), block.linears(), units.config)
+    elements, trained = count_unit_elements(ctx, block.weights(), block.linears(), units.config)
     return lambda x: units.run_block(runner, x, elements=elements, trained=trained)

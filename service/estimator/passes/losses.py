@@ -7,9 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from service.estimator.passes.log_prob_losses import record_log_prob_loss
+from service.estimator.passes.policy_losses import (
+    add_losses,
+    record_grpo_loss,
+    record_whole_logits_loss,
+)
 from service.estimator.passes.preference_losses import record_dpo_loss, record_reward_loss
 from service.estimator.passes.step import ModelWalk
-from service.estimator.tape.ledger import Category, Section, Storage
+from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import cast
 from service.estimator.tape.ops.loss.fused_losses import (
@@ -21,7 +26,7 @@ from service.estimator.tape.ops.loss.linear_loss import compute_linear_loss
 from service.estimator.tape.ops.loss.losses import allocate_shifted_labels, cross_entropy
 from service.estimator.tape.ops.products import linear, split
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import Loss, Reference, Trainer
+from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Reference, Trainer
 
 NUM_CHUNKS = 8
 """Chunks of torchtune's ``CEWithChunkedOutputLoss`` and torchtitan's ``ChunkedLossWrapper`` when
@@ -42,6 +47,11 @@ class LossPass:
     compiled: bool = False
     trainer: Trainer = Trainer.SUPERVISED
     reference: Reference | None = None
+    completion_length: int | None = None
+    num_kept: int = 0
+    """Log-probabilities of a policy's completions that were computed before, per token."""
+    entropy_bonus: bool = False
+    """Whether a policy's loss has the entropy of whole logits in it."""
 
 
 def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logits: bool) -> Value:
@@ -53,6 +63,21 @@ def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logit
         )
     if config.trainer is Trainer.REWARD:
         return record_reward_loss(walk, hidden)
+    if config.trainer is Trainer.GRPO:
+        if config.kind not in LOG_PROB_LOSSES:
+            return record_whole_logits_loss(
+                walk,
+                hidden,
+                upcasts=config.kind is Loss.FULL_LOGITS,
+                has_entropy=config.entropy_bonus,
+            )
+        return record_grpo_loss(
+            walk,
+            hidden,
+            num_tokens=config.chunk_tokens,
+            completion_length=config.completion_length,
+            num_kept=config.num_kept,
+        )
     loss = _RECORDERS[config.kind](walk, hidden, config, keeps_logits)
     walk.tape.free(hidden)
     return loss
@@ -118,7 +143,7 @@ def _record_chunked(walk: ModelWalk, hidden: Value, config: LossPass, _: bool) -
     ]
     tape.free(*chunks)
     tape.release(*labels)
-    return _add_losses(walk, losses)
+    return add_losses(walk, losses)
 
 
 def _record_chunk_loss(walk: ModelWalk, logits: Value, *, compiled: bool, last: bool) -> Value:
@@ -130,19 +155,6 @@ def _record_chunk_loss(walk: ModelWalk, logits: Value, *, compiled: bool, last: 
     loss = cross_entropy(tape, upcast, labels, last=last)
     tape.free(upcast)
     return loss
-
-
-def _add_losses(walk: ModelWalk, losses: list[Value]) -> Value:
-    """Return the sum of scalar losses, whose gradient all of them get."""
-    tape = walk.tape
-
-    def backward(_: Storage) -> None:
-        for loss in losses:
-            tape.send(loss, tape.scratch(loss.numel, loss.dtype))
-
-    total = tape.emit(losses[0].numel, losses[0].dtype, inputs=losses, backward=backward)
-    tape.free(*losses)
-    return total
 
 
 def _record_fused_linear(walk: ModelWalk, hidden: Value, config: LossPass, _: bool) -> Value:  # noqa: FBT001 - one of equal recorders

@@ -1,13 +1,18 @@
 """Walk over a model whose passes were recorded."""
 
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from functools import partial
+
+from service.estimator.model.recorded.architecture import RecordedArchitecture, update_cache
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import record_periods
+from service.estimator.model.weights.tensors import Linear
 from service.estimator.passes.step import ModelWalk
-from service.estimator.tape.ledger import Category
+from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Parameter, Value
+from service.estimator.tape.ops.products import allocate_integers, linear
 from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.recorded_pass import RecordedPass
+from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 
@@ -31,8 +36,9 @@ class RecordedWalk(ModelWalk):
             self.tape,
             self.recorded.values,
             self.recorded.num_storages,
-            call_linear=lambda name, value: ctx.linear(layers[name], value, ""),
+            call_linear=lambda name, value, numel: self._call_linear(layers[name], value, numel),
             get_parameter=get_parameter,
+            update_cache=partial(update_cache, ctx),
         )
         ctx.recorded_frame, ctx.recorded_pass = self.frame, self.recorded
 
@@ -40,8 +46,10 @@ class RecordedWalk(ModelWalk):
         """Record what was recorded before, in and after the layers."""
         tape, ctx, model, frame = self.tape, self.ctx, self.model, self.frame
         recorded = self.recorded
-        for number in recorded.inputs:
-            frame.bind(number, ids)
+        frame.bind(recorded.inputs[0], ids)
+        for number in recorded.inputs[1:]:
+            # Positions that a caller gives each sequence, as ``generate`` does.
+            frame.bind(number, allocate_integers(tape, frame.specs[number].numel))
         frame.requires_grad = self.checkpointed and ctx.settings.lora is not None
         frame.run(recorded.prologue, Category.ACTIVATIONS)
         if self.units is not None:
@@ -67,6 +75,38 @@ class RecordedWalk(ModelWalk):
             tape.release(first)
         return frame.get_value(recorded.hidden)
 
+    def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
+        """Record the head and the loss, unusual ones as they ran."""
+        if self.recorded.has_plain_loss:
+            return super().loss(hidden, keeps_logits=keeps_logits)
+        tape, frame = self.tape, self.frame
+        tape.ledger.enter(Section.LOSS_FORWARD)
+        frame.run(self.recorded.tail, Category.LOGITS)
+        if self.units is not None:
+            self.units.close_head()
+        self.outputs = tuple(frame.get_value(number) for number in self.recorded.returned)
+        if not keeps_logits:
+            tape.free(*self.outputs)
+        loss = self.recorded.loss
+        assert loss is not None  # noqa: S101 - a training pass has one
+        return frame.get_value(loss)
+
+    def _call_linear(self, layer: Linear, x: Value, numel: Size) -> Value:
+        ctx, model = self.ctx, self.model
+        if layer.name == model.head.name and model.tied:
+            _, *bias = ctx.parameters(layer.weights(), "")
+            return linear(
+                self.tape,
+                x,
+                ctx.parameter(model.embedding),
+                numel,
+                bias=bias[0] if bias else None,
+                category=Category.LOGITS,
+            )
+        rows = count_rows(numel, layer.out_features)
+        category = Category.LOGITS if layer.name == model.head.name else Category.ACTIVATIONS
+        return ctx.linear(layer, x, "", rows=rows, category=category)
+
 
 def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
     """Return the recorded pass in the formats of this one."""
@@ -77,7 +117,11 @@ def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
         if ctx.settings.dtype is DType.FP32
         else "half"
     )
-    name = formats if ctx.settings.trains_all else f"{formats}/frozen"
+    if not ctx.tape.builds_graph:
+        caller = "generate/" if ctx.shape.own_positions else ""
+        name = f"{formats}/{caller}{'decode' if ctx.shape.decoding else 'prefill'}"
+    else:
+        name = formats if ctx.settings.trains_all else f"{formats}/frozen"
     passes = model.recorded.passes
     if name not in passes:
         message = f"a pass in {name} of a recording that has {', '.join(passes)}"

@@ -40,7 +40,7 @@ def _select_checkpoint(config: TrainingPass) -> Checkpoint:
     return checkpoint_in_frozen_unit if has_adapter_units else checkpoint_reentrant
 
 
-def _make_units(tape: Tape, gathering: FsdpConfig) -> ShardedUnits:
+def make_units(tape: Tape, gathering: FsdpConfig) -> ShardedUnits:
     """Return the sharded units of a step.
 
     Those of flat parameters lag where order matters.
@@ -109,7 +109,7 @@ def _list_unit_tensors(model: Architecture, ranks: int) -> dict[int, tuple[int, 
 def run_training(tape: Tape, model: Architecture, config: TrainingPass) -> None:
     """Record one micro batch on a tape, forward, loss and backward."""
     tape.steps_in_backward, tape.on_gpu = config.steps_in_backward, config.on_gpu
-    units = _make_units(tape, config.gathering) if config.gathering is not None else None
+    units = make_units(tape, config.gathering) if config.gathering is not None else None
     walk = get_walk_class(model)(
         model, Recording(tape, build_training_context(model, config), units=units)
     )

@@ -4,8 +4,14 @@ from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pass_context import PassContext
+from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.estimator.model.recording import Recording
-from service.estimator.passes.config import PeakCandidates, ServingPass, resolve_attention
+from service.estimator.passes.config import (
+    PeakCandidates,
+    ServingPass,
+    get_walk_class,
+    resolve_attention,
+)
 from service.estimator.passes.encoder_recorder import record_encoding
 from service.estimator.passes.generation import choose_tokens, hold_scores, hold_sequences
 from service.estimator.passes.step import ModelWalk
@@ -49,7 +55,8 @@ def log_serving(model: Architecture, config: ServingPass, section: Section) -> C
 
 
 def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> None:
-    tape, walk, generation = ctx.tape, ModelWalk(model, ctx), config.generation
+    walk_class = get_walk_class(model) if isinstance(model, RecordedArchitecture) else ModelWalk
+    tape, walk, generation = ctx.tape, walk_class(model, ctx), config.generation
     held_scores: list[Storage] = []
     if generation is not None:
         hold_sequences(ctx, generation)

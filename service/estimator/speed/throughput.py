@@ -3,6 +3,8 @@
 It selects the pass and the model that are timed.
 """
 
+from dataclasses import replace
+
 from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.memory.training_pass import build_loss_pass, get_fixed_fields
 from service.estimator.model.architecture import Architecture
@@ -28,6 +30,10 @@ from service.estimator.values.workload import (
 )
 
 MAX_WORKS = 256
+MAX_TIMERS, MAX_KEPT_PASSES = 128, 512
+"""Timers that are kept, and passes of each: full ones have up to 0.6 MB, of which a test holds all
+to 96 MB. A timer is made in a tenth of a millisecond, a pass in as much.
+"""
 
 
 class WorkCache:
@@ -37,9 +43,9 @@ class WorkCache:
     """
 
     def __init__(self, capacity: int = MAX_WORKS) -> None:
-        """Keep the work of at most ``capacity`` passes, and as many timers."""
+        """Keep the work of at most ``capacity`` passes, and no more timers."""
         self._works: Memo[ForwardWork] = Memo(capacity)
-        self._timers: Memo[StepTimer] = Memo(capacity)
+        self._timers: Memo[StepTimer] = Memo(min(capacity, MAX_TIMERS))
 
     def get_forward_work(
         self, model: Architecture, dtype: DType, attention: Attention, *, length: int
@@ -82,7 +88,9 @@ class WorkCache:
         # A device of the same name may have other rates: whoever describes one names it as he
         # likes.
         if timer is None or (timer.device is not device and timer.device != device):
-            timer = make_step_timer(model, workload, device, self, rates)
+            timer = replace(
+                make_step_timer(model, workload, device, self, rates), max_passes=MAX_KEPT_PASSES
+            )
             self._timers.store(key, timer)
         return timer
 

@@ -27,7 +27,7 @@ from service.estimator.values.workload import Framework, Method, TrainWorkload
 
 SECONDS_PER_HOUR = 3600
 MAX_PASSES = 4096
-"""Passes that one clock remembers: a search asks for hundreds, and a service lives long."""
+"""Passes that the clock of a search remembers, which asks for hundreds: half a kilobyte each."""
 MAX_THROUGHPUTS = 256
 """Steps that one clock remembers: whoever asks again asks for another level of confidence."""
 
@@ -54,6 +54,7 @@ class StepTimer:
     work: ForwardWork
     rates: Rates | None = None
     """Rates of this GPU and its host; None is those of its kind."""
+    max_passes: int = MAX_PASSES
     _machines: dict[object, Machine | None] = field(default_factory=dict)
     _passes: dict[object, PassTimes] = field(default_factory=dict)
     _throughputs: Memo[Throughput] = field(default_factory=lambda: Memo(MAX_THROUGHPUTS))
@@ -134,7 +135,7 @@ class StepTimer:
         )
         times = self._passes.get(key)
         if times is None:
-            if len(self._passes) >= MAX_PASSES:
+            if len(self._passes) >= self.max_passes:
                 self._passes.clear()
             times = self._passes[key] = time_passes(
                 self.model, workload, layout, self.trained, self.work, machine

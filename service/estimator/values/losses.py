@@ -35,10 +35,16 @@ class Trainer(StrEnum):
     """TRL's DPOTrainer: pairs of sequences beside a reference (arXiv:2305.18290)"""
     REWARD = "reward"
     """TRL's RewardTrainer: pairs of sequences and a head of one score"""
+    GRPO = "grpo"
+    """group-relative policy optimisation: sequences that the policy generated (arXiv:2402.03300)"""
+
+
+PAIRED_TRAINERS = frozenset({Trainer.DPO, Trainer.REWARD})
+"""Trainers whose batches are of pairs."""
 
 
 class Reference(StrEnum):
-    """Source of the log-probabilities of DPO's reference."""
+    """Source of the log-probabilities of a reference."""
 
     MODEL = "model"
     """a second model that stays on the GPU"""
@@ -46,6 +52,8 @@ class Reference(StrEnum):
     """the same model without its adapters"""
     PRECOMPUTED = "precomputed"
     """the data set, with TRL's ``precompute_ref_log_probs``"""
+    OFFLOADED = "offloaded"
+    """a second model whose weights are on the host, as verl keeps GRPO's"""
 
 
 class Kernels(StrEnum):

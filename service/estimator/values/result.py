@@ -205,6 +205,8 @@ class Estimate:
     """The same of its NVMe."""
     checkpoint: CheckpointBytes | None = None
     serving: Serving | None = None
+    rollout: Serving | None = None
+    """Pool of the engine that a policy's trainer has beside it."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     basis: str = "analytic"

@@ -9,8 +9,8 @@ from enum import StrEnum
 from service.estimator.values.batches import Lengths, SequencePacking, get_row_length
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.generation import Client, Sampling
-from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
+from service.estimator.values.generation import Client, Rollout, Sampling, check_policy
+from service.estimator.values.losses import PAIRED_TRAINERS, Kernels, Loss, Reference, Trainer
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.speculative import Speculative
@@ -150,7 +150,14 @@ class TrainWorkload:
     attention: Attention = Attention.SDPA
     trainer: Trainer = Trainer.SUPERVISED
     reference: Reference | None = None
-    """With trainer ``dpo``: where its reference comes from."""
+    """With trainer ``dpo`` or ``grpo``: where its reference comes from."""
+    completion_length: int | None = None
+    """With trainer ``grpo``: tokens of a sequence that were generated; None is every one."""
+    log_prob_batch_size: int | None = None
+    entropy_bonus: bool = False
+    """With trainer ``grpo``: the loss has the entropy in it, as verl computes it."""
+    rollout: Rollout | None = None
+    """With trainer ``grpo``: the engine on the same GPUs; None is one elsewhere."""
     loss: Loss = Loss.FULL_LOGITS
     kernels: Kernels = Kernels.TORCH
     keeps_logits: bool = False
@@ -199,16 +206,17 @@ class TrainWorkload:
                 f'"lora" is given but method is {self.method.value!r}; set method to "lora" or '
                 '"qlora", or drop "lora"'
             )
-            raise InvalidInputError(message, field="workload.lora")
-        if adapts and self.lora is None:
+        elif adapts and self.lora is None:
             message = f"method {self.method.value!r} needs adapters"
-            raise InvalidInputError(message, field="workload.lora")
-        self._check_options()
+        else:
+            self._check_options()
+            return
+        raise InvalidInputError(message, field="workload.lora")
 
     @property
     def num_sequences(self) -> int:
         """Sequences that one micro batch runs at once, two for each pair."""
-        return self.micro_batch_size * (1 if self.trainer is Trainer.SUPERVISED else 2)
+        return self.micro_batch_size * (2 if self.trainer in PAIRED_TRAINERS else 1)
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -222,24 +230,16 @@ class TrainWorkload:
         if (bits := self.quantization_bits) not in {2, 4, 8}:
             message = f"quantization_bits is {bits}; qlora has 4 (nf4), 8 (LLM.int8()), 2 (GPTQ)"
             raise InvalidInputError(message, field="workload.quantization_bits")
-        if (self.reference is not None) != (self.trainer is Trainer.DPO):
-            message = f"reference {self.reference} with trainer {self.trainer}: dpo has one"
-            raise InvalidInputError(message, field="workload.reference")
+        check_policy(self)
         if (self.peft is not None) != (self.method is Method.PEFT):
             message = (
                 f'method "peft" and "peft" go together; method is {self.method.value!r} and peft '
                 f"is {self.peft!r}"
             )
             raise InvalidInputError(message, field="workload.peft")
-        if (
-            self.selective_every is not None
-            and self.activation_checkpointing is not Checkpointing.SELECTIVE
-        ):
-            checkpointing, every = self.activation_checkpointing.value, self.selective_every
-            message = (
-                f'recomputing one layer in {every} is said as {{"selective": {every}}}, not as '
-                f"{checkpointing!r}"
-            )
+        every, kind = self.selective_every, self.activation_checkpointing
+        if every is not None and kind is not Checkpointing.SELECTIVE:
+            message = f'recomputing one layer in {every} is said as {{"selective": {every}}}'
             raise InvalidInputError(message, field="workload.activation_checkpointing")
 
 
@@ -274,6 +274,8 @@ class ServeWorkload:
     gpu_layers: int | None = None
     cpu_moe_layers: int | None = None
     cpu_offload_gb: float | None = None
+    max_loras: int | None = None
+    max_lora_rank: int | None = None
 
     def resolve_max_model_len(self, max_positions: int) -> int:
         """Return the requested length, else the model's, else a sequence's."""
@@ -281,9 +283,8 @@ class ServeWorkload:
 
     def __post_init__(self) -> None:
         """Refuse counts below one."""
-        _check_at_least_one("workload.num_sequences", self.num_sequences)
-        _check_at_least_one("workload.prompt_tokens", self.prompt_tokens)
-        _check_at_least_one("workload.num_beams", self.num_beams)
+        for name in ("num_sequences", "prompt_tokens", "num_beams"):
+            _check_at_least_one(f"workload.{name}", getattr(self, name))
         if self.output_tokens < 0:
             message = f"output_tokens is {self.output_tokens}; it must be 0 or more"
             raise InvalidInputError(message, field="workload.output_tokens")

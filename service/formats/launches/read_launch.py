@@ -1,5 +1,6 @@
 """The door: a launch in, the question that it asks out."""
 
+from fnmatch import fnmatchcase
 from importlib import import_module
 
 from service.formats.launches.sources.handed_in import HandedIn, parse_launch
@@ -15,11 +16,17 @@ _MODULES = {
     Launcher.TRL_SFT: "trainers.trainer",
     Launcher.TRL_DPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
-    Launcher.DEEPSPEED: "trainers.trainer",
+    Launcher.TRL_GRPO: "policies.trl_grpo",
+    Launcher.VERL: "policies.verl",
+    Launcher.OPENRLHF: "policies.openrlhf",
     Launcher.ACCELERATE: "trainers.trainer",
+    Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.AXOLOTL: "trainers.axolotl",
     Launcher.LLAMAFACTORY: "trainers.llamafactory",
     Launcher.UNSLOTH: "trainers.unsloth",
+    Launcher.MEGATRON: "pretraining.megatron",
+    Launcher.NEMO: "pretraining.nemo",
+    Launcher.TORCHTITAN: "pretraining.torchtitan",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
     Launcher.SGLANG: "engines.sglang",
@@ -27,6 +34,10 @@ _MODULES = {
     Launcher.TENSORRT_LLM: "engines.tensorrt_llm",
 }
 """Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
+
+
+_SHARDED = frozenset({Launcher.TRAINER, Launcher.ACCELERATE, Launcher.DEEPSPEED})
+"""One reader's: the first of them has most to say."""
 
 
 def read_launch(launch: Launch) -> ImportedLaunch:
@@ -42,15 +53,22 @@ def read_launch(launch: Launch) -> ImportedLaunch:
     reader.read(handed_in, draft)
     for package, version in reader.versions.items():
         draft.set_version(package, version)
-    for setting in handed_in.unknown:
-        reason = (
-            "the script takes it from outside; set it there, or say its field beside the launch"
-        )
-        draft.ignore(setting, reason)
+    _account_unknown(handed_in, reader, draft)
     draft.account(handed_in.arguments)
     for settings in handed_in.documents.values():
         draft.account(settings)
     return draft.finish(reader.launcher)
+
+
+def _account_unknown(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:
+    """Name what a script takes from outside, unless it decides nothing."""
+    reason = "the script takes it from outside; set it there, or say its field beside the launch"
+    for setting in handed_in.unknown:
+        name = setting.key.lstrip("-").replace("-", "_")
+        if any(fnmatchcase(name, pattern) for pattern in reader.idle):
+            draft.drop(setting)
+        else:
+            draft.ignore(setting, reason)
 
 
 def _list_programs() -> frozenset[str]:
@@ -72,7 +90,7 @@ def _detect_reader(handed_in: HandedIn) -> Reader:
     command = handed_in.command
     if not any(command and reader.is_started_by(command) for reader in readers):
         refuse_unmodelled(command)
-    if best and len(named) == 1:
+    if best and (len(named) == 1 or _SHARDED.issuperset(named)):
         return _get_reader(named[0])
     program = "" if command is None else f"{command.program} ({command.where}): "
     message = (

@@ -17,14 +17,16 @@ _TORCH_NAMES = {DType.BF16: "bfloat16", DType.FP16: "float16"}
 
 
 def render_deepspeed_config(workload: TrainWorkload, layout: Layout) -> dict[str, object]:
-    """Return the configuration of a training run under DeepSpeed."""
-    ranks = layout.data_parallel * layout.context_parallel
+    """Return the configuration of a training run under DeepSpeed.
+
+    Its batch counts each sequence once, whose ranks share it (``runtime/config.py``).
+    """
     micro, steps = workload.micro_batch_size, workload.gradient_accumulation_steps
     clipping = {"gradient_clipping": 1.0} if workload.gradient_clipping else {}
     return {
         "train_micro_batch_size_per_gpu": micro,
         "gradient_accumulation_steps": steps,
-        "train_batch_size": micro * steps * ranks,
+        "train_batch_size": micro * steps * layout.data_parallel,
         **_render_precision(workload.precision),
         "zero_optimization": _render_zero(layout.zero_stage, workload.offload),
         **clipping,

@@ -102,25 +102,40 @@ def _render_step(workload: TrainWorkload, layout: Layout) -> tuple[str, ...]:
         "recompute-method": "uniform" if full else None,
         "recompute-num-layers": 1 if full else None,
         "attention-backend": _BACKENDS[workload.attention],
-        "optimizer": "adam" if workload.optimizer.startswith("adamw") else "sgd",
+        **_name_optimizer(workload.optimizer),
         "clip-grad": 1.0 if workload.gradient_clipping else 0.0,
     }
     precision = workload.precision
+    fuses = workload.loss is Loss.FUSED_CROSS_ENTROPY
+    values["cross-entropy-fusion-impl"] = "te" if fuses else None
+    is_bf16 = precision.param_dtype is DType.BF16
     return render_flags(
         values,
         switches=select_enabled(
             {
-                "bf16": precision.param_dtype is DType.BF16,
+                "bf16": is_bf16,
                 "fp16": precision.param_dtype is DType.FP16,
                 "accumulate-allreduce-grads-in-fp32": precision.grad_dtype is DType.FP32,
-                "cross-entropy-loss-fusion": workload.loss is Loss.FUSED_CROSS_ENTROPY,
+                "grad-reduce-in-bf16": is_bf16 and precision.grad_dtype is DType.BF16,
+                "cross-entropy-loss-fusion": fuses,
+                "deterministic-mode": workload.deterministic,
             },
         ),
     )
 
 
+def _name_optimizer(optimizer: str) -> dict[str, Scalar | None]:
+    """Return the optimizer and the momentum of SGD, 0.9 by default."""
+    if optimizer.startswith("adamw"):
+        return {"optimizer": "adam"}
+    return {"optimizer": "sgd", "sgd-momentum": 0.0 if optimizer == "sgd" else None}
+
+
 def _render_shape(spec: DecoderSpec) -> tuple[str, ...]:
     grouped = spec.num_key_value_heads != spec.num_attention_heads
+    gated_expert = isinstance(spec, MoeSpec) and (
+        spec.router == "softmax" and spec.shared_intermediate_size > 0
+    )
     values: dict[str, Scalar | None] = {
         "num-layers": spec.num_hidden_layers,
         "hidden-size": spec.hidden_size,
@@ -135,6 +150,8 @@ def _render_shape(spec: DecoderSpec) -> tuple[str, ...]:
         "num-experts": spec.num_experts or None,
         "moe-router-topk": spec.num_experts_per_token or None,
         "transformer-impl": "transformer_engine",
+        "attention-dropout": spec.attention_dropout,
+        "hidden-dropout": spec.residual_dropout,
         **_list_expert_sizes(spec),
         **_list_latent_sizes(spec),
     }
@@ -144,12 +161,14 @@ def _render_shape(spec: DecoderSpec) -> tuple[str, ...]:
             {
                 "group-query-attention": grouped,
                 "swiglu": spec.gated,
+                "squared-relu": spec.activation == "relu2",
                 "untie-embeddings-and-output-weights": not spec.tie_word_embeddings,
                 "add-qkv-bias": spec.attention_bias and not spec.attention_output_bias,
                 "disable-bias-linear": not spec.mlp_bias and not spec.attention_output_bias,
                 "qk-layernorm": spec.query_key_norm,
                 "multi-latent-attention": isinstance(spec, LatentSpec),
                 "moe-grouped-gemm": bool(spec.num_experts),
+                "moe-shared-expert-gate": gated_expert,
             },
         ),
     )
@@ -164,6 +183,7 @@ def _list_expert_sizes(spec: DecoderSpec) -> dict[str, Scalar | None]:
         "moe-shared-expert-intermediate-size": spec.shared_intermediate_size or None,
         "moe-layer-freq": f"([0]*{dense}+[1]*{sparse})" if dense else None,
         "moe-token-dispatcher-type": "alltoall",
+        "moe-router-score-function": "sigmoid" if spec.router.endswith("sigmoid") else None,
     }
 
 

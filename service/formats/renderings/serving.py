@@ -3,7 +3,6 @@
 Every number that the estimate rests on is set, engines' defaults among them.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,7 +25,11 @@ from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
 from service.formats.renderings.share_serving import launch_lmdeploy, launch_tgi
 from service.formats.renderings.text import Scalar, as_json, render_flags, select_enabled
 from service.formats.renderings.trainer import TORCH_NAMES
-from service.formats.renderings.weights import get_checkpoint, get_draft, list_weights_notes
+from service.formats.renderings.weights import (
+    get_checkpoint,
+    list_weights_notes,
+    render_speculative,
+)
 
 PORT = 20000
 """Port where the ranks of an engine meet."""
@@ -34,7 +37,6 @@ _ALL_LAYERS = 999
 """llama.cpp takes any number beyond the model's layers for all of them."""
 _QUANTIZATIONS: Mapping[Quantization, str] = MappingProxyType(
     {
-        Quantization.INT8: "bitsandbytes",
         Quantization.NF4: "bitsandbytes",
         Quantization.GPTQ_INT4: "gptq",
         Quantization.AWQ_INT4: "awq",
@@ -43,7 +45,22 @@ _QUANTIZATIONS: Mapping[Quantization, str] = MappingProxyType(
         Quantization.NVFP4: "modelopt_fp4",
     },
 )
-"""Names of weight formats in vLLM and SGLang."""
+"""Names of weight formats in vLLM and SGLang.
+
+Neither makes int8 of 16-bit weights: what bitsandbytes makes there at load time has 4 bits (vLLM,
+``quantization/bitsandbytes.py``), and a checkpoint of int8 weights says so itself.
+"""
+_TENSORRT_QUANTIZATIONS: Mapping[Quantization, str] = MappingProxyType(
+    {
+        Quantization.INT8: "W8A16",
+        Quantization.GPTQ_INT4: "W4A16_GPTQ",
+        Quantization.AWQ_INT4: "W4A16_AWQ",
+        Quantization.FP8: "FP8",
+        Quantization.MXFP4: "W4A16_MXFP4",
+        Quantization.NVFP4: "NVFP4",
+    }
+)
+"""``QuantAlgo`` (TensorRT-LLM, ``tensorrt_llm/quantization/mode.py``)."""
 _BITSANDBYTES: Mapping[Quantization, Mapping[str, Scalar]] = MappingProxyType(
     {
         Quantization.INT8: {"load_in_8bit": True},
@@ -88,22 +105,23 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
         "max-num-batched-tokens": workload.max_num_batched_tokens
         or release.get_batched_tokens(job.device, longest, sequences),
         "cpu-offload-gb": workload.cpu_offload_gb,
+        "max-loras": workload.max_loras,
+        "max-lora-rank": workload.max_lora_rank,
         "gpu-memory-utilization": _get_fraction(workload, release.memory_fraction),
-        "speculative-config": _render_speculative(job, workload),
+        "speculative-config": render_speculative(job, workload),
     }
     switches = select_enabled(
-        {"enable-expert-parallel": has_expert_parallel, "enforce-eager": workload.enforce_eager}
+        {
+            "enable-expert-parallel": has_expert_parallel,
+            "enforce-eager": workload.enforce_eager,
+            "enable-lora": workload.max_loras is not None,
+        }
     )
     multi_node: dict[str, Scalar | None] = {}
     if job.num_nodes > 1:
         multi_node = {"nnodes": job.num_nodes, "node-rank": NODE_RANK, "master-addr": HEAD_ADDRESS}
-    command = (
-        "vllm",
-        "serve",
-        get_checkpoint(job, workload),
-        *render_flags({**values, **multi_node}, switches=switches),
-    )
-    return Launch(command=command)
+    flags = render_flags({**values, **multi_node}, switches=switches)
+    return Launch(command=("vllm", "serve", get_checkpoint(job, workload), *flags))
 
 
 def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
@@ -167,8 +185,12 @@ def _launch_tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
         "extra_llm_api_options": "llm_options.yaml",
     }
     options: dict[str, object] = {
-        "kv_cache_config": {"dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto"}
+        "dtype": TORCH_NAMES[workload.weight_dtype],
+        "kv_cache_config": {"dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto"},
     }
+    if workload.quantization in _TENSORRT_QUANTIZATIONS:
+        algorithm = _TENSORRT_QUANTIZATIONS[workload.quantization]
+        options["quant_config"] = {"quant_algo": algorithm}
     if _has_data_parallel_attention(job):
         options["enable_attention_dp"] = True
     command = ("trtllm-serve", get_checkpoint(job, workload), *render_flags(values))
@@ -259,14 +281,6 @@ def _has_data_parallel_attention(job: Job) -> bool:
 
 def _get_fraction(workload: ServeWorkload, default: float) -> float:
     return default if workload.gpu_memory_fraction is None else workload.gpu_memory_fraction
-
-
-def _render_speculative(job: Job, workload: ServeWorkload) -> str | None:
-    speculative = workload.speculative
-    if speculative is None:
-        return None
-    method = {"method": "ngram"} if speculative.config is None else {"model": get_draft(job)}
-    return json.dumps({**method, "num_speculative_tokens": speculative.num_tokens})
 
 
 _LAUNCHES: Mapping[Engine, Callable[[Job, ServeWorkload], Launch]] = MappingProxyType(

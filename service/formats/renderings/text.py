@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 Scalar = str | int | float | bool
-TomlValue = Scalar | list[list[str]]
+TomlValue = Scalar | list[str] | list[list[str]]
 
 
 def render_shell_line(command: Sequence[str]) -> str:

@@ -8,8 +8,9 @@ from service.estimator.model.pipelines.chunks import Chunk
 from service.estimator.model.pipelines.split import split_model
 from service.estimator.model.pipelines.torchtitan import name_torchtitan_split
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Loss
 from service.estimator.values.pipeline import ONE_CHUNK, PipelineSchedule
-from service.estimator.values.workload import Checkpointing, TrainWorkload
+from service.estimator.values.workload import Checkpointing, OffloadTarget, TrainWorkload
 from service.formats.renderings.text import TomlValue
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -22,6 +23,7 @@ _SCHEDULES = {
     PipelineSchedule.ZBV: "ZBVZeroBubble",
     PipelineSchedule.DUAL_PIPE_V: "DualPipeV",
 }
+_FLOAT8 = "quantize.linear.float8"
 _OPTIMIZERS = {
     "adamw": ("AdamW", "foreach"),
     "adamw_fused": ("AdamW", "fused"),
@@ -61,12 +63,19 @@ def render_torchtitan_tables(
             "pipeline_parallel_microbatch_size": micro
         }
     name, implementation = _OPTIMIZERS.get(workload.optimizer, (workload.optimizer, "foreach"))
+    optimizer: dict[str, TomlValue] = {"name": name, "implementation": implementation}
+    if workload.optimizer_in_backward:
+        optimizer["early_step_in_backward"] = True
+    if workload.offload.parameters is OffloadTarget.CPU:
+        training["enable_cpu_offload"] = True
     return {
+        **({"model": {"converters": [_FLOAT8]}} if workload.float8 else {}),
         "training": training,
         "parallelism": parallelism,
         "activation_checkpoint": _render_recomputation(workload),
         "compile": {"enable": workload.compile},
-        "optimizer": {"name": name, "implementation": implementation},
+        "optimizer": optimizer,
+        **({"debug": {"deterministic": True}} if workload.deterministic else {}),
     }
 
 
@@ -111,6 +120,10 @@ def list_unexpressed(workload: TrainWorkload) -> tuple[str, ...]:
         notes.append(
             f"torchtitan builds AdamW; {workload.optimizer} needs an optimizer of one's own"
         )
+    if workload.loss is Loss.CHUNKED:
+        notes.append("a chunked loss is ChunkedLossWrapper of torchtitan 0.3, which no TOML names")
+    if not workload.gradient_clipping:
+        notes.append("torchtitan always clips gradients by their norm")
     if workload.precision.master_dtype is not None:
         notes.append(
             f"precision {workload.precision.name}: torchtitan casts fp32 weights at gather; "

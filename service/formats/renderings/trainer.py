@@ -18,6 +18,7 @@ from service.estimator.values.losses import (
 )
 from service.estimator.values.optimizers import TRAINER_NAMES, OptimizerName
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
+from service.formats.renderings.policies import list_policy_notes
 
 TORCH_NAMES: Mapping[DType, str] = MappingProxyType(
     {DType.FP32: "float32", DType.BF16: "bfloat16", DType.FP16: "float16"}
@@ -49,6 +50,7 @@ script.
 _TRAINERS = {
     Trainer.DPO: "the script trains with TRL's DPOTrainer, whose batch size counts pairs",
     Trainer.REWARD: "the script trains with TRL's RewardTrainer, whose batch size counts pairs",
+    Trainer.GRPO: "the script trains with TRL's GRPOTrainer, whose batch size counts completions",
 }
 _PACKINGS = {
     SequencePacking.PADDING_FREE: "the script sets SFTConfig(padding_free=True)",
@@ -83,6 +85,10 @@ def render_training_arguments(
         )
     if workload.kernels is Kernels.LIGER:
         arguments["use_liger_kernel"] = True
+    if workload.compile:
+        arguments["torch_compile"] = True
+    if workload.deterministic:
+        arguments["full_determinism"] = True
     if workload.save_total_limit is not None:
         arguments["save_total_limit"] = workload.save_total_limit
     if workload.optimizer in OPTIMIZERS:
@@ -165,7 +171,9 @@ def _list_trainer_notes(workload: TrainWorkload) -> list[str]:
     notes = []
     if workload.trainer is not Trainer.SUPERVISED:
         notes.append(_TRAINERS[workload.trainer])
-        if workload.reference is not None:
+        if workload.trainer is Trainer.GRPO:
+            notes += list_policy_notes(workload)
+        elif workload.reference is not None:
             notes.append(_REFERENCES[workload.reference])
     elif workload.loss in LOG_PROB_LOSSES:
         notes.append(f"the script trains with TRL's SFTTrainer, loss_type {workload.loss.value}")

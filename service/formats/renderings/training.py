@@ -48,7 +48,8 @@ def launch_training(job: Job, workload: TrainWorkload) -> Launch:
         tables = as_toml(torchtitan.render_torchtitan_tables(job.model, workload, job.layout))
         command = render_torchrun(job, ("-m", "torchtitan.train", "--job.config_file", _TORCHTITAN))
         named = job.checkpoints[0] if job.checkpoints else job.model_name
-        notes = (f"add [model] of {named} to {_TORCHTITAN}", *torchtitan.list_unexpressed(workload))
+        added = "name and flavor in [model]" if workload.float8 else "[model]"
+        notes = (f"add {added} of {named} to {_TORCHTITAN}", *torchtitan.list_unexpressed(workload))
         return Launch(
             command=command, files={_TORCHTITAN: tables}, environment=allocator, notes=notes
         )

@@ -3,6 +3,8 @@
 They are published ones of the requested model, or those that only the user knows.
 """
 
+import json
+
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.formats.renderings.job import CHECKPOINT, DRAFT, Job
 
@@ -10,6 +12,11 @@ _PACKED = frozenset(
     {Quantization.GPTQ_INT4, Quantization.AWQ_INT4, Quantization.MXFP4, Quantization.NVFP4}
 )
 """Formats that no engine makes at load time of published 16-bit weights."""
+_PACKED_FOR = {
+    **dict.fromkeys((Engine.VLLM, Engine.SGLANG), frozenset({Quantization.INT8})),
+    Engine.TENSORRT_LLM: frozenset({Quantization.INT8, Quantization.FP8}),
+}
+"""Those that some engine does not make."""
 _NO_SPECULATION = (
     (
         "the command guesses no tokens ahead: add the engine's own flags for what was evaluated "
@@ -28,6 +35,15 @@ def get_checkpoint(job: Job, workload: ServeWorkload) -> str:
 def get_draft(job: Job) -> str:
     """Return the draft checkpoint id or the variable that names it."""
     return job.draft_checkpoints[0] if job.draft_checkpoints else DRAFT
+
+
+def render_speculative(job: Job, workload: ServeWorkload) -> str | None:
+    """Return vLLM's ``--speculative-config``, None where nobody guesses."""
+    speculative = workload.speculative
+    if speculative is None:
+        return None
+    method = {"model": get_draft(job)} if speculative.has_draft else {"method": "ngram"}
+    return json.dumps({**method, "num_speculative_tokens": speculative.num_tokens})
 
 
 def list_weights_notes(job: Job, workload: ServeWorkload) -> tuple[str, ...]:
@@ -54,7 +70,8 @@ def list_weights_notes(job: Job, workload: ServeWorkload) -> tuple[str, ...]:
 
 
 def _needs_packing(job: Job, workload: ServeWorkload) -> bool:
-    return workload.quantization in _PACKED and job.model.quantization is None
+    packed = _PACKED | _PACKED_FOR.get(workload.engine, frozenset())
+    return workload.quantization in packed and job.model.quantization is None
 
 
 def _list_model_notes(job: Job) -> tuple[str, ...]:
@@ -79,7 +96,7 @@ def _list_draft_notes(job: Job, workload: ServeWorkload) -> tuple[str, ...]:
         return ()
     if workload.engine is not Engine.VLLM:
         return _NO_SPECULATION
-    if speculative.config is None or job.draft_checkpoints:
+    if not speculative.has_draft or job.draft_checkpoints:
         return ()
     return (
         (

@@ -6,6 +6,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import TypeVar
 
+from service.estimator.values.generation import Rollout
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import Precision
 from service.estimator.values.speculative import Speculative
@@ -42,6 +43,20 @@ def _collect_differences(before: Config, after: Config) -> dict[str, object]:
     return changed_fields
 
 
+def _render_parts(value: Offload | Rollout) -> dict[str, object]:
+    """Return the fields of an offload or a rollout.
+
+    Of a rollout these are its engine and what is no default.
+    """
+    defaults = Rollout()
+    return {
+        field.name: to_json_value(part)
+        for field in fields(value)
+        if (part := getattr(value, field.name)) != getattr(defaults, field.name, None)
+        or field.name == "engine"
+    }
+
+
 def to_json_value(value: object) -> object:
     """Convert a value of a workload or a layout to JSON."""
     match value:
@@ -49,10 +64,8 @@ def to_json_value(value: object) -> object:
             return value.value
         case Precision():
             return value.name
-        case Offload():
-            return {
-                field.name: to_json_value(getattr(value, field.name)) for field in fields(value)
-            }
+        case Offload() | Rollout():
+            return _render_parts(value)
         case Lora():
             targets = "all-linear" if value.targets is None else list(value.targets)
             return {
@@ -62,7 +75,11 @@ def to_json_value(value: object) -> object:
                 "variant": value.variant,
             }
         case Speculative():
-            draft = value.name or (value.config and {"hf_config": json.loads(value.config)})
+            draft = (
+                value.name
+                or (value.config and {"hf_config": json.loads(value.config)})
+                or (value.spec and {"architecture": json.loads(value.spec)})
+            )
             return {"num_tokens": value.num_tokens} | ({"draft": draft} if draft else {})
         case _:
             return value

@@ -81,7 +81,7 @@ def missing_bytes(estimate: Estimate, device: Device, *, confident: bool) -> int
         on_device,
         on_host,
         on_nvme,
-        _compute_budget_shortfall(estimate.serving, confident=confident),
+        _compute_budget_shortfall(estimate.serving or estimate.rollout, confident=confident),
         0,
     )
 

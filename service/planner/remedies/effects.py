@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.rules.warnings import adapts_experts
+from service.estimator.values.generation import Rollout
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import (
     Lora,
@@ -72,8 +73,18 @@ def _iter_training_effects(
         yield "masters", f"no fp32 master weights: updates are rounded to {name}"
     if _EIGHT_BITS in after.optimizer and _EIGHT_BITS not in before.optimizer:
         yield "moments", "the optimizer's moments are rounded to 8 bits"
+    if after.rollout != before.rollout and after.rollout is not None:
+        yield from _iter_rollout_effects(before.rollout, after.rollout)
     if after.sequence_length < before.sequence_length:
         yield "sequences", f"sequences are cut at {after.sequence_length:,} tokens"
+
+
+def _iter_rollout_effects(before: Rollout | None, after: Rollout) -> Iterator[Effect]:
+    share = None if before is None else before.gpu_memory_fraction
+    if after.gpu_memory_fraction != share:
+        yield "rollout", f"the rollout's pool is that of {after.gpu_memory_fraction} of a GPU"
+    if before is None or after.sleep_level > before.sleep_level:
+        yield "sleep", "the engine wakes for every rollout, and its weights are sent again"
 
 
 def _describe_targets(model: Architecture, lora: Lora, targets: Sequence[str]) -> str:

@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
 from service.estimator.model.recorded.decoding import decode_recording
 from service.estimator.model.recorded.encoding import compute_digest
-from service.estimator.passes.config import TrainingPass
+from service.estimator.passes.config import Generation, ServingPass, TrainingPass
 from service.estimator.passes.recorder import log_training
+from service.estimator.passes.serving import log_serving
+from service.estimator.tape.ledger import Section
+from service.estimator.tape.ops.kv_cache_update import CacheState
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError, InvalidConfigError, InvalidInputError
-from service.estimator.values.workload import Attention, Checkpointing, Lora
+from service.estimator.values.workload import Attention, Cache, Checkpointing, Lora
 
 Document = Mapping[str, object]
 MAX_DOCUMENT_BYTES = 64 * 2**20
@@ -24,6 +27,15 @@ _FORMATS = {
     "half": (DType.BF16, None),
     "autocast": (DType.FP32, DType.BF16),
 }
+_KINDS = {
+    "": None,
+    "frozen": None,
+    "prefill": Section.PREFILL,
+    "decode": Section.DECODE,
+    "generate/prefill": Section.PREFILL,
+    "generate/decode": Section.DECODE,
+}
+"""What follows the formats in the name of a pass."""
 
 
 def read_document(document: Document) -> RecordedArchitecture:
@@ -35,7 +47,7 @@ def read_document(document: Document) -> RecordedArchitecture:
     model = build_recorded(decode_recording(document))
     for name in model.recorded.passes:
         try:
-            log_training(model, _make_trial(name))
+            _run_trial(model, name)
         except EstimatorError:
             raise
         except Exception as error:
@@ -87,21 +99,35 @@ def _inflate(packed: bytes) -> bytes:
     return text
 
 
-def _make_trial(name: str) -> TrainingPass:
-    """Return the settings that run a pass once."""
-    formats, _, frozen = name.partition("/")
-    if formats not in _FORMATS or frozen not in {"", "frozen"}:
-        known = ", ".join(_FORMATS)
-        message = f"a recording has the passes {known}, each also /frozen, and this has {name!r}"
+def _run_trial(model: RecordedArchitecture, name: str) -> None:
+    """Run a pass once."""
+    formats, _, kind = name.partition("/")
+    if formats not in _FORMATS or kind not in _KINDS:
+        message = (
+            f"this recording has a pass {name!r}; known are {', '.join(_FORMATS)}, each followed "
+            f"by nothing or one of {', '.join(f'/{word}' for word in _KINDS if word)}"
+        )
         raise InvalidInputError(message, field="recording.passes")
     dtype, autocast = _FORMATS[formats]
-    return TrainingPass(
+    section = _KINDS[kind]
+    if section is not None:
+        generation = Generation() if kind.startswith("generate/") else None
+        serving = ServingPass(
+            dtype=dtype,
+            attention=Attention.SDPA,
+            cache=CacheState(kind=Cache.DYNAMIC),
+            generation=generation,
+        )
+        log_serving(model, serving, section)
+        return
+    training = TrainingPass(
         param_dtype=dtype,
         autocast=autocast,
-        trains_all=not frozen,
-        lora=Lora(rank=1) if frozen else None,
+        trains_all=not kind,
+        lora=Lora(rank=1) if kind else None,
         checkpointing=Checkpointing.NONE,
         attention=Attention.SDPA,
         keeps_logits=False,
         accumulating=False,
     )
+    log_training(model, training)

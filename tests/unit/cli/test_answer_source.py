@@ -89,20 +89,23 @@ def test_a_server_that_is_away_is_told_with_the_way_out(
     assert "--offline answers here" in capsys.readouterr().err
 
 
-def test_a_config_in_a_file_is_counted_here(
-    asked: Asked,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+def test_a_config_in_a_file_goes_to_the_server_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A server is asked how many by a name, so that a variable alone does not stand in the way."""
+    """A question of how many is asked by its body, as every other."""
+    bodies = []
+
+    def refuse(_: object, request: httpx.Request) -> httpx.Response:
+        bodies.append((request.method, json.loads(request.read())["model"]))
+        return httpx.Response(422, json={"type": "invalid-request", "detail": "no"})
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", refuse)
     monkeypatch.setenv("HEADROOM_URL", URL)
     config = tmp_path / "config.json"
     config.write_text('{"model_type": "gpt2", "n_layer": 2}')
 
-    assert main(["how-many", "--config", str(config), *FIT[1:], "--method", "lora"]) == 0
-    assert "answered offline" in capsys.readouterr().out
-    assert asked == []
+    assert main(["how-many", "--config", str(config), *FIT[1:], "--method", "lora"]) == 2
+    assert bodies == [("POST", {"hf_config": {"model_type": "gpt2", "n_layer": 2}})]
 
 
 @pytest.mark.parametrize(("flags", "code"), [((), 0), (("--strict",), 3)])

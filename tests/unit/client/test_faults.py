@@ -117,37 +117,3 @@ def test_an_answer_that_cannot_be_unpacked_is_told() -> None:
     job = Job(Transport(client, Retries(attempts=1)), MeasurementAnswer.from_dict(measurement()))
     with pytest.raises(UnknownAnswerError, match="cannot be read"):
         job.wait()
-
-
-@pytest.mark.parametrize(
-    ("workload", "told"),
-    [
-        ({"offload": {"optimizer": "cpu"}, "optimizer": "adamw"}, "workload.offload is "),
-        ({"precision": {"param_dtype": "bf16"}}, "workload.precision is "),
-        ({"activation_checkpointing": {"selective": 2}}, "workload.activation_checkpointing is "),
-        ({"frozen": ["embed"]}, "workload.frozen is "),
-        ({"lora": {"target_modules": ["q_proj"]}}, "workload.lora.target_modules is "),
-    ],
-)
-def test_how_many_refuses_what_a_query_cannot_spell(workload: dict[str, object], told: str) -> None:
-    """Nothing is asked under another name, where it would mean something else."""
-    found = scene()
-
-    with pytest.raises(ValueError, match=told):
-        found.headroom.how_many("gpt2", workload={**TRAIN, **workload}, gpu="H200")
-    assert found.script.asked == []
-
-
-def test_a_word_that_is_said_twice_is_refused() -> None:
-    """A layout and the constraints may both speak of the GPUs of a node; a query has one word for
-    it.
-    """
-    found = scene(problem(422, "invalid-request"))
-    layout, same, other = {"gpus_per_node": 8}, {"gpus_per_node": 8}, {"gpus_per_node": 4}
-
-    with pytest.raises(ValueError, match=r"constraints.gpus_per_node is 4, .* before as 8"):
-        found.headroom.how_many(
-            "gpt2", workload=TRAIN, gpu="H200", layout=layout, constraints=other
-        )
-    with pytest.raises(ProblemError):
-        found.headroom.how_many("gpt2", workload=TRAIN, gpu="H200", layout=layout, constraints=same)

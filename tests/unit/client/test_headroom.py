@@ -69,25 +69,17 @@ def test_generated_and_plain_objects_are_sent_alike() -> None:
         }
 
 
-def test_how_many_is_asked_by_query_parameters() -> None:
-    """Sections are flat, an adapter's members carry its name, and the key goes with the request."""
+def test_how_many_takes_what_a_body_can_say() -> None:
+    """A model that is brought along and lists go with it, and the key with the request."""
     found = scene(problem(422, "invalid-request"))
-    workload = {"task": "train", "sequence_length": 64, "lora": {"rank": 8}, "compile": True}
+    workload = {"task": "train", "sequence_length": 64, "lora": {"target_modules": ["q_proj"]}}
+    question = {"model": {"hub": "org/name"}, "gpu": {"memory_bytes": "80Gi"}}
     with pytest.raises(InvalidRequestError):
-        found.headroom.how_many(
-            "gpt2", workload=workload, gpu={"memory_bytes": "80Gi"}, constraints={"max_gpus": 4}
-        )
+        found.headroom.how_many(**question, workload=workload, constraints={"max_gpus": 4})
     request = found.script.asked[0]
 
-    assert dict(request.url.params) == {
-        "model": "gpt2",
-        "task": "train",
-        "sequence_length": "64",
-        "lora_rank": "8",
-        "compile": "true",
-        "memory_bytes": "80Gi",
-        "max_gpus": "4",
-    }
+    sent = {**question, "workload": workload, "constraints": {"max_gpus": 4}}
+    assert (request.method, json.loads(request.content)) == ("POST", sent)
     assert request.headers["authorization"] == "Bearer hr_k"
 
 

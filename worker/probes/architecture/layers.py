@@ -9,6 +9,7 @@ from service.probing.refusal import Refusal
 from worker.probes.architecture.lowering import Passes
 from worker.probes.architecture.steps import (
     BoundaryStep,
+    CacheStep,
     LinearStep,
     OperationStep,
     ReleaseStep,
@@ -93,14 +94,7 @@ def _find_end(passes: Passes, last: tuple[int, int]) -> int:
 def _list_producers(steps: Sequence[Step]) -> dict[int, int]:
     producers: dict[int, int] = {}
     for place, step in enumerate(steps):
-        outputs = (
-            step.outputs
-            if isinstance(step, OperationStep)
-            else (step.output,)
-            if isinstance(step, LinearStep)
-            else ()
-        )
-        producers |= dict.fromkeys(outputs, place)
+        producers |= dict.fromkeys(list_outputs(step), place)
     return producers
 
 
@@ -108,6 +102,8 @@ def list_reads(step: Step) -> tuple[int, ...]:
     """Return the values that a step reads."""
     if isinstance(step, OperationStep):
         return step.inputs
+    if isinstance(step, CacheStep):
+        return step.parts
     return (step.x,) if isinstance(step, LinearStep) else ()
 
 
@@ -151,6 +147,8 @@ def list_outputs(step: Step) -> tuple[int, ...]:
     """Return the values that a step makes."""
     if isinstance(step, OperationStep):
         return step.outputs
+    if isinstance(step, CacheStep):
+        return step.joined
     return (step.output,) if isinstance(step, LinearStep) else ()
 
 

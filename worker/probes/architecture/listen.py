@@ -1,24 +1,37 @@
 """Forward and backward of a model on fake tensors, listened to."""
 
 import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from service.estimator.values.workload import Attention
 from worker.probes.architecture.inputs import make_batch
 from worker.probes.architecture.listener import Listener
 from worker.probes.architecture.model_class import build_any_model
-from worker.probes.architecture.raw_pass import RawPass
+from worker.probes.architecture.raw_pass import RawPass, cut_last_call
 from worker.probes.attention.dispatch import use_kernel_dropout
 from worker.probes.attention.names import Kernel
 from worker.probes.attention.trace_dispatch import make_trace_context
+from worker.probes.run.generating import MAX_STEPS, StepWatch, generate
 from worker.probes.trace.known_values import disable_packing_detection, report_cuda_autocast
+
+
+class Phase(StrEnum):
+    """A training step, a prompt, or a token after it."""
+
+    STEP = "step"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    GENERATED_PREFILL = "generate/prefill"
+    """A prompt as ``generate`` hands it to the model."""
+    GENERATED_DECODE = "generate/decode"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +42,7 @@ class Variant:
     autocast: torch.dtype | None = None
     attention: Attention = Attention.SDPA
     frozen: bool = False
+    phase: Phase = Phase.STEP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +93,9 @@ def _freeze(model: PreTrainedModel) -> None:
 
 def listen_twice(model: PreTrainedModel, variant: Variant, extent: Extent) -> Heard:
     """Listen to a pass for its names, and for its backward."""
+    if variant.phase is not Phase.STEP:
+        served = _SERVED[variant.phase](model, variant, extent)
+        return Heard(names=served, graph=served)
     return Heard(
         names=_listen(model, variant, extent, packs=True),
         graph=_listen(model, variant, extent, packs=False),
@@ -88,8 +105,6 @@ def listen_twice(model: PreTrainedModel, variant: Variant, extent: Extent) -> He
 def _listen(model: PreTrainedModel, variant: Variant, extent: Extent, *, packs: bool) -> RawPass:
     listener = Listener(model, packs=packs)
     batch = make_batch(model, extent.batch, extent.length)
-    kernel = Kernel.EAGER if variant.attention is Attention.EAGER else Kernel.FLASH
-    kernel_context = make_trace_context(variant.attention)
     autocast = (
         nullcontext() if variant.autocast is None else torch.autocast("cpu", variant.autocast)
     )
@@ -97,7 +112,7 @@ def _listen(model: PreTrainedModel, variant: Variant, extent: Extent, *, packs: 
         report_cuda_autocast(variant.autocast),
         listener,
         listener.listen(),
-        kernel_context(kernel),
+        _use_kernels(variant),
         autocast,
     ):
         listener.raw.inputs = {name: listener.number(tensor) for name, tensor in batch.items()}
@@ -113,3 +128,86 @@ def _listen(model: PreTrainedModel, variant: Variant, extent: Extent, *, packs: 
             loss.backward()
     model.zero_grad(set_to_none=True)
     return listener.raw
+
+
+def _listen_prefill(model: PreTrainedModel, variant: Variant, extent: Extent) -> RawPass:
+    """Listen to prompts in an empty cache."""
+    model.train(mode=False)
+    cache = DynamicCache(config=model.config)
+    return _listen_tokens(model, variant, _make_tokens(model, extent, extent.length), cache)
+
+
+def _listen_decode(model: PreTrainedModel, variant: Variant, extent: Extent) -> RawPass:
+    """Listen to the last token of each sequence alone."""
+    model.train(mode=False)
+    cache = _fill_cache(model, variant, extent, extent.length - 1)
+    return _listen_tokens(model, variant, _make_tokens(model, extent, 1), cache)
+
+
+def _listen_tokens(
+    model: PreTrainedModel, variant: Variant, ids: torch.Tensor, cache: DynamicCache
+) -> RawPass:
+    listener = Listener(model, packs=False)
+    with torch.no_grad(), listener, listener.listen(), _use_kernels(variant):
+        listener.raw.inputs = {"input_ids": listener.number(ids)}
+        model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    return listener.raw
+
+
+def _listen_generated_prefill(model: PreTrainedModel, variant: Variant, extent: Extent) -> RawPass:
+    """Listen to the prompt's pass of ``generate``."""
+    model.train(mode=False)
+    ids = _make_tokens(model, extent, extent.length)
+    return _listen_generate(model, variant, ids, DynamicCache(config=model.config), num_steps=1)
+
+
+def _listen_generated_decode(model: PreTrainedModel, variant: Variant, extent: Extent) -> RawPass:
+    """Listen to the second of two steps of ``generate``."""
+    model.train(mode=False)
+    cache = _fill_cache(model, variant, extent, extent.length - MAX_STEPS)
+    ids = _make_tokens(model, extent, extent.length - 1)
+    return _listen_generate(model, variant, ids, cache, num_steps=MAX_STEPS)
+
+
+def _listen_generate(
+    model: PreTrainedModel,
+    variant: Variant,
+    ids: torch.Tensor,
+    cache: DynamicCache,
+    *,
+    num_steps: int,
+) -> RawPass:
+    """Listen to ``generate``, and return its last pass."""
+    listener = Listener(model, packs=False)
+    watch = StepWatch(num_steps, lambda: None)
+    with torch.no_grad(), listener, listener.listen(), _use_kernels(variant):
+        generate(model, ids, cache, watch, samples=False, decodes=num_steps > 1)
+    return cut_last_call(listener.raw)
+
+
+def _make_tokens(model: PreTrainedModel, extent: Extent, count: int) -> torch.Tensor:
+    return torch.zeros((extent.batch, count), dtype=torch.long, device=model.device)
+
+
+def _fill_cache(
+    model: PreTrainedModel, variant: Variant, extent: Extent, count: int
+) -> DynamicCache:
+    """Return a cache with so many tokens of each sequence."""
+    cache = DynamicCache(config=model.config)
+    ids = _make_tokens(model, extent, count)
+    with torch.no_grad(), _use_kernels(variant):
+        model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    return cache
+
+
+def _use_kernels(variant: Variant) -> AbstractContextManager[None]:
+    kernel = Kernel.EAGER if variant.attention is Attention.EAGER else Kernel.FLASH
+    return make_trace_context(variant.attention)(kernel)
+
+
+_SERVED: Mapping[Phase, Callable[[PreTrainedModel, Variant, Extent], RawPass]] = {
+    Phase.PREFILL: _listen_prefill,
+    Phase.DECODE: _listen_decode,
+    Phase.GENERATED_PREFILL: _listen_generated_prefill,
+    Phase.GENERATED_DECODE: _listen_generated_decode,
+}

@@ -13,8 +13,10 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from worker.probes.architecture.raw_pass import (
+    CACHE_UPDATE,
     RawEntry,
     RawExit,
     RawGradient,
@@ -24,9 +26,11 @@ from worker.probes.architecture.raw_pass import (
     RawRelease,
     RawValue,
 )
+from worker.probes.architecture.trees import iterate_tensors
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH
 
 _DEVICE = torch.ops.prim.device.default
+_CACHE_LAYERS: tuple[Any, ...] = (DynamicLayer, DynamicSlidingWindowLayer)
 _LEAF = "torch::autograd::AccumulateGrad"
 
 
@@ -85,6 +89,9 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             )
         ]
         self._listening = True
+        updates = [layer.__dict__["update"] for layer in _CACHE_LAYERS]
+        for layer, update in zip(_CACHE_LAYERS, updates, strict=True):
+            layer.update = self._wrap_update(update)
         try:
             if self.packs:
                 with torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack):
@@ -95,6 +102,25 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             self._listening = False
             for hook in hooks:
                 hook.remove()
+            for layer, update in zip(_CACHE_LAYERS, updates, strict=True):
+                layer.update = update
+
+    def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a cache's update that says when it begins and ends."""
+
+        def update_heard(layer: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - transformers' own signature
+            window = layer.sliding_window if layer.is_sliding else None
+            inputs = self._number_all(args[:2])
+            self.raw.events.append(
+                RawEntry(module="", kind=CACHE_UPDATE, inputs=inputs, window=window)
+            )
+            joined = update(layer, *args, **named)
+            self.raw.events.append(
+                RawExit(module="", outputs=self._number_all(joined), kind=CACHE_UPDATE)
+            )
+            return joined
+
+        return update_heard
 
     def number(self, tensor: torch.Tensor) -> int:
         """Return the number of a tensor, its node known."""
@@ -107,7 +133,7 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         return value
 
     def _number_all(self, tree: object) -> list[int]:
-        return [self.number(tensor) for tensor in _iterate_tensors(tree)]
+        return [self.number(tensor) for tensor in iterate_tensors(tree)]
 
     def __torch_dispatch__(
         self,
@@ -140,14 +166,14 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         before = len(self.raw.sizes)
         operation.outputs = [
             self._add_value(tensor)
-            for tensor in _iterate_tensors(output)
+            for tensor in iterate_tensors(output)
             if tensor.device.type != "meta"
         ]
         operation.allocated = list(range(before, len(self.raw.sizes)))
 
     def _note_backward(self, operator: str, output: object, scratch: tuple[int, ...]) -> None:
         before = len(self.raw.sizes)
-        for tensor in _iterate_tensors(output):
+        for tensor in iterate_tensors(output):
             if tensor.device.type != "meta":
                 self._place(tensor)
         if self._running is not None:
@@ -266,15 +292,3 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             is_view=gradient._is_view(),  # noqa: SLF001 - torch has no public name for it
             incoming=incoming.index(storage) if storage in incoming else None,
         )
-
-
-def _iterate_tensors(tree: object) -> Iterator[torch.Tensor]:
-    """Yield the tensors of nested sequences, mappings and outputs."""
-    if isinstance(tree, torch.Tensor):
-        yield tree
-    elif isinstance(tree, Mapping):
-        for part in tree.values():
-            yield from _iterate_tensors(part)
-    elif isinstance(tree, tuple | list):
-        for part in tree:
-            yield from _iterate_tensors(part)

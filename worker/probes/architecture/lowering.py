@@ -7,6 +7,7 @@ from service.estimator.tape.programs.program import (
     Action,
     Allocation,
     BackwardEvent,
+    CacheUpdate,
     Embedded,
     Gradient,
     GraphNode,
@@ -23,6 +24,7 @@ from worker.probes.architecture.polynomials import fit_size
 from worker.probes.architecture.raw_pass import RawPass
 from worker.probes.architecture.steps import (
     BoundaryStep,
+    CacheStep,
     HandedOn,
     LinearStep,
     NodeStep,
@@ -106,6 +108,14 @@ def lower_steps(numbers: Numbers, columns: Sequence[Sequence[Step]]) -> list[Ins
                     layer=numbers.name(step.layer),
                     x=numbers.get_value(step.x),
                     output=numbers.get_value(step.output),
+                )
+            )
+        elif isinstance(step, CacheStep):
+            instructions.append(
+                CacheUpdate(
+                    parts=tuple(map(numbers.get_value, step.parts)),
+                    joined=tuple(map(numbers.get_value, step.joined)),
+                    window=step.window,
                 )
             )
         elif isinstance(step, BoundaryStep) and step.module == passes.embedding:

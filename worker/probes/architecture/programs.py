@@ -11,6 +11,7 @@ from worker.probes.architecture.layers import (
     is_tensor,
     list_mentions,
     list_outputs,
+    list_reads,
     slice_layers,
 )
 from worker.probes.architecture.lowering import Numbers, Passes, lower_steps
@@ -57,6 +58,10 @@ def make_block(passes: Passes, part: Slice, prefix: str) -> tuple[Program, tuple
         output=numbers.get_value(part.output),
     )
     return program, tuple(outer)
+
+
+_VIEWS = frozenset({"aten.alias.default", "aten.slice.Tensor"})
+"""Operators that choose the positions that get logits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +128,17 @@ class _Surroundings:
             epilogue=epilogue,
             hidden=self._get_hidden(head_place, output),
             tail=self._lower_steps(range(head_place, len(self.passes.steps[0]))),
-            loss=numbers.get_value(names.returned["loss"]),
+            loss=self._get_loss(),
             returned=tuple(
                 numbers.get_value(value) for name, value in names.returned.items() if name != "loss"
             ),
             values=tuple(numbers.specs),
             num_storages=numbers.num_storages,
         )
+
+    def _get_loss(self) -> int | None:
+        value = self.passes.passes[0].returned.get("loss")
+        return None if value is None else self.numbers.get_value(value)
 
     def _lower_steps(self, places: Sequence[int]) -> tuple[Instruction, ...]:
         """Return the instructions of steps outside of the layers.
@@ -170,7 +179,10 @@ class _Surroundings:
         ]
 
     def _find_head(self, head: str | None) -> int:
-        """Return the place of the output layer, or the end."""
+        """Return the place of the output layer, or the end.
+
+        The view of all positions that it reads is a part of it.
+        """
         steps = self.passes.steps[0]
         end = self.slices[-1].steps[-1] + 1
         places = (
@@ -178,12 +190,19 @@ class _Surroundings:
             for place in range(end, len(steps))
             if isinstance(step := steps[place], LinearStep) and step.layer == head
         )
-        return next(places, len(steps))
+        place = next(places, len(steps))
+        if place == len(steps):
+            return place
+        while isinstance(step := steps[place - 1], OperationStep) and step.operator in _VIEWS:
+            place -= 1
+        return place
 
     def _get_hidden(self, head_place: int, output: int) -> int:
         steps = self.passes.steps[0]
         step = steps[head_place] if head_place < len(steps) else None
-        return self.numbers.get_value(step.x) if isinstance(step, LinearStep) else output
+        if isinstance(step, LinearStep):
+            return self.numbers.get_value(step.x)
+        return output if step is None else self.numbers.get_value(list_reads(step)[0])
 
     def _holds_input(self) -> bool:
         """Return whether the first input's name outlives the layers."""

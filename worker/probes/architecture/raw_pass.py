@@ -1,6 +1,6 @@
 """One pass of a model in plain numbers, without tensors."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,13 +64,18 @@ class RawRelease:
     storage: int
 
 
+CACHE_UPDATE = "cache update"
+"""Kind of a call of a cache's layer, which is no module."""
+
+
 @dataclass(slots=True, kw_only=True)
 class RawEntry:
-    """A module was called."""
+    """A module was called, or a cache with its ``window``."""
 
     module: str
     kind: str
     inputs: list[int]
+    window: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +84,7 @@ class RawExit:
 
     module: str
     outputs: list[int]
+    kind: str = ""
 
 
 RawEvent = RawOperation | RawRelease | RawEntry | RawExit
@@ -97,3 +103,24 @@ class RawPass:
     """Values of the batch, by name."""
     returned: dict[str, int] = field(default_factory=dict)
     """Values that the model returned, by name."""
+
+
+def cut_last_call(raw: RawPass) -> RawPass:
+    """Return the last call of the model itself, with its inputs."""
+    places = [
+        place
+        for place, event in enumerate(raw.events)
+        if isinstance(event, RawEntry | RawExit) and not event.module and _is_module(event)
+    ]
+    start, end = places[-2:]
+    entry = raw.events[start]
+    inputs = entry.inputs if isinstance(entry, RawEntry) else []
+    return replace(
+        raw,
+        events=raw.events[start : end + 1],
+        inputs={str(place): value for place, value in enumerate(dict.fromkeys(inputs))},
+    )
+
+
+def _is_module(event: RawEntry | RawExit) -> bool:
+    return event.kind != CACHE_UPDATE

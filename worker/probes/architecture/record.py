@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -13,6 +14,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.programs.program import CacheUpdate
+from service.estimator.tape.programs.recorded_pass import RecordedPass
 from worker.probes.architecture.depth import (
     Signature,
     Stack,
@@ -20,7 +23,7 @@ from worker.probes.architecture.depth import (
     find_stack,
     shorten,
 )
-from worker.probes.architecture.listen import Variant, listen_twice, make_fake_model
+from worker.probes.architecture.listen import Phase, Variant, listen_twice, make_fake_model
 from worker.probes.architecture.lowering import Passes
 from worker.probes.architecture.model_class import build_any_model, build_config
 from worker.probes.architecture.polynomials import EXTENTS
@@ -34,6 +37,14 @@ VARIANTS = {
     "fp32/frozen": Variant(dtype=torch.float32, frozen=True),
     "half/frozen": Variant(dtype=torch.bfloat16, frozen=True),
     "autocast/frozen": Variant(dtype=torch.float32, autocast=torch.bfloat16, frozen=True),
+    "fp32/prefill": Variant(dtype=torch.float32, phase=Phase.PREFILL),
+    "fp32/decode": Variant(dtype=torch.float32, phase=Phase.DECODE),
+    "half/prefill": Variant(dtype=torch.bfloat16, phase=Phase.PREFILL),
+    "half/decode": Variant(dtype=torch.bfloat16, phase=Phase.DECODE),
+    "fp32/generate/prefill": Variant(dtype=torch.float32, phase=Phase.GENERATED_PREFILL),
+    "fp32/generate/decode": Variant(dtype=torch.float32, phase=Phase.GENERATED_DECODE),
+    "half/generate/prefill": Variant(dtype=torch.bfloat16, phase=Phase.GENERATED_PREFILL),
+    "half/generate/decode": Variant(dtype=torch.bfloat16, phase=Phase.GENERATED_DECODE),
 }
 
 
@@ -113,8 +124,10 @@ def _describe(
         for name, module in model.named_modules()
         if type(module) is nn.Linear
     ]
+    served = [part.recorded for name, part in lowered.items() if name.endswith("/prefill")]
     layers = [
-        _select_layer(prefix, order.index(kind), weights, linears) for kind in range(max(order) + 1)
+        _add_cache(_select_layer(prefix, order.index(kind), weights, linears), served, kind)
+        for kind in range(max(order) + 1)
     ]
     embedding = model.get_input_embeddings().weight
     table = next(name for name, weight in model.named_parameters() if weight is embedding)
@@ -162,6 +175,19 @@ def _select_layer(
             if layer.name.startswith(start)
         ),
     )
+
+
+def _add_cache(layer: RecordedLayer, served: list[RecordedPass], kind: int) -> RecordedLayer:
+    """Return a kind of layer with what its cache keeps."""
+    if not served:
+        return layer
+    block = served[0].blocks[kind]
+    updates = [part for part in block.instructions if isinstance(part, CacheUpdate)]
+    elements = sum(
+        sum(block.values[part].numel[1:4:2]) for update in updates for part in update.parts
+    )
+    window = updates[0].window if updates else None
+    return replace(layer, cache_elements=elements, cache_window=window)
 
 
 def _make_weight(name: str, weight: torch.Tensor) -> Weight:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.raw_pass import (
+    CACHE_UPDATE,
     RawEntry,
     RawExit,
     RawNode,
@@ -65,6 +66,15 @@ class LinearStep:
 
 
 @dataclass(slots=True, kw_only=True)
+class CacheStep:
+    """Keys and values go through the cache of a layer."""
+
+    parts: tuple[int, ...]
+    joined: tuple[int, ...]
+    window: int | None
+
+
+@dataclass(slots=True, kw_only=True)
 class ReleaseStep:
     """The last name of a storage goes."""
 
@@ -85,7 +95,7 @@ class BoundaryStep:
 _REDUCTIONS = frozenset({"aten.sum.dim_IntList", "aten._to_copy.default"})
 """Operators by which a formula's results become gradients of the inputs' shape and format."""
 
-Step = OperationStep | LinearStep | ReleaseStep | BoundaryStep
+Step = OperationStep | LinearStep | CacheStep | ReleaseStep | BoundaryStep
 
 
 def make_steps(names: RawPass, graph: RawPass) -> list[Step]:
@@ -233,19 +243,17 @@ def _join_linears(names: RawPass, steps: list[Step]) -> list[Step]:
     entries = iter(event for event in names.events if isinstance(event, RawEntry | RawExit))
     joined: list[Step] = []
     layer: RawEntry | None = None
-    inner: set[int] = set()
+    inner: set[int | None] = set()
     outer_releases: list[Step] = []
     for step in steps:
         if isinstance(step, BoundaryStep):
             event = next(entries)
-            if isinstance(event, RawEntry) and _is_linear(event):
+            if isinstance(event, RawEntry) and (_is_linear(event) or event.kind == CACHE_UPDATE):
                 layer, outer_releases = event, []
                 continue
             if isinstance(event, RawExit) and layer is not None:
-                joined.append(
-                    LinearStep(layer=layer.module, x=layer.inputs[0], output=event.outputs[0])
-                )
-                inner.discard(names.values[event.outputs[0]].storage or 0)
+                joined.append(_make_call(layer, event))
+                inner -= {names.values[value].storage for value in event.outputs}
                 joined += outer_releases
                 layer = None
                 continue
@@ -258,6 +266,13 @@ def _join_linears(names: RawPass, steps: list[Step]) -> list[Step]:
         elif not (isinstance(step, ReleaseStep) and step.storage in inner):
             joined.append(step)
     return joined
+
+
+def _make_call(layer: RawEntry, left: RawExit) -> Step:
+    """Return the one step of a linear layer, or of a cache."""
+    if layer.kind == CACHE_UPDATE:
+        return CacheStep(parts=tuple(layer.inputs), joined=tuple(left.outputs), window=layer.window)
+    return LinearStep(layer=layer.module, x=layer.inputs[0], output=left.outputs[0])
 
 
 def _is_linear(event: RawEntry) -> bool:

@@ -61,6 +61,8 @@ from .constraints_frameworks_item import ConstraintsFrameworksItem
 from .context_method import ContextMethod
 from .d_type import DType
 from .draft_model import DraftModel
+from .draft_model_architecture import DraftModelArchitecture
+from .draft_model_gguf import DraftModelGguf
 from .draft_model_hf_config import DraftModelHfConfig
 from .drift_answer import DriftAnswer
 from .dry_run_answer import DryRunAnswer
@@ -104,6 +106,7 @@ from .how_many_answer import HowManyAnswer
 from .how_many_lora_target_modules import HowManyLoraTargetModules
 from .how_many_lora_variant import HowManyLoraVariant
 from .how_many_precision import HowManyPrecision
+from .how_many_request import HowManyRequest
 from .hub_answer import HubAnswer
 from .import_answer import ImportAnswer
 from .import_environment import ImportEnvironment
@@ -249,6 +252,8 @@ from .remedy_search_answer import RemedySearchAnswer
 from .reservation_answer import ReservationAnswer
 from .reservation_page import ReservationPage
 from .reservation_request import ReservationRequest
+from .rollout_engine import RolloutEngine
+from .rollout_request import RolloutRequest
 from .rule_answer import RuleAnswer
 from .sample_answer import SampleAnswer
 from .sample_page import SamplePage
@@ -355,6 +360,8 @@ __all__ = (
     "ConstraintsFrameworksItem",
     "ContextMethod",
     "DraftModel",
+    "DraftModelArchitecture",
+    "DraftModelGguf",
     "DraftModelHfConfig",
     "DriftAnswer",
     "DryRunAnswer",
@@ -399,6 +406,7 @@ __all__ = (
     "HowManyLoraTargetModules",
     "HowManyLoraVariant",
     "HowManyPrecision",
+    "HowManyRequest",
     "HubAnswer",
     "ImportAnswer",
     "ImportEnvironment",
@@ -544,6 +552,8 @@ __all__ = (
     "ReservationAnswer",
     "ReservationPage",
     "ReservationRequest",
+    "RolloutEngine",
+    "RolloutRequest",
     "RuleAnswer",
     "SampleAnswer",
     "SamplePage",

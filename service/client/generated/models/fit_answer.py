@@ -47,6 +47,7 @@ class FitAnswer:
         checkpoint_bytes (CheckpointAnswer | None): Bytes of a checkpoint on disk; null where nothing is trained or it
             was not asked for.
         serving (None | ServingAnswer): What a replica needs of its cache and has; null in training.
+        rollout (None | ServingAnswer): What the engine of a policy's rollout has on the same GPU; null without one.
         throughput (None | ThroughputAnswer): Time of a step; null where it is not known or was not asked for, which
             `warnings` says.
         rules_of_thumb (list[RuleAnswer]): What common rules say, and by how much they are off.
@@ -74,6 +75,7 @@ class FitAnswer:
     nvme_bytes_per_node: int
     checkpoint_bytes: CheckpointAnswer | None
     serving: None | ServingAnswer
+    rollout: None | ServingAnswer
     throughput: None | ThroughputAnswer
     rules_of_thumb: list[RuleAnswer]
     remedies: list[RemedyAnswer]
@@ -131,6 +133,12 @@ class FitAnswer:
         else:
             serving = self.serving
 
+        rollout: dict[str, Any] | None
+        if isinstance(self.rollout, ServingAnswer):
+            rollout = self.rollout.to_dict()
+        else:
+            rollout = self.rollout
+
         throughput: dict[str, Any] | None
         if isinstance(self.throughput, ThroughputAnswer):
             throughput = self.throughput.to_dict()
@@ -182,6 +190,7 @@ class FitAnswer:
                 "nvme_bytes_per_node": nvme_bytes_per_node,
                 "checkpoint_bytes": checkpoint_bytes,
                 "serving": serving,
+                "rollout": rollout,
                 "throughput": throughput,
                 "rules_of_thumb": rules_of_thumb,
                 "remedies": remedies,
@@ -275,6 +284,21 @@ class FitAnswer:
 
         serving = _parse_serving(d.pop("serving"))
 
+        def _parse_rollout(data: object) -> None | ServingAnswer:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                rollout_type_0 = ServingAnswer.from_dict(data)
+
+                return rollout_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(None | ServingAnswer, data)
+
+        rollout = _parse_rollout(d.pop("rollout"))
+
         def _parse_throughput(data: object) -> None | ThroughputAnswer:
             if data is None:
                 return data
@@ -349,6 +373,7 @@ class FitAnswer:
             nvme_bytes_per_node=nvme_bytes_per_node,
             checkpoint_bytes=checkpoint_bytes,
             serving=serving,
+            rollout=rollout,
             throughput=throughput,
             rules_of_thumb=rules_of_thumb,
             remedies=remedies,

@@ -22,8 +22,8 @@ T = TypeVar("T", bound="InlineModel")
 
 @_attrs_define
 class InlineModel:
-    """A model that is not stored, or a named one with another head: exactly one of the first seven, its head where the
-    config does not say the right one, and what its files hold, if that is to be checked.
+    """A model that is not stored, or a named one with another head: one of the first seven, its head where the config does
+    not say it, and what its files hold.
 
         Attributes:
             hf_config (InlineModelHfConfig | Unset): A Hugging Face config.json.

@@ -1,10 +1,11 @@
 from typing import Literal
 
-Reference = Literal["adapters_off", "model", "precomputed"]
+Reference = Literal["adapters_off", "model", "offloaded", "precomputed"]
 
 REFERENCE_VALUES: set[Reference] = {
     "adapters_off",
     "model",
+    "offloaded",
     "precomputed",
 }
 

@@ -56,6 +56,9 @@ class ServeRequest:
             default all.
         cpu_moe_layers (int | Unset): llama.cpp's `--n-cpu-moe`: first layers whose experts the host holds.
         cpu_offload_gb (float | Unset): GiB of weights of each GPU that vLLM or SGLang keep on the host.
+        max_loras (int | Unset): vLLM's `--max-loras` with `--enable-lora`: slots of LoRA adapters that are allocated at
+            the start; without it there are none.
+        max_lora_rank (int | Unset): vLLM's `--max-lora-rank`: rank of each slot; default 16.
     """
 
     task: ServeRequestTask
@@ -84,6 +87,8 @@ class ServeRequest:
     gpu_layers: int | Unset = UNSET
     cpu_moe_layers: int | Unset = UNSET
     cpu_offload_gb: float | Unset = UNSET
+    max_loras: int | Unset = UNSET
+    max_lora_rank: int | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         task: str = self.task
@@ -158,6 +163,10 @@ class ServeRequest:
 
         cpu_offload_gb = self.cpu_offload_gb
 
+        max_loras = self.max_loras
+
+        max_lora_rank = self.max_lora_rank
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -213,6 +222,10 @@ class ServeRequest:
             field_dict["cpu_moe_layers"] = cpu_moe_layers
         if cpu_offload_gb is not UNSET:
             field_dict["cpu_offload_gb"] = cpu_offload_gb
+        if max_loras is not UNSET:
+            field_dict["max_loras"] = max_loras
+        if max_lora_rank is not UNSET:
+            field_dict["max_lora_rank"] = max_lora_rank
 
         return field_dict
 
@@ -323,6 +336,10 @@ class ServeRequest:
 
         cpu_offload_gb = d.pop("cpu_offload_gb", UNSET)
 
+        max_loras = d.pop("max_loras", UNSET)
+
+        max_lora_rank = d.pop("max_lora_rank", UNSET)
+
         serve_request = cls(
             task=task,
             num_sequences=num_sequences,
@@ -350,6 +367,8 @@ class ServeRequest:
             gpu_layers=gpu_layers,
             cpu_moe_layers=cpu_moe_layers,
             cpu_offload_gb=cpu_offload_gb,
+            max_loras=max_loras,
+            max_lora_rank=max_lora_rank,
         )
 
         return serve_request

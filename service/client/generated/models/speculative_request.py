@@ -20,8 +20,8 @@ class SpeculativeRequest:
 
     Attributes:
         num_tokens (int): Tokens that are guessed at once.
-        draft (DraftModel | str | Unset): The draft model: a name of the catalogue, or its config; without one, n-grams
-            of the prompt.
+        draft (DraftModel | str | Unset): The draft model: a name of the catalogue, or one that is brought like `model`;
+            without one, n-grams of the prompt.
     """
 
     num_tokens: int

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..models.offload_request import OffloadRequest
     from ..models.peft_request import PeftRequest
     from ..models.precision_request import PrecisionRequest
+    from ..models.rollout_request import RolloutRequest
     from ..models.selective_request import SelectiveRequest
     from ..models.train_ceiling_sequence_lengths_type_1 import TrainCeilingSequenceLengthsType1
 
@@ -52,7 +53,12 @@ class TrainCeiling:
         attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
         loss (Loss | Unset): Loss kernel, by its treatment of the logits.
         trainer (Trainer | Unset): Kind of training, which decides the forward passes of a step.
-        reference (Reference | Unset): Source of the log-probabilities of DPO's reference.
+        reference (Reference | Unset): Source of the log-probabilities of a reference.
+        completion_length (int | Unset): Of `grpo`: generated tokens of a sequence; default all of them.
+        log_prob_batch_size (int | Unset): Of `grpo`: sequences of the forward passes before the update; default
+            `micro_batch_size`.
+        entropy_bonus (bool | Unset): Of `grpo`: the entropy of whole logits is in the loss (verl).
+        rollout (RolloutRequest | Unset): The engine that generates completions on the trainer's GPUs.
         kernels (Kernels | Unset): Kernels that replace a model's own operations.
         keeps_logits (bool | Unset): The loop holds the logits during backward.
         packing (SequencePacking | Unset): Way in which the sequences of a micro batch become rows.
@@ -101,6 +107,10 @@ class TrainCeiling:
     loss: Loss | Unset = UNSET
     trainer: Trainer | Unset = UNSET
     reference: Reference | Unset = UNSET
+    completion_length: int | Unset = UNSET
+    log_prob_batch_size: int | Unset = UNSET
+    entropy_bonus: bool | Unset = UNSET
+    rollout: RolloutRequest | Unset = UNSET
     kernels: Kernels | Unset = UNSET
     keeps_logits: bool | Unset = UNSET
     packing: SequencePacking | Unset = UNSET
@@ -183,6 +193,16 @@ class TrainCeiling:
         reference: str | Unset = UNSET
         if not isinstance(self.reference, Unset):
             reference = self.reference
+
+        completion_length = self.completion_length
+
+        log_prob_batch_size = self.log_prob_batch_size
+
+        entropy_bonus = self.entropy_bonus
+
+        rollout: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.rollout, Unset):
+            rollout = self.rollout.to_dict()
 
         kernels: str | Unset = UNSET
         if not isinstance(self.kernels, Unset):
@@ -292,6 +312,14 @@ class TrainCeiling:
             field_dict["trainer"] = trainer
         if reference is not UNSET:
             field_dict["reference"] = reference
+        if completion_length is not UNSET:
+            field_dict["completion_length"] = completion_length
+        if log_prob_batch_size is not UNSET:
+            field_dict["log_prob_batch_size"] = log_prob_batch_size
+        if entropy_bonus is not UNSET:
+            field_dict["entropy_bonus"] = entropy_bonus
+        if rollout is not UNSET:
+            field_dict["rollout"] = rollout
         if kernels is not UNSET:
             field_dict["kernels"] = kernels
         if keeps_logits is not UNSET:
@@ -355,6 +383,7 @@ class TrainCeiling:
         from ..models.offload_request import OffloadRequest  # noqa: PLC0415
         from ..models.peft_request import PeftRequest  # noqa: PLC0415
         from ..models.precision_request import PrecisionRequest  # noqa: PLC0415
+        from ..models.rollout_request import RolloutRequest  # noqa: PLC0415
         from ..models.selective_request import SelectiveRequest  # noqa: PLC0415
         from ..models.train_ceiling_sequence_lengths_type_1 import TrainCeilingSequenceLengthsType1  # noqa: PLC0415
 
@@ -455,6 +484,19 @@ class TrainCeiling:
             reference = UNSET
         else:
             reference = check_reference(_reference)
+
+        completion_length = d.pop("completion_length", UNSET)
+
+        log_prob_batch_size = d.pop("log_prob_batch_size", UNSET)
+
+        entropy_bonus = d.pop("entropy_bonus", UNSET)
+
+        _rollout = d.pop("rollout", UNSET)
+        rollout: RolloutRequest | Unset
+        if isinstance(_rollout, Unset):
+            rollout = UNSET
+        else:
+            rollout = RolloutRequest.from_dict(_rollout)
 
         _kernels = d.pop("kernels", UNSET)
         kernels: Kernels | Unset
@@ -572,6 +614,10 @@ class TrainCeiling:
             loss=loss,
             trainer=trainer,
             reference=reference,
+            completion_length=completion_length,
+            log_prob_batch_size=log_prob_batch_size,
+            entropy_bonus=entropy_bonus,
+            rollout=rollout,
             kernels=kernels,
             keeps_logits=keeps_logits,
             packing=packing,

@@ -1,9 +1,10 @@
 from typing import Literal
 
-Trainer = Literal["dpo", "reward", "supervised"]
+Trainer = Literal["dpo", "grpo", "reward", "supervised"]
 
 TRAINER_VALUES: set[Trainer] = {
     "dpo",
+    "grpo",
     "reward",
     "supervised",
 }

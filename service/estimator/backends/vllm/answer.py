@@ -22,6 +22,7 @@ from service.estimator.backends.paged_pool.pool import (
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
 from service.estimator.backends.pass_cache import PassCache
+from service.estimator.backends.vllm.adapter_slots import count_adapter_slots
 from service.estimator.backends.vllm.overheads import (
     communicator_bytes,
     estimate_attention_workspace,
@@ -191,8 +192,16 @@ def _build_rank_memory(
             "weights", rank.weight_bytes, format_weights_formula(rank, workload), _SOURCE
         ),
         _profile(rank, workload, settings, gpu),
+        count_adapter_slots(rank, workload),
         _count_sampler_state(rank, settings),
-        estimate_cuda_graphs(release, rank, layout, device, sequences=sequences),
+        estimate_cuda_graphs(
+            release,
+            rank,
+            layout,
+            device,
+            sequences=sequences,
+            has_adapters=workload.max_loras is not None,
+        ),
         estimate_non_torch(release, gpu, layout, device.name),
         estimate_context(release, gpu, communicators),
         estimate_attention_workspace(release, device),

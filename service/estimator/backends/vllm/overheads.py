@@ -122,12 +122,19 @@ def count_captured_sizes(
 
 
 def estimate_cuda_graphs(
-    release: VllmRelease, rank: Rank, layout: Layout, device: Device, *, sequences: int | None
+    release: VllmRelease,
+    rank: Rank,
+    layout: Layout,
+    device: Device,
+    *,
+    sequences: int | None,
+    has_adapters: bool = False,
 ) -> MemoryPart:
     """Return the memory of the CUDA graphs.
 
     They are of batches to so many sequences, None is without. Until 0.19 they were captured
-    after the pool had taken the budget: beside it.
+    after the pool had taken the budget: beside it. With slots of adapters all are captured twice,
+    with and without (``v1/cudagraph_dispatcher.py``, ``_get_lora_cases``).
     """
     size, formula = _OLD_GRAPHS, f"{rank.num_layers} layers captured for each batch size"
     if release.compiles and sequences is not None:
@@ -144,6 +151,8 @@ def estimate_cuda_graphs(
             f"{rank.num_layers} layers captured in pieces for {sizes.pieces} batch sizes, whole "
             f"for {sizes.full}"
         )
+    if has_adapters:
+        size, formula = 2 * size, f"{formula}, with adapters and without"
     size = 0 if sequences is None else size
     return MemoryPart(
         name="cuda_graphs",

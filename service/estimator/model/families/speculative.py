@@ -7,7 +7,10 @@ import json
 from functools import lru_cache
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.families.registry import (
+    architecture_from_config,
+    architecture_from_spec,
+)
 from service.estimator.values.errors import EstimatorError, NotModelledError
 from service.estimator.values.speculative import Speculative
 
@@ -19,9 +22,9 @@ def get_draft_model(speculative: Speculative | None) -> Architecture | None:
 
     None where there is none: n-grams of the prompt cost nothing on the GPU.
     """
-    if speculative is None or speculative.config is None:
+    if speculative is None or not speculative.has_draft:
         return None
-    return _load_draft(speculative.config)
+    return _load_draft(speculative.config, speculative.spec)
 
 
 def count_draft_tokens(speculative: Speculative | None) -> int:
@@ -30,9 +33,12 @@ def count_draft_tokens(speculative: Speculative | None) -> int:
 
 
 @lru_cache(64)
-def _load_draft(config: str) -> Architecture:
+def _load_draft(config: str | None, spec: str | None) -> Architecture:
     try:
-        draft = architecture_from_config(json.loads(config))
+        if config is None:
+            draft = architecture_from_spec(json.loads(spec or ""))
+        else:
+            draft = architecture_from_config(json.loads(config))
     except EstimatorError as error:
         error.field = f"{FIELD}.{error.field}" if error.field else FIELD
         raise

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
@@ -10,6 +11,9 @@ from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.programs.interpreter import Frame
+from service.estimator.tape.programs.program import Operation
+from service.estimator.tape.sizes import count_rows
+from service.estimator.values.errors import NotModelledError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,12 @@ class RecordedBlock:
     @property
     def cache_elements_per_token(self) -> int:
         """Elements of key and value that a cache keeps per token."""
-        return 0
+        return self.layer.cache_elements
+
+    @property
+    def cache_window(self) -> int | None:
+        """The most tokens that the layer's cache keeps; None is all."""
+        return self.layer.cache_window
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Run the layer's program; its input is dropped at its end."""
@@ -55,16 +64,28 @@ class RecordedBlock:
             ctx.tape,
             program.values,
             program.num_storages,
-            call_linear=lambda name, value: ctx.linear(layers[name], value, scope),
+            call_linear=lambda name, value, numel: ctx.linear(
+                layers[name], value, scope, rows=count_rows(numel, layers[name].out_features)
+            ),
             get_parameter=get_parameter,
+            update_cache=partial(update_cache, ctx),
         )
         frame.bind(0, x)
         for number, source in enumerate(recorded.block_inputs[self.kind], start=1):
             frame.bind(number, outer.get_value(source))
         frame.run(program.instructions, Category.ACTIVATIONS)
         output = frame.get_value(program.output)
-        ctx.tape.free(x)
+        ctx.tape.free(x, *frame.cached)
         return output
+
+
+def update_cache(ctx: Recording, parts: tuple[Value, ...], window: int | None) -> tuple[Value, ...]:
+    """Return a layer's keys and values as attention reads them."""
+    widths = {part.numel[1] + part.numel[3] for part in parts}
+    if len(widths) > 1:
+        return ctx.update_cache_parts(*parts)
+    key, value = parts
+    return ctx.update_cache(key, value, widths.pop(), window)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +94,31 @@ class RecordedArchitecture(Architecture):
 
     recorded: RecordedModel
 
+    @property
+    def head_unit_weights(self) -> tuple[Weight, ...]:
+        """Tensors after the layers, a unit of their own."""
+        if self.tied:
+            return ()
+        names = {
+            gradient.parameter
+            for part in self.recorded.passes.values()
+            for instruction in part.epilogue
+            if isinstance(instruction, Operation)
+            for node in instruction.nodes
+            for gradient in node.gradients
+        }
+        after = [weight for weight in self.recorded.outer_weights if weight.name in names]
+        return (*after, *self.list_head_weights())
+
     def describe(self) -> dict[str, object]:
         """Return the specification, and which recording it is."""
         return Architecture.describe(self) | {"recording": self.recorded.digest}
+
+
+def _refuse_loss(ctx: Recording, logits: Value) -> Value:  # noqa: ARG001 - one of the tree's functions
+    """Refuse a loss on logits that only the model's own changes."""
+    message = "a loss other than the model's own, which changes its logits first"
+    raise NotModelledError(message, field="workload.loss", modelled=["full_logits"])
 
 
 def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
@@ -106,6 +149,7 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         ),
         outer_linears=recorded.outer_linears,
         buffer_bytes=recorded.buffer_bytes,
+        finish_logits=None if recorded.has_plain_loss else _refuse_loss,
         walker=("passes.recorded", "RecordedWalk"),
         recorded=recorded,
     )

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from service.estimator.model.recorded.encoding import FORMAT, compute_digest
-from service.estimator.model.recorded.json_reader import Reader
+from service.estimator.model.recorded.json_reader import MAX_SIZE, Reader
 from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.tape.programs.program import (
     Action,
     Allocation,
     BackwardEvent,
+    CacheUpdate,
     Embedded,
     Gradient,
     GraphNode,
@@ -46,6 +47,8 @@ def decode_recording(document: object) -> RecordedModel:
         RecordedLayer(
             weights=tuple(part.read_weight() for part in layer.get("weights").items()),
             linears=tuple(part.read_linear() for part in layer.get("linears").items()),
+            cache_elements=layer.get("cache_elements").read_count(),
+            cache_window=layer.get("cache_window").read_optional_index(MAX_SIZE),
         )
         for layer in top.get("layers").items()
     )
@@ -135,6 +138,13 @@ class _FrameReader:
         kind = parts[0].value if parts else None
         if kind == "release":
             return Release(storage=part.items(2)[1].read_index(self.num_storages))
+        if kind == "cache":
+            _, cached, joined, window = part.items(4)
+            return CacheUpdate(
+                parts=self.values(cached),
+                joined=self.values(joined),
+                window=window.read_optional_index(MAX_SIZE),
+            )
         if kind == "embedded":
             return Embedded(value=self.value(part.items(2)[1]))
         if kind == "linear":
@@ -238,6 +248,6 @@ def _read_pass(part: Reader, sizes: Sequence[Size], kinds: int) -> RecordedPass:
         epilogue=frame.read_instructions(part.get("epilogue")),
         hidden=frame.value(part.get("hidden")),
         tail=frame.read_instructions(part.get("tail")),
-        loss=frame.value(part.get("loss")),
+        loss=part.get("loss").read_optional_index(frame.num_values),
         returned=frame.values(part.get("returned")),
     )

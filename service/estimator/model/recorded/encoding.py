@@ -11,6 +11,7 @@ from json import dumps
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.programs.program import (
+    CacheUpdate,
     Embedded,
     GraphNode,
     Instruction,
@@ -59,6 +60,9 @@ class _Writer:
     def instruction(self, instruction: Instruction) -> list[object]:
         if isinstance(instruction, Release):
             return ["release", instruction.storage]
+        if isinstance(instruction, CacheUpdate):
+            joined = list(instruction.joined)
+            return ["cache", list(instruction.parts), joined, instruction.window]
         if isinstance(instruction, Embedded):
             return ["embedded", instruction.value]
         if isinstance(instruction, LinearCall):
@@ -129,6 +133,8 @@ def encode_recording(recorded: RecordedModel) -> dict[str, object]:
             {
                 "weights": [_write_weight(weight) for weight in layer.weights],
                 "linears": [_write_linear(linear) for linear in layer.linears],
+                "cache_elements": layer.cache_elements,
+                "cache_window": layer.cache_window,
             }
             for layer in recorded.layers
         ],

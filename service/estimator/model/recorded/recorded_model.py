@@ -13,6 +13,10 @@ class RecordedLayer:
 
     weights: tuple[Weight, ...]
     linears: tuple[Linear, ...]
+    cache_elements: int = 0
+    """Elements of key and value that a cache keeps per token."""
+    cache_window: int | None = None
+    """The most tokens that it keeps; None is all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,4 +37,11 @@ class RecordedModel:
     buffer_bytes: int
     digest: str
     passes: dict[str, RecordedPass]
-    """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained."""
+    """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained,
+    ``…/prefill`` and ``…/decode`` with a dynamic cache.
+    """
+
+    @property
+    def has_plain_loss(self) -> bool:
+        """Whether the loss is cross entropy on the head's own logits."""
+        return all(part.has_plain_loss for part in self.passes.values() if part.loss is not None)

@@ -4,7 +4,7 @@ from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import Field
 from service.estimator.values.batches import Lengths, SequencePacking
 from service.estimator.values.dtypes import DType
-from service.estimator.values.generation import Client, Sampling
+from service.estimator.values.generation import Client, Rollout, Sampling
 from service.estimator.values.layout import ContextMethod, Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.pipeline import PipelineSchedule, PipelineSplit
@@ -104,6 +104,7 @@ class WorkloadFields:
     optimizer_in_backward: Field[bool] = Field("workload.optimizer_in_backward")
     trainer: Field[Trainer] = Field("workload.trainer")
     reference: Field[Reference | None] = Field("workload.reference")
+    rollout: Field[Rollout | None] = Field("workload.rollout")
     loss: Field[Loss] = Field("workload.loss")
     kernels: Field[Kernels] = Field("workload.kernels")
     keeps_logits: Field[bool] = Field("workload.keeps_logits")
@@ -142,6 +143,8 @@ class WorkloadFields:
     gpu_layers: Field[int | None] = Field("workload.gpu_layers")
     cpu_moe_layers: Field[int | None] = Field("workload.cpu_moe_layers")
     cpu_offload_gb: Field[float | None] = Field("workload.cpu_offload_gb")
+    max_loras: Field[int | None] = Field("workload.max_loras")
+    max_lora_rank: Field[int | None] = Field("workload.max_lora_rank")
     gpu_memory_fraction: Field[float | None] = Field("workload.gpu_memory_fraction")
     enforce_eager: Field[bool] = Field("workload.enforce_eager")
     speculative: Field[Speculative | None] = Field("workload.speculative")

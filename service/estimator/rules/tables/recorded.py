@@ -3,12 +3,13 @@
 A recording has the operations of the kernels, batches and losses that it was made with.
 """
 
-from service.estimator.rules.grammar.conditions import is_false, is_in, is_true
+from service.estimator.rules.grammar.conditions import any_of, is_false, is_in, is_true, satisfies
 from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import NO_TERM, Rule, Topic, unmodelled
+from service.estimator.rules.predicates.models import has_plain_loss, has_served_passes
 from service.estimator.values.batches import SequencePacking
-from service.estimator.values.losses import Loss, Trainer
-from service.estimator.values.workload import Attention
+from service.estimator.values.losses import Loss
+from service.estimator.values.workload import Attention, Engine
 
 _RECORDED = is_true(model.recorded)
 _MADE = "a recording of {model.family}"
@@ -16,14 +17,27 @@ _ITS_OWN = "families with a module of their own (headroom families)"
 
 RECORDED_SERVING = (
     Rule(
-        require=is_false(model.recorded),
+        when=_RECORDED,
+        require=satisfies(has_served_passes),
         field="workload.task",
         topic=Topic.FORMATS,
         refusal=unmodelled(
-            f"serving {_MADE}, which has training passes alone", "task train", _ITS_OWN
+            f"serving {_MADE}, which has no pass with a cache", "task train", _ITS_OWN
         ),
-        reason=f"serving {_MADE}, which has training passes alone",
         source=NO_TERM,
+    ),
+    Rule(
+        when=_RECORDED,
+        require=is_in(workload.engine, Engine.TRANSFORMERS, Engine.VLLM, Engine.SGLANG),
+        topic=Topic.FORMATS,
+        refusal=unmodelled(
+            f"{{workload.engine}} with {_MADE}: it has models of its own alone",
+            *("transformers", "vllm", "sglang"),
+        ),
+        reason=f"{{workload.engine}} with {_MADE}: it has models of its own alone",
+        source="llama.cpp, convert_hf_to_gguf.py; TensorRT-LLM 1.0, tensorrt_llm/_torch/models; "
+        "LMDeploy 0.16.0, lmdeploy/turbomind/supported_models.py; TGI 3.3.5, "
+        "server/text_generation_server/models/__init__.py",
     ),
 )
 """What every engine asks first."""
@@ -46,20 +60,12 @@ RECORDED_ELSEWHERE = (
 RECORDED_TRAINING = (
     Rule(
         when=_RECORDED,
-        require=is_in(workload.trainer, Trainer.SUPERVISED),
-        topic=Topic.RUNNER,
-        refusal=unmodelled(f"trainer {{workload.trainer}} of {_MADE}", "supervised", _ITS_OWN),
-        reason=f"trainer {{workload.trainer}} of {_MADE}",
-        source=NO_TERM,
-    ),
-    Rule(
-        when=_RECORDED,
-        require=is_in(workload.loss, Loss.FULL_LOGITS),
+        require=any_of(is_in(workload.loss, Loss.FULL_LOGITS), satisfies(has_plain_loss)),
+        field=workload.loss.path,
         topic=Topic.RUNNER,
         refusal=unmodelled(
-            f"loss {{workload.loss}} of {_MADE}, which ends in the model's own", "full_logits"
+            f"loss {{workload.loss}} of {_MADE}, which ends in a loss of its own", "full_logits"
         ),
-        reason=f"loss {{workload.loss}} of {_MADE}, which ends in the model's own",
         source=NO_TERM,
     ),
     Rule(

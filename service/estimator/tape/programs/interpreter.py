@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Node, Parameter, Value
+from service.estimator.tape.ops.elementwise import SILU_INNER_PRODUCTS
 from service.estimator.tape.programs.program import (
     Action,
+    CacheUpdate,
     Embedded,
     Gradient,
     GraphNode,
@@ -17,22 +20,38 @@ from service.estimator.tape.programs.program import (
     Source,
     ValueSpec,
 )
+from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
-CallLinear = Callable[[str, Value], Value]
+CallLinear = Callable[[str, Value, Size], Value]
+"""Records a linear layer by its name, on a value, with so many elements of output."""
+UpdateCache = Callable[[tuple[Value, ...], int | None], tuple[Value, ...]]
+"""Records an update of the cache by a layer's parts, with a window or without."""
 GetParameter = Callable[[str], Parameter | None]
+
+
+_PRODUCT_WITH_BIAS = "aten.addmm.default"
+_PRODUCTS = frozenset(
+    {"aten.mm.default", "aten.bmm.default", "aten.baddbmm.default", _PRODUCT_WITH_BIAS}
+)
+"""Operators that a matrix library runs, in a workspace of its own."""
+_PRODUCT_NODES = {"MmBackward0": 2, "BmmBackward0": 2, "BaddbmmBackward0": 2, "AddmmBackward0": 2}
+"""Products of a node's backward, at most one for each target."""
+_SILU, _EMBEDDING = "SiluBackward0", "EmbeddingBackward0"
 
 
 class Frame:
     """Values and storages of one run of a program."""
 
     __slots__ = (
+        "cached",
         "call_linear",
         "get_parameter",
         "requires_grad",
         "specs",
         "storages",
         "tape",
+        "update_cache",
         "values",
     )
 
@@ -44,6 +63,7 @@ class Frame:
         *,
         call_linear: CallLinear,
         get_parameter: GetParameter,
+        update_cache: UpdateCache,
     ) -> None:
         """Start without any of them.
 
@@ -55,6 +75,9 @@ class Frame:
         self.values: list[Value | None] = [None] * len(specs)
         self.storages: list[Storage | None] = [None] * num_storages
         self.call_linear, self.get_parameter = call_linear, get_parameter
+        self.update_cache = update_cache
+        self.cached: list[Value] = []
+        """Names of what the cache gave out, which end with the program."""
         self.requires_grad = False
         """Whether token embeddings get a gradient, as PEFT gives checkpointed blocks a graph."""
 
@@ -80,14 +103,27 @@ class Frame:
             if type(instruction) is Operation:
                 self._run_operation(instruction, category)
             elif type(instruction) is LinearCall:
-                output = self.call_linear(instruction.layer, self.get_value(instruction.x))
+                numel = self.specs[instruction.output].numel
+                output = self.call_linear(instruction.layer, self.get_value(instruction.x), numel)
                 self.bind(instruction.output, output)
             elif type(instruction) is Release:
                 storage = self.storages[instruction.storage]
                 if storage is not None:
                     self.tape.release(storage)
+            elif type(instruction) is CacheUpdate:
+                self._update_cache(instruction)
             elif type(instruction) is Embedded and self.requires_grad:
                 self.tape.require_grad(self.get_value(instruction.value))
+
+    def _update_cache(self, update: CacheUpdate) -> None:
+        parts = tuple(map(self.get_value, update.parts))
+        for part in parts:
+            # The cache takes a name over; the program's own ends where it was heard to.
+            self.tape.hold_value(part)
+        joined = self.update_cache(parts, update.window)
+        for number, value in zip(update.joined, joined, strict=True):
+            self.bind(number, value)
+        self.cached += joined
 
     def _run_operation(self, operation: Operation, category: Category) -> None:
         tape = self.tape
@@ -103,6 +139,8 @@ class Frame:
             self.storages[allocation.storage] = tape.allocate(category, allocation.size)
         for size in operation.scratch:
             tape.release(tape.allocate(Category.TEMPORARIES, size))
+        if operation.operator in _PRODUCTS:
+            tape.use_workspace(has_bias=operation.operator == _PRODUCT_WITH_BIAS)
         for storages, (node, targets) in zip(saved, active, strict=True):
             self._save(storages, node.saved_after)
             self._append(node, targets, storages)
@@ -143,6 +181,8 @@ class Frame:
         def backward(grad: Storage) -> None:
             gradients = [grad] if len(node.outputs) == 1 else joint
             _run_backward(tape, node, targets, gradients)
+            if node.name == _EMBEDDING:
+                self._note_embedding(node, targets)
             if len(node.outputs) > 1:
                 tape.release(*(part for part in joint if part is not None))
                 joint[:] = incoming
@@ -169,6 +209,15 @@ class Frame:
                     Mode.RECOMPUTING if value.parameter.shared else Mode.DISCARDING
                 )
 
+    def _note_embedding(self, node: GraphNode, targets: Sequence[tuple[Gradient, Value]]) -> None:
+        """Note the sums of a gradient of a table of tokens."""
+        numel = self.get_value(node.outputs[0] or 0).numel
+        width = numel[3]
+        parameter = targets[0][1].parameter
+        if width and parameter is not None and numel == sizes.per_token(width):
+            rows = parameter.numel // width
+            self.tape.use_embedding_sums(width, sizes.per_token(1), rows)
+
 
 def _make_collector(
     tape: Tape, shared: Node, joint: list[Storage | None], index: int
@@ -186,6 +235,24 @@ def _make_collector(
     return collect
 
 
+def _allocate_composite(tape: Tape, node: GraphNode) -> list[Storage]:
+    """Return the inner products of silu's backward without fused kernel.
+
+    The traces that the estimator is held against ran them; CUDA's kernel holds none.
+    """
+    if tape.on_gpu or node.name != _SILU:
+        return []
+    return [
+        tape.allocate(Category.TEMPORARIES, node.events[0].size) for _ in range(SILU_INNER_PRODUCTS)
+    ]
+
+
+def _note_products(tape: Tape, name: str, targets: Sequence[tuple[Gradient, Value]]) -> None:
+    """Note the products of a backward."""
+    for _ in targets[: _PRODUCT_NODES.get(name, 0)]:
+        tape.use_workspace()
+
+
 def _run_backward(
     tape: Tape,
     node: GraphNode,
@@ -193,6 +260,7 @@ def _run_backward(
     incoming: Sequence[Storage | None],
 ) -> None:
     allocated: dict[int, Storage] = {}
+    composite = _allocate_composite(tape, node)
     for event in node.events:
         if event.action is Action.ALLOCATE:
             allocated[event.index] = tape.allocate(Category.TEMPORARIES, event.size)
@@ -200,6 +268,8 @@ def _run_backward(
             tape.release(allocated.pop(event.index))
         else:
             tape.release_unpacked()
+    tape.release(*composite)
+    _note_products(tape, node.name, targets)
     sent: set[int] = set()
     for gradient, value in targets:
         if gradient.source is Source.ALLOCATED:

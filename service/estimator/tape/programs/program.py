@@ -122,7 +122,16 @@ class Embedded:
     value: int
 
 
-Instruction = Operation | LinearCall | Release | Embedded
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUpdate:
+    """Keys and values go through the cache of a layer."""
+
+    parts: tuple[int, ...]
+    joined: tuple[int, ...]
+    window: int | None
+
+
+Instruction = CacheUpdate | Operation | LinearCall | Release | Embedded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,25 @@
 
 from dataclasses import dataclass
 
-from service.estimator.tape.programs.program import Instruction, Program, ValueSpec
+from service.estimator.tape.programs.program import (
+    Instruction,
+    LinearCall,
+    Operation,
+    Program,
+    ValueSpec,
+)
+
+_BESIDE = frozenset({"aten.alias.default", "aten._to_copy.default"})
+_SHIFTED_CROSS_ENTROPY = [
+    "aten.constant_pad_nd.default",
+    "aten.slice.Tensor",
+    "aten.clone.default",
+    "aten.view.default",
+    "aten.view.default",
+    "aten._log_softmax.default",
+    "aten.nll_loss_forward.default",
+]
+"""Operators of transformers' ``ForCausalLMLoss``: labels are shifted, logits upcast."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,5 +46,15 @@ class RecordedPass:
     epilogue: tuple[Instruction, ...]
     hidden: int
     tail: tuple[Instruction, ...]
-    loss: int
+    loss: int | None
     returned: tuple[int, ...]
+
+    @property
+    def has_plain_loss(self) -> bool:
+        """Whether the tail is a head and its cross entropy alone."""
+        operators = [part.operator for part in self.tail if isinstance(part, Operation)]
+        heads = [part for part in self.tail if isinstance(part, LinearCall)]
+        return (
+            len(heads) == 1
+            and [name for name in operators if name not in _BESIDE] == _SHIFTED_CROSS_ENTROPY
+        )

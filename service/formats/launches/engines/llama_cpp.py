@@ -59,8 +59,10 @@ def read_llama_cpp(handed_in: HandedIn, draft: Draft) -> None:
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "llama_cpp")
     _read_model(settings, draft)
+    checkpoint = handed_in.find_checkpoint(str(draft.get("model") or "") or None)
     is_server = handed_in.command is None or handed_in.command.program in _SERVERS
-    _read_context(settings, draft, serves=is_server)
+    longest = None if checkpoint is None else checkpoint.max_length
+    _read_context(settings, draft, longest, serves=is_server)
     _read_cache(settings, draft)
     _read_devices(settings, draft)
     ignore_settings(draft, settings, IGNORED)
@@ -132,8 +134,11 @@ def _get_larger_format(word: str) -> str:
     return "q6_k" if bits == _LEAST_BITS + 1 else "q8_0"
 
 
-def _read_context(settings: Settings, draft: Draft, *, serves: bool) -> None:
-    """Set the slots, and the length of each: all share the context."""
+def _read_context(settings: Settings, draft: Draft, longest: int | None, *, serves: bool) -> None:
+    """Set the slots, and the length of each: all share the context.
+
+    ``longest`` is the model's own, which holds where none is said.
+    """
     slots = settings.take("parallel")
     if slots is None or str(slots.value) in {"-1", "auto"} or not serves:
         slots = _SLOTS if serves else _ONE
@@ -149,6 +154,11 @@ def _read_context(settings: Settings, draft: Draft, *, serves: bool) -> None:
             draft.note(of_each, "what one slot may have of the context that all share")
     elif of_each is not None:
         draft.put("workload.max_model_len", of_each.as_int(minimum=1), of_each)
+    elif longest is not None and longest >= count:
+        source = "llama.cpp, common/common.h: n_ctx 0 is the model's own"
+        default = make_default("ctx_size", longest, source)
+        draft.put("workload.max_model_len", longest // count, default)
+        draft.warn("without --ctx-size llama.cpp may take less than the model's context, to fit it")
     else:
         why = "without --ctx-size the context is the model's own, less what does not fit"
         draft.ask("workload.max_model_len", why)

@@ -5,6 +5,7 @@ They are those of ``python -m sglang.launch_server``, of ``sglang serve`` or of 
 
 from collections.abc import Mapping
 
+from service.formats.launches.engines.adapter_settings import has_adapters, leave_adapters
 from service.formats.launches.engines.engine_release import put_release
 from service.formats.launches.engines.engine_settings import (
     account_environment,
@@ -82,7 +83,8 @@ def read_sglang(handed_in: HandedIn, draft: Draft) -> None:
     _read_limits(settings, draft)
     _read_layout(settings, draft)
     _read_speculation(settings, draft)
-    _read_adapters(settings, draft)
+    reason = "slots of adapters have no term" if has_adapters(settings) else None
+    leave_adapters(settings, draft, LORA, reason=reason)
     ignore_settings(draft, settings, IGNORED)
     draft.account(settings, WITHOUT_EFFECT)
     account_environment(draft, handed_in)
@@ -219,17 +221,6 @@ def _read_speculation(settings: Settings, draft: Draft) -> None:
     draft.note(algorithm, "who guesses tokens ahead")
     if model is not None:
         draft.put("workload.speculative.draft", model.as_text(), model)
-
-
-def _read_adapters(settings: Settings, draft: Draft) -> None:
-    """Name the slots of adapters, which count where adapters are on."""
-    switch, paths = settings.take("enable_lora"), settings.take("lora_paths")
-    enabled = paths is not None or (switch is not None and switch.as_bool())
-    for setting in (switch, paths, *(settings.take(name) for name in LORA)):
-        if setting is not None and enabled:
-            draft.ignore(setting, "slots of adapters have no term")
-        elif setting is not None:
-            draft.drop(setting)
 
 
 READERS = {

@@ -67,6 +67,7 @@ MANY = frozenset(
     }
 )
 LORA = (
+    *("enable_lora", "lora_paths"),
     *("max_lora_rank", "lora_target_modules", "max_loaded_loras", "max_loras_per_batch"),
     *("lora_eviction_policy", "lora_backend", "max_lora_chunk_size", "lora_use_virtual_experts"),
     *("enable_lora_overlap_loading", "experts_shared_outer_loras", "lora_strict_loading"),

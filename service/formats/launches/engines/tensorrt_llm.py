@@ -42,6 +42,15 @@ _GRAMMAR = Grammar(
     },
     positionals=("model",),
 )
+_QUANTIZATIONS = {
+    **dict.fromkeys(("w4a16_awq", "w4a8_awq"), "awq_int4"),
+    **dict.fromkeys(("fp8", "fp8_per_channel_per_token", "fp8_block_scales"), "fp8"),
+    **dict.fromkeys(("w4a16_mxfp4", "w4a8_mxfp4_fp8", "w4a8_mxfp4_mxfp8"), "mxfp4"),
+    **dict.fromkeys(("nvfp4", "w4a8_nvfp4_fp8"), "nvfp4"),
+    "w4a16_gptq": "gptq_int4",
+    "w8a16": "int8",
+}
+"""Words of the contract for ``QuantAlgo`` (``tensorrt_llm/quantization/mode.py``)."""
 _CACHES = {"fp8": "fp8", "auto": "auto"}
 _PROGRAMS = frozenset({"trtllm-serve", "trtllm-llmapi-launch"})
 IGNORED = {
@@ -53,7 +62,6 @@ IGNORED = {
     "cuda_graph_config": "the graphs that the release captures by default are evaluated",
     "torch_compile_config": "the model is evaluated as it is, not compiled",
     "speculative_config": "say workload.speculative for tokens that are guessed ahead",
-    "quant_config": "the format that the checkpoint's own config says is evaluated",
     "lora_config": "adapters of a server have no term",
     "peft_cache_config": "adapters of a server have no term",
     "moe_config": "experts are evaluated as the release computes them",
@@ -104,6 +112,7 @@ def read_tensorrt_llm(handed_in: HandedIn, draft: Draft) -> None:
     put_release(draft, handed_in, "tensorrt_llm", TENSORRT_LLM)
     model = put_model(draft, settings, "model")
     put_weight_dtype(draft, settings, handed_in, model, source=_ARGS, of_fp32=None)
+    _read_quantization(settings, draft)
     _read_cache(settings, draft)
     _read_limits(settings, draft)
     _read_layout(settings, draft)
@@ -129,6 +138,21 @@ def _get_words(handed_in: HandedIn) -> tuple[str, ...]:
             raise LaunchFormatError(message, where="command", field="command")
         tokens = tokens[1:]
     return tokens[1:] if tokens[:1] == ("serve",) else tokens
+
+
+def _read_quantization(settings: Settings, draft: Draft) -> None:
+    """Set the format of the weights, as checkpoints say too."""
+    config = read_object(settings, "quant_config") or Settings()
+    algorithm = config.take("quant_algo")
+    word = "" if algorithm is None else str(algorithm.value).casefold()
+    if algorithm is not None and word in _QUANTIZATIONS:
+        draft.put("workload.quantization", _QUANTIZATIONS[word], algorithm)
+    elif algorithm is not None:
+        draft.ignore(algorithm, "the format that the checkpoint's own config says is evaluated")
+    ignore_settings(draft, config, {name: _PARTS for name in list(config) if name != "quant_algo"})
+
+
+_PARTS = "the format is evaluated as its name says"
 
 
 def _read_cache(settings: Settings, draft: Draft) -> None:

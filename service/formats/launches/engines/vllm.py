@@ -6,6 +6,7 @@ They are those of ``vllm serve``, of its API server, of a ``--config`` file or o
 import re
 from collections.abc import Mapping
 
+from service.formats.launches.engines.adapter_settings import has_adapters, leave_adapters
 from service.formats.launches.engines.engine_release import put_release
 from service.formats.launches.engines.engine_settings import (
     account_environment,
@@ -26,6 +27,7 @@ from service.formats.launches.engines.vllm_keys import (
     FLAGS,
     IGNORED,
     LORA,
+    LORA_SLOTS,
     MANY,
     SHORT,
     WITHOUT_EFFECT,
@@ -40,6 +42,7 @@ from service.formats.launches.values.settings import Setting, Settings, make_def
 VLLM = "0.33.0"
 _ARGUMENTS = f"vLLM {VLLM}, vllm/engine/arg_utils.py"
 _CACHE = f"vLLM {VLLM}, vllm/config/cache.py"
+_LORA = f"vLLM {VLLM}, vllm/config/lora.py"
 _DTYPE = f"vLLM {VLLM}, vllm/config/model.py, _resolve_auto_dtype: bf16 in place of fp32"
 _GRAMMAR = Grammar(flags=FLAGS, short=SHORT, many=MANY, positionals=("model",))
 _PROGRAMS = frozenset({"vllm", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"})
@@ -196,7 +199,7 @@ def _put_speculation(
 
 
 def _read_memory(settings: Settings, draft: Draft) -> None:
-    if not put_fraction(draft, settings, "gpu_memory_utilization"):
+    if not put_fraction(draft, settings, "gpu_memory_utilization", "device_memory_utilization"):
         default = make_default("gpu_memory_utilization", 0.92, _CACHE)
         draft.note(default, "the release's share of the memory: 0.92, and 0.9 before 0.20.0")
     offload = settings.take("cpu_offload_gb")
@@ -212,14 +215,19 @@ def _read_memory(settings: Settings, draft: Draft) -> None:
 
 
 def _read_adapters(settings: Settings, draft: Draft) -> None:
-    """Name the slots of adapters, which count where adapters are on."""
-    switch = settings.take("enable_lora")
-    enabled = switch is not None and switch.as_bool()
-    for setting in (switch, *(settings.take(name) for name in LORA)):
-        if setting is not None and enabled:
-            draft.ignore(setting, "slots of adapters (max_loras of max_lora_rank) have no term")
-        elif setting is not None:
-            draft.drop(setting)
+    """Read the slots of adapters, which are there where adapters are on."""
+    reason: str | None = None
+    names: tuple[str, ...] = (*LORA_SLOTS, *LORA)
+    if has_adapters(settings):
+        reason, names = "slots are counted for every layer, whole, in the model's format", LORA
+        switch = settings.take("enable_lora")
+        slots = settings.take("max_loras") or make_default("max_loras", 1, _LORA)
+        draft.put("workload.max_loras", slots.as_int(minimum=1), slots)
+        if not put_int(draft, settings, "workload.max_lora_rank", "max_lora_rank"):
+            draft.note(make_default("max_lora_rank", 16, _LORA), "the release's rank of a slot")
+        if switch is not None:
+            draft.note(switch, "slots of LoRA adapters are allocated at the start")
+    leave_adapters(settings, draft, names, reason=reason)
 
 
 READERS = {

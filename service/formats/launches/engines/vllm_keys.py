@@ -1,7 +1,7 @@
 """Names of vLLM's arguments.
 
 vLLM 0.33.0, ``vllm/engine/arg_utils.py`` (``EngineArgs``) and
-``vllm/entrypoints/openai/cli_args.py``.
+``vllm/entrypoints/common/cli_args.py``.
 """
 
 FLAGS = frozenset(
@@ -19,6 +19,7 @@ FLAGS = frozenset(
         *("enable_mm_embeds", "interleave_mm_strings", "skip_mm_profiling", "fully_sharded_loras"),
         *("disable_chunked_mm_input", "disable_hybrid_kv_cache_manager", "async_scheduling"),
         *("kv_sharing_fast_prefill", "calculate_kv_scales", "use_tqdm_on_load", "headless"),
+        "data_parallel_multi_port_external_lb",
         *("data_parallel_hybrid_lb", "data_parallel_external_lb", "aggregate_engine_logging"),
         *("ray_workers_use_nsight", "language_model_only", "mm_encoder_only", "enable_elastic_ep"),
         *("disable_uvicorn_access_log", "disable_fastapi_docs", "enable_server_load_tracking"),
@@ -52,15 +53,21 @@ SHORT = {
     "O.mode": "compilation_config.mode",
     "cc": "compilation_config",
     "sc": "speculative_config",
+    "dc": "diffusion_config",
+    "ac": "attention_config",
+    "dph": "data_parallel_hybrid_lb",
+    "dpe": "data_parallel_external_lb",
+    "dpm": "data_parallel_multi_port_external_lb",
     "asc": "api_server_count",
 }
 MANY = frozenset(
     {"served_model_name", "api_key", "lora_modules", "cudagraph_capture_sizes", "middleware"}
 )
+LORA_SLOTS = ("enable_lora", "max_loras", "max_lora_rank")
 LORA = (
-    *("max_loras", "max_lora_rank", "max_cpu_loras", "lora_dtype", "fully_sharded_loras"),
-    *("lora_extra_vocab_size", "lora_modules", "lora_target_modules", "default_mm_loras"),
-    *("enable_tower_connector_lora", "specialize_active_lora"),
+    *("max_cpu_loras", "lora_dtype", "fully_sharded_loras"),
+    *("lora_extra_vocab_size", "lora_modules", "lora_target_modules"),
+    *("default_mm_loras", "enable_tower_connector_lora", "specialize_active_lora"),
 )
 _GRAPHS = "the graphs and the compilation of the release's defaults are evaluated"
 IGNORED = {
@@ -90,6 +97,8 @@ IGNORED = {
     "cudagraph_capture_sizes": _GRAPHS,
     "max_cudagraph_capture_size": _GRAPHS,
     "cuda_graph_sizes": _GRAPHS,
+    "attention_config": "the attention kernel that the release chooses is evaluated",
+    "diffusion_config": "a model that generates by diffusion has no term",
     "attention_backend": "the attention kernel that the release chooses is evaluated",
     "disable_hybrid_kv_cache_manager": "windows give their blocks back as the release has it",
     "disable_sliding_window": "windows are evaluated as the model has them",

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from service.formats.launches.shell.variables import is_argument, is_unknown
+from service.formats.launches.shell.variables import is_argument, is_unknown, is_variable
 
 _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
     "-eq": operator.eq,
@@ -41,6 +41,9 @@ def _evaluate(tokens: list[str]) -> bool | None:
         truth = _evaluate(tokens[1:])
         return None if truth is None else not truth
     tokens = ["" if is_argument(word) else word for word in tokens]
+    if tokens[:1] in (["-z"], ["-n"]):
+        # A variable from outside is not set where the script is read.
+        tokens = ["" if is_variable(word) else word for word in tokens]
     if any(is_unknown(word) for word in tokens):
         return None
     if not tokens or tokens == ["-n"]:

@@ -156,6 +156,11 @@ def is_argument(text: str) -> bool:
     return re.fullmatch(r"\$\{\d+\}", text) is not None
 
 
+def is_variable(text: str) -> bool:
+    """Return whether a text is a variable from outside."""
+    return re.fullmatch(r"\$\{[A-Za-z_]\w*\}", text) is not None
+
+
 def _mark(name: str) -> str:
     return f"${{{name}}}"
 

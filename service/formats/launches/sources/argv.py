@@ -51,7 +51,7 @@ def read_argv(tokens: Sequence[str], grammar: Grammar | None = None, *, where: s
             settings[name] = Setting(key=name, value=word, where=where)
             continue
         text, equals, value = word.lstrip("-").partition("=")
-        name = grammar.short.get(text, text.replace("-", "_"))
+        name = _get_name(text, grammar)
         if equals:
             settings[name] = Setting(key=_spell(word), value=value, where=where)
             continue
@@ -65,6 +65,15 @@ def read_argv(tokens: Sequence[str], grammar: Grammar | None = None, *, where: s
             value_shown = list(following) if name in grammar.many else following[0]
         settings[name] = Setting(key=_spell(word), value=value_shown, where=where)
     return Settings(settings)
+
+
+def _get_name(text: str, grammar: Grammar) -> str:
+    """Return the name of an option, its object's key after a dot."""
+    if text in grammar.short:
+        return grammar.short[text]
+    name = text.replace("-", "_")
+    head, dot, key = name.partition(".")
+    return f"{grammar.short[head]}.{key}" if dot and head in grammar.short else name
 
 
 def _take_values(tokens: Sequence[str], name: str, grammar: Grammar) -> list[str]:

@@ -71,6 +71,7 @@ _STARTER_MODULES = {
 }
 _WITH_COMMANDS = frozenset({"trl"})
 """Programs whose first word says which of their programs runs."""
+_RAY_SUBMIT = ["ray", "job", "submit"]
 _TWO_VALUES = dict.fromkeys(("mca", "gmca"), 3)
 """Words of an option with its values, where it has two."""
 
@@ -125,7 +126,7 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
     """
     environment: dict[str, str] = {}
     starters: dict[str, Settings] = {}
-    remaining, version, is_python = list(tokens), "", False
+    remaining, version, is_python = _skip_ray(list(tokens)), "", False
     while remaining:
         word = remaining[0]
         name = _STARTER_MODULES.get(PurePosixPath(word).name, PurePosixPath(word).name)
@@ -162,6 +163,17 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
         version=version,
         is_python=is_python,
     )
+
+
+def _skip_ray(tokens: list[str]) -> list[str]:
+    """Return the words without those of ``ray job submit``.
+
+    Ray's options say where a job runs, not what it takes.
+    """
+    begin = tokens.index("ray") if "ray" in tokens else len(tokens)
+    if tokens[begin : begin + len(_RAY_SUBMIT)] != _RAY_SUBMIT or "--" not in tokens[begin:]:
+        return tokens
+    return [*tokens[:begin], *tokens[tokens.index("--", begin) + 1 :]]
 
 
 def _skip_python(tokens: list[str]) -> list[str]:

@@ -1,15 +1,17 @@
 """Readers of launches: what each is told by, and what it reads."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.commands import Command
-from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.sources.handed_in import HandedIn, is_shell
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 
+_IMPORT = re.compile(r"^\s*(?:from|import)\s+(\w+)", re.MULTILINE)
 _PROGRAM, _MARK = 1000, 10
 
 
@@ -20,8 +22,10 @@ class Reader:
     ``versions`` are the packages whose keys and defaults it knows. ``programs`` are what a command
     starts (a script's name, or a module); ``marks`` are keys of documents or arguments that tell
     this launcher from the others, by their dotted paths, and ``hints`` keys that others have too.
-    They tell no more than ``hint_limit``. Options of any other program tell nothing unless
-    ``knows_options``.
+    They tell no more than ``hint_limit``. ``packages`` are imported by this launcher's Python files
+    alone. Options of any other program tell nothing unless
+    ``knows_options``. ``scripts`` are texts of Python or TOML that tell this launcher,
+    ``idle`` patterns of options that decide nothing, whatever their value.
     """
 
     launcher: Launcher
@@ -30,8 +34,11 @@ class Reader:
     programs: frozenset[str] = field(default_factory=frozenset)
     marks: frozenset[str] = field(default_factory=frozenset)
     hints: frozenset[str] = field(default_factory=frozenset)
+    packages: frozenset[str] = field(default_factory=frozenset)
     knows_options: bool = True
     hint_limit: int = _MARK - 1
+    scripts: frozenset[str] = field(default_factory=frozenset)
+    idle: tuple[str, ...] = ()
 
     def count_marks(self, handed_in: HandedIn) -> int:
         """Return how much tells for this launcher; 0 for nothing."""
@@ -43,8 +50,20 @@ class Reader:
         settings = (*handed_in.documents.values(), handed_in.arguments, argv)
         marks = sum(mark in source for source in settings for mark in self.marks)
         hints = sum(hint in source for source in settings for hint in self.hints)
+        program += _PROGRAM * self._is_imported(handed_in)
+        texts = [text for name, text in handed_in.scripts.items() if not is_shell(name, text)]
+        marks += sum(mark in text for text in texts for mark in self.scripts)
         return program + _MARK * marks + min(hints, self.hint_limit)
 
     def is_started_by(self, command: Command) -> bool:
         """Return whether its program is one of these patterns."""
         return any(fnmatchcase(command.program, program) for program in self.programs)
+
+    def _is_imported(self, handed_in: HandedIn) -> bool:
+        imported = {
+            match[1]
+            for name, text in handed_in.scripts.items()
+            if name.endswith(".py")
+            for match in _IMPORT.finditer(text)
+        }
+        return not self.packages.isdisjoint(imported)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.number_formats import DTYPES
 from service.formats.launches.trainers.setup import PEFT, TrainerSetup
+from service.formats.launches.trainers.target_patterns import is_pattern, list_pattern_names
 from service.formats.launches.trainers.unused import (
     ADAPTERS_WITHOUT_EFFECT,
     MODEL_WITHOUT_EFFECT,
@@ -110,6 +111,9 @@ _UNMODELLED = {
 
 def _read_targets(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> None:
     targets = setup.adapters.take("target_modules", "lora_target_modules")
+    if targets is not None and isinstance(targets.value, str) and is_pattern(targets.value):
+        _read_pattern(targets, draft)
+        return
     if targets is not None:
         targets_named = [str(word) for word in targets.as_list()]
         linear = targets_named in (["all-linear"], ["all"], ["all_linear"])
@@ -129,12 +133,31 @@ def _read_targets(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Non
     draft.put("workload.lora.target_modules", list(defaults), setting)
 
 
+def _read_pattern(targets: Setting, draft: Draft) -> None:
+    """Set the layers that a pattern names by their last parts."""
+    names = list_pattern_names(targets.as_text())
+    if names is None:
+        draft.note(targets, "a pattern of names, which is not run")
+        draft.ask("workload.lora.target_modules", "the pattern is not run", ("all-linear",))
+        draft.put("workload.lora.target_modules", "all-linear")
+        return
+    draft.put("workload.lora.target_modules", names, targets)
+    draft.warn(
+        f"{targets.where}: {targets.key} is a pattern: every layer of these names is counted as "
+        "adapted, in towers of other inputs too"
+    )
+
+
 def _put_prepared(setup: TrainerSetup, draft: Draft) -> None:
     """Set what is cast before quantised weights are trained.
 
-    TRL casts the adapters to bf16 and no norm; a script for Trainer calls PEFT's
+    DeepSpeed casts all that is not quantised to its own format (``engine.py``). TRL casts the
+    adapters to bf16 and no norm; a script for Trainer calls PEFT's
     ``prepare_model_for_kbit_training``, as every guide has it.
     """
+    if draft.get("workload.lora.dtype") is not None:
+        draft.put("workload.fp32_norms_and_head", value=False)
+        return
     if setup.prepares is not None or setup.client.is_trl:
         draft.put("workload.fp32_norms_and_head", bool(setup.prepares))
     else:

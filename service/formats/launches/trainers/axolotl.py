@@ -1,6 +1,6 @@
 """Axolotl's YAML, as the arguments that axolotl makes of it.
 
-axolotl 0.18, ``utils/schemas/*``, ``utils/config/__init__.py``, ``core/builders/*`` and
+axolotl 0.19, ``utils/schemas/*``, ``utils/config/__init__.py``, ``core/builders/*`` and
 ``loaders/{model,adapter}.py``.
 """
 
@@ -24,7 +24,7 @@ from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
-AXOLOTL = "0.18.0"
+AXOLOTL = "0.19.0"
 """Release whose keys and defaults are known."""
 _SOURCE = f"axolotl {AXOLOTL}, utils/schemas"
 _CLIENTS = {"dpo": Client.DPO, "ipo": Client.DPO}
@@ -123,7 +123,7 @@ def _is_on(setting: Setting) -> bool:
 
 def _read_training(config: Settings, training: Settings, draft: Draft, client: Client) -> None:
     """Move what transformers' trainer has, with axolotl's defaults."""
-    _derive_accumulation(config)
+    _read_batch_size(config, draft)
     config.add("micro_batch_size", make_default("micro_batch_size", 1, f"{_SOURCE}/training.py"))
     for key, name in TRAINING.items():
         setting = config.take(key)
@@ -163,18 +163,17 @@ def _set_fsdp(training: Settings) -> None:
     training.add("fsdp", make_default("fsdp", value=True, source="axolotl, core/builders/base.py"))
 
 
-def _derive_accumulation(config: Settings) -> None:
-    """Derive the accumulation from ``batch_size``, which counts one GPU's sequences."""
+def _read_batch_size(config: Settings, draft: Draft) -> None:
+    """Account for ``batch_size``, which accumulates no steps.
+
+    The schema's own default of 1 comes before what ``normalize_config`` would derive of it.
+    """
     batch = config.take("batch_size")
     if batch is None:
         return
     if "gradient_accumulation_steps" in config:
         raise batch.refuse("no value beside gradient_accumulation_steps: set one of them")
-    micro = config.peek("micro_batch_size")
-    size = 1 if micro is None else micro.as_int(minimum=1)
-    steps = max(batch.as_int(minimum=1) // size, 1)
-    derived = Setting(key=batch.key, value=steps, where=batch.where)
-    config.add("gradient_accumulation_steps", derived)
+    draft.note(batch, "no step is accumulated for it: gradient_accumulation_steps is 1")
 
 
 def _read_checkpointing(config: Settings, training: Settings, client: Client) -> None:

@@ -1,6 +1,6 @@
 """Attention, kernels and packing of axolotl.
 
-axolotl 0.18, ``utils/schemas/config.py`` and ``integrations/liger``.
+axolotl 0.19, ``utils/schemas/config.py`` and ``integrations/liger``.
 """
 
 from service.formats.launches.trainers.axolotl_words import KERNELS, LEGACY_ATTENTION

@@ -24,7 +24,7 @@ TRAINING = {
     "context_parallel_size": "context_parallel_size",
     "sequence_parallel_degree": "sequence_parallel_degree",
 }
-"""Of ``TrainingArguments`` (axolotl 0.18, ``core/builders/base.py``)."""
+"""Of ``TrainingArguments`` (axolotl 0.19, ``core/builders/base.py``)."""
 ADAPTERS = {
     "lora_r": "r",
     "lora_alpha": "lora_alpha",
@@ -41,7 +41,7 @@ ADAPTERS = {
     "peft_init_lora_weights": "init_lora_weights",
     "peft_trainable_token_indices": "trainable_token_indices",
 }
-"""Of ``LoraConfig`` (axolotl 0.18, ``loaders/adapter.py``)."""
+"""Of ``LoraConfig`` (axolotl 0.19, ``loaders/adapter.py``)."""
 LEGACY_ATTENTION = {
     "xformers_attention": "xformers",
     "sage_attention": "sage",
@@ -50,7 +50,7 @@ LEGACY_ATTENTION = {
     "sdp_attention": "sdpa",
     "eager_attention": "eager",
 }
-"""Older switches (axolotl 0.18, ``utils/schemas/enums.py``)."""
+"""Older switches (axolotl 0.19, ``utils/schemas/enums.py``)."""
 KERNELS = ("lora_mlp_kernel", "lora_qkv_kernel", "lora_o_kernel", "lora_embedding_kernel")
 UNMODELLED = {
     "unfrozen_parameters": "every parameter is counted as trained",

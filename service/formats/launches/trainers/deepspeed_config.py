@@ -52,7 +52,7 @@ _SHIPPED_AUTO: dict[str, bool | str] = {"bf16.enabled": _AUTO, "fp16.enabled": _
 _OPTIMIZER_ON_CPU = {"zero_optimization.offload_optimizer.device": "cpu"}
 _PARAMETERS_ON_CPU = {"zero_optimization.offload_param.device": "cpu"}
 _LLAMA_FACTORY = "LLaMA-Factory 0.9.5, examples/deepspeed"
-_AXOLOTL = "axolotl 0.18, deepspeed_configs"
+_AXOLOTL = "axolotl 0.19, deepspeed_configs"
 SHIPPED: dict[str, tuple[str, dict[str, object]]] = {
     "ds_z0_config.json": (_LLAMA_FACTORY, {"zero_optimization.stage": 0, **_SHIPPED_AUTO}),
     "ds_z2_config.json": (_LLAMA_FACTORY, {"zero_optimization.stage": 2, **_SHIPPED_AUTO}),

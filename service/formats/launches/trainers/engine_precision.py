@@ -17,15 +17,19 @@ from service.formats.launches.values.settings import Setting
 def put_engine_precision(engine: Engine, draft: Draft, handed_in: HandedIn) -> None:
     """Set the precision of DeepSpeed, of FSDP, or of autocast.
 
-    Adapters leave the weights as they are loaded: nothing of those is trained.
+    FSDP leaves weights under adapters as they are loaded: nothing of those is trained.
     """
     setup = engine.setup
     if engine.deepspeed is not None:
-        _put_deepspeed(engine.deepspeed, setup, draft, handed_in)
+        _put_deepspeed(engine.deepspeed, setup, draft)
     elif engine.is_fsdp and not len(setup.adapters) and _read_half(setup) is not None:
         _put_gathered(setup, draft)
     else:
-        put_precision(read_formats(setup, draft, handed_in), draft)
+        formats = read_formats(setup, draft, handed_in)
+        if engine.is_fsdp and formats.weights == "fp32" and formats.autocast is not None:
+            _put_shards(formats.autocast, draft, *formats.settings)
+        else:
+            put_precision(formats, draft)
 
 
 def _read_half(setup: TrainerSetup) -> str | None:
@@ -39,26 +43,33 @@ def _put_gathered(setup: TrainerSetup, draft: Draft) -> None:
     format (1.15, ``accelerator.py`` and ``utils/fsdp_utils.py``, ``fsdp2_prepare_model``).
     """
     half, switch = read_autocast(setup)
-    precision = {"param_dtype": "fp32", "compute_dtype": half, "reduce_dtype": half}
-    draft.put("workload.precision", precision, *(() if switch is None else (switch,)))
+    if half is not None and switch is not None:
+        _put_shards(half, draft, switch)
     _note_weights(setup, draft, "accelerate casts trained weights to fp32")
 
 
-def _put_deepspeed(
-    plan: DeepSpeedPlan, setup: TrainerSetup, draft: Draft, handed_in: HandedIn
-) -> None:
+def _put_shards(half: str, draft: Draft, *settings: Setting) -> None:
+    """Set shards in fp32 that are gathered and reduced in 16 bits."""
+    precision = {"param_dtype": "fp32", "compute_dtype": half, "reduce_dtype": half}
+    draft.put("workload.precision", precision, *settings)
+
+
+def _put_deepspeed(plan: DeepSpeedPlan, setup: TrainerSetup, draft: Draft) -> None:
     """Set the formats of DeepSpeed's engine, which runs no autocast."""
     half, switches = _choose_half(plan, setup)
     if half is None:
         _note_weights(setup, draft, "DeepSpeed runs fp32 without bf16 or fp16")
         draft.put("workload.precision", "fp32", *switches)
         return
-    if len(setup.adapters):
-        put_precision(read_formats(setup, draft, handed_in), draft)
-        for switch in plan.half.values():
-            draft.note(switch, f"the format of the engine, {half}")
-        return
     _note_weights(setup, draft, f"DeepSpeed casts the model to {half}")
+    if len(setup.adapters):
+        draft.put("workload.precision", f"{half}_mixed", *switches)
+        draft.put("workload.lora.dtype", half)
+        draft.warn(
+            "DeepSpeed's fp32 copies of the adapters, and their states in fp32, are not counted: "
+            f"8 bytes beyond {half}'s for each of their parameters, over the ranks that share them"
+        )
+        return
     if plan.pure is not None and half == "bf16":
         switch, states = plan.pure
         pure: object = "bf16"

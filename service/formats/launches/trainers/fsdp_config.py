@@ -44,6 +44,35 @@ def normalize_names(settings: Settings, draft: Draft, *, offload: str) -> Settin
     return Settings(names)
 
 
+def read_arguments(settings: Settings, draft: Draft) -> Settings:
+    """Return what ``TrainingArguments`` hands to accelerate of its own settings.
+
+    It reads ``reshard_after_forward`` and no strategy, hands over no offload of activations, and a
+    ``cpu_offload`` that is true alone: accelerate's file decides where it hands over nothing.
+    """
+    arguments = Settings(normalize_names(settings, draft, offload="cpu_offload").take_all())
+    for name, reason in _UNREAD.items():
+        setting = arguments.take(name)
+        if setting is not None and str(setting.value).casefold() != "false":
+            draft.ignore(setting, reason)
+        elif setting is not None:
+            draft.drop(setting)
+    offload = arguments.peek("cpu_offload")
+    if offload is not None and not offload.as_bool():
+        draft.note(offload, "nothing is handed over: parameters stay unless accelerate's file says")
+        arguments.take("cpu_offload")
+    return Settings(dict(arguments.list_left()))
+
+
+_SOURCE = "transformers 5.23's Trainer"
+_UNREAD = {
+    "sharding_strategy": f"{_SOURCE} reads reshard_after_forward alone",
+    "activation_checkpointing_offload": f"{_SOURCE} hands none over; accelerate's file says it",
+    "activation_cpu_offload": f"{_SOURCE} hands none over; accelerate's file says it",
+}
+"""Settings of accelerate's file that the Trainer's ``fsdp_config`` has no part in."""
+
+
 def apply_words(strategy_words: Setting, settings: Settings) -> None:
     """Add what ``fsdp`` says in the older words (``full_shard auto_wrap offload``).
 
@@ -64,7 +93,7 @@ def apply_words(strategy_words: Setting, settings: Settings) -> None:
             strategy = Setting(
                 key=strategy_words.key, value=name.upper(), where=strategy_words.where
             )
-            settings.add("sharding_strategy", strategy)
+            settings.add("reshard_after_forward", strategy)
         else:
             raise strategy_words.refuse(
                 "full_shard, shard_grad_op, no_shard, hybrid_shard, offload or auto_wrap"
@@ -76,6 +105,9 @@ def read_fsdp(settings: Settings, draft: Draft, version: Setting, processes: Pro
     number = version.as_choice({"1": 1, "2": 2})
     strategy = settings.take("sharding_strategy")
     reshard = settings.take("reshard_after_forward")
+    if strategy is not None and number == 2:  # noqa: PLR2004 - FSDP2
+        draft.ignore(strategy, "FSDP2 reads reshard_after_forward alone, which keeps nothing")
+        strategy = None
     sources = [setting for setting in (strategy, reshard) if setting is not None]
     word = _read_strategy(strategy, reshard, number)
     if word == "NO_SHARD":

@@ -3,7 +3,8 @@
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.adapters import read_adapters
 from service.formats.launches.trainers.engine_precision import put_engine_precision
-from service.formats.launches.trainers.setup import TRANSFORMERS, TrainerSetup
+from service.formats.launches.trainers.environment import read_environment
+from service.formats.launches.trainers.setup import TRANSFORMERS, Client, TrainerSetup
 from service.formats.launches.trainers.sharding import check_total, read_sharding
 from service.formats.launches.trainers.trl_config import read_trl
 from service.formats.launches.trainers.unused import WITHOUT_EFFECT
@@ -38,8 +39,14 @@ _UNMODELLED = {
 }
 
 
-def lower_trainer(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> None:
-    """Set the workload of a trainer and its layout."""
+def lower_trainer(
+    setup: TrainerSetup, draft: Draft, handed_in: HandedIn, without_effect: tuple[str, ...] = ()
+) -> None:
+    """Set the workload of a trainer and its layout.
+
+    Patterns of names ``without_effect`` are of this trainer alone.
+    """
+    read_environment(handed_in, setup.training, draft)
     engine = read_sharding(setup, draft, handed_in)
     setup = engine.setup
     draft.put("workload.task", "train")
@@ -56,11 +63,13 @@ def lower_trainer(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Non
         setting = setup.training.take(name)
         if setting is not None and setting.value not in (False, 0, 0.0):
             draft.ignore(setting, reason)
-    draft.account(setup.training, WITHOUT_EFFECT)
+    draft.account(setup.training, (*WITHOUT_EFFECT, *without_effect))
 
 
 def _read_lengths(setup: TrainerSetup, draft: Draft) -> None:
     training = setup.training
+    if setup.client is Client.GRPO:
+        return  # Prompts and completions have lengths of their own.
     length = training.take(*_LENGTHS)
     if length is None and setup.client.is_trl:
         source = "TRL, max_length of its configs"

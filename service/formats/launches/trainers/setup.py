@@ -20,6 +20,7 @@ class Client(StrEnum):
     SFT = "sft"
     DPO = "dpo"
     REWARD = "reward"
+    GRPO = "grpo"
 
     @property
     def is_trl(self) -> bool:

@@ -13,8 +13,8 @@ from service.formats.launches.trainers.deepspeed_config import (
 )
 from service.formats.launches.trainers.fsdp_config import (
     apply_words,
-    normalize_names,
     override_checkpointing,
+    read_arguments,
     read_fsdp,
 )
 from service.formats.launches.trainers.launch_files import LaunchFiles, sort_files
@@ -144,11 +144,11 @@ def _find_fsdp(
         for setting in inline.take_all().values():
             draft.drop(setting)
         return None
-    merged = normalize_names(inline.merge(document or Settings()), draft, offload="cpu_offload")
-    if settings is not None:
-        merged = merged.merge(settings)
+    merged = read_arguments(inline.merge(document or Settings()), draft)
     if strategy_words is not None and is_on:
         apply_words(strategy_words, merged)
+    if settings is not None:
+        merged = merged.merge(settings)
     if own_version is not None:
         merged.add("version", own_version)
     return merged
@@ -211,6 +211,8 @@ def _put_degrees(
         if setting is not None:
             inner *= setting.as_int(minimum=1)
             draft.put(f"layout.{kind}_parallel", setting.as_int(minimum=1), setting)
+            if setting.key.casefold().endswith("sp_size") and setting.as_int() > 1:
+                draft.put("layout.context_parallel_method", "ulysses")
     ranks = _read_ranks(degrees, draft)
     if ranks is None and processes.count is None:
         ranks = _count_by_batch(engine)

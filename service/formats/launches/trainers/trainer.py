@@ -4,10 +4,12 @@
 under ``peft`` and ``from_pretrained``'s under ``model_kwargs``.
 """
 
+import json
 from dataclasses import replace
 from functools import partial
 
 from service.formats.launches.sources.argv import Grammar, read_argv
+from service.formats.launches.sources.documents import flatten
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.accelerate_config import ACCELERATE
@@ -17,7 +19,7 @@ from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
-from service.formats.launches.values.settings import Setting, Settings
+from service.formats.launches.values.settings import Setting, Settings, make_default
 
 _CLIENTS = {
     Launcher.TRAINER: Client.TRAINER,
@@ -45,6 +47,12 @@ _LORA_FLAGS = {
     "use_dora": "use_dora",
 }
 """Names of TRL's ``ModelConfig`` (``trl/trainer/model_config.py``) for ``LoraConfig``'s."""
+_OBJECTS = frozenset(
+    {
+        *("gradient_checkpointing_kwargs", "fsdp_config", "deepspeed", "accelerator_config"),
+        *("lr_scheduler_kwargs", "model_init_kwargs", "parallelism_config", "liger_kernel_config"),
+    }
+)
 _GRAMMAR = Grammar(
     flags=frozenset(
         {
@@ -59,16 +67,52 @@ _GRAMMAR = Grammar(
 
 def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a trainer's script."""
-    training = handed_in.arguments
-    for document in sort_files(handed_in).training:
-        training = training.merge(document)
-    if handed_in.command is not None:
-        training = read_argv(
-            handed_in.command.arguments, _GRAMMAR, where=handed_in.command.where
-        ).merge(training)
+    training = gather_arguments(handed_in)
+    training = _open_objects(training)
     if launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}:
         _ask_batch(training, handed_in, draft)
     lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)
+
+
+def gather_arguments(handed_in: HandedIn, flags: frozenset[str] = frozenset()) -> Settings:
+    """Return the arguments of a trainer's script.
+
+    Those of its command win over its files'. ``flags`` are options without a value, beside those
+    that every trainer has.
+    """
+    training = handed_in.arguments
+    for document in sort_files(handed_in).training:
+        training = training.merge(document)
+    command = handed_in.command
+    if command is None:
+        return training
+    grammar = replace(_GRAMMAR, flags=_GRAMMAR.flags | flags)
+    return read_argv(command.arguments, grammar, where=command.where).merge(training)
+
+
+def _open_objects(training: Settings) -> Settings:
+    """Return arguments with the keys of those that are JSON.
+
+    transformers 5.23, ``training_args.py``, ``_VALID_DICT_FIELDS``.
+    """
+    opened: dict[str, Setting] = {}
+    for name, setting in training.take_all().items():
+        if name in _OBJECTS and str(setting.value).lstrip().startswith("{"):
+            for key, leaf in _parse_object(setting).take_all().items():
+                opened[f"{name}.{key}"] = Setting(
+                    key=f"{setting.key}.{key}", value=leaf.value, where=setting.where
+                )
+        else:
+            opened[name] = setting
+    return Settings(opened)
+
+
+def _parse_object(setting: Setting) -> Settings:
+    try:
+        value = json.loads(str(setting.value))
+    except (ValueError, RecursionError):
+        raise setting.refuse("a JSON object") from None
+    return flatten(value, setting.where)
 
 
 def _ask_batch(training: Settings, handed_in: HandedIn, draft: Draft) -> None:
@@ -96,6 +140,9 @@ def gather_setup(client: Client, training: Settings, draft: Draft) -> TrainerSet
     if uses is None or uses.as_bool():
         for flag, word in _LORA_FLAGS.items():
             _move(training, flag, adapters, word)
+    if uses is not None and uses.as_bool():
+        source = f"TRL {TRL}, trl/trainer/model_config.py"
+        adapters.add("r", make_default("lora_r", 16, source))
     prepares = training.take("prepare_model_for_kbit_training")
     if prepares is not None:
         draft.note(prepares, "whether norms and the head are cast to fp32")
@@ -152,7 +199,7 @@ READERS = {
         ("run_clm.py", "run_mlm.py", "run_glue.py", "run_summarization.py"),
         hints=(
             *("per_device_train_batch_size", "output_dir", "learning_rate", "num_train_epochs"),
-            *("model_name_or_path", "gradient_checkpointing", "lr_scheduler_type", "bf16"),
+            *("model_name_or_path", "gradient_checkpointing", "lr_scheduler_type"),
         ),
     ),
     Launcher.DEEPSPEED: replace(
@@ -169,7 +216,7 @@ READERS = {
     ),
     Launcher.ACCELERATE: replace(
         _make_reader(Launcher.ACCELERATE, (), hints=("distributed_type", "compute_environment")),
-        hint_limit=2,
+        hint_limit=1,
         versions={"accelerate": ACCELERATE, "transformers": TRANSFORMERS},
     ),
     Launcher.TRL_SFT: _make_reader(

@@ -2,7 +2,7 @@
 
 from service.formats.launches.trainers.setup import TRL, Client, TrainerSetup
 from service.formats.launches.values.draft import Draft
-from service.formats.launches.values.settings import make_default
+from service.formats.launches.values.settings import Setting, Settings, make_default
 
 _LOSSES = {"nll": "nll", "chunked_nll": "chunked_nll", "dft": "dft"}
 _PADDING_FREE_PACKINGS = ("bfd", "bfd_split", "bfd-requeue")
@@ -35,9 +35,17 @@ def _read_sft(setup: TrainerSetup, draft: Draft) -> None:
             draft.note(loss, "the loss is Liger's, in one with the head")
     else:
         source = f"TRL {TRL}, trl/trainer/sft_config.py"
-        loss = training.take("loss_type") or make_default("loss_type", "nll", source)
+        loss = _take_word(training, "loss_type") or make_default("loss_type", "nll", source)
         draft.put("workload.loss", loss.as_choice(_LOSSES), loss)
     _read_packing(setup, draft)
+
+
+def _take_word(training: Settings, name: str) -> Setting | None:
+    """Return a setting of one word, also from a list."""
+    setting = training.take(name)
+    if setting is None or not isinstance(setting.value, list) or len(setting.value) != 1:
+        return setting
+    return Setting(key=setting.key, value=setting.value[0], where=setting.where)
 
 
 def _read_packing(setup: TrainerSetup, draft: Draft) -> None:

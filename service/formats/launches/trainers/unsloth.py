@@ -107,5 +107,6 @@ READERS = {
             "peft": PEFT,
         },
         read=read_unsloth,
+        packages=frozenset({"unsloth"}),
     )
 }

@@ -18,9 +18,15 @@ class Launcher(StrEnum):
     TRL_SFT = "trl_sft"
     TRL_DPO = "trl_dpo"
     TRL_REWARD = "trl_reward"
+    TRL_GRPO = "trl_grpo"
     AXOLOTL = "axolotl"
     LLAMAFACTORY = "llamafactory"
     UNSLOTH = "unsloth"
+    MEGATRON = "megatron"
+    VERL = "verl"
+    OPENRLHF = "openrlhf"
+    NEMO = "nemo"
+    TORCHTITAN = "torchtitan"
     GENERATE = "generate"
 
 
@@ -36,11 +42,14 @@ class LaunchFile:
 class Checkpoint:
     """Facts of the launched model that a reader needs.
 
-    ``dtype`` is the word of its config (``bfloat16``), None where it has none.
+    ``dtype`` is the word of its config (``bfloat16``), None where it has none; ``max_length`` is in
+    tokens, ``vocab_size`` the rows of its embedding.
     """
 
     model_type: str
     dtype: str | None = None
+    max_length: int | None = None
+    vocab_size: int | None = None
 
 
 def find_no_checkpoint(_model: str, /) -> Checkpoint | None:
@@ -61,6 +70,7 @@ class Launch:
     command: tuple[str, ...] = ()
     arguments: Mapping[str, object] = field(default_factory=dict)
     model: str | None = None
+    data_parallel: int | None = None
     find_checkpoint: Callable[[str], Checkpoint | None] = find_no_checkpoint
 
 

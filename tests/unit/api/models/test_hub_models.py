@@ -22,6 +22,13 @@ from tests.unit.usecases.hub.fake_hub import COMMIT, CONFIG, TOKEN, FakeHub, red
 TRAIN = {"task": "train", "sequence_length": 64}
 HUB = {"hub": "org/name"}
 SECRET = {"hub-token": TOKEN}
+DRAFTED = {
+    "task": "serve",
+    "engine": "vllm",
+    "num_sequences": 2,
+    "prompt_tokens": 64,
+    "speculative": {"num_tokens": 4, "draft": HUB},
+}
 
 
 @contextmanager
@@ -67,7 +74,29 @@ def test_an_answer_names_the_commit() -> None:
             "/v1/ceilings",
             {"model": HUB, "workload": TRAIN, "gpu": "L4", "maximize": "micro_batch_size"},
         ),
+        ("/v1/how-many", {"model": HUB, "workload": TRAIN, "gpu": "L4"}),
+        (
+            "/v1/explain",
+            {
+                "content": "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate "
+                "2.00 GiB",
+                "question": {"model": HUB, "workload": TRAIN, "gpu": "L4"},
+            },
+        ),
         ("/v1/launches/import", {"model": HUB, "launcher": "trl_sft", "arguments": {"packing": 0}}),
+        *(
+            (path, {"model": {"hf_config": CONFIG}, "workload": DRAFTED, **words})
+            for path, words in (
+                ("/v1/fit", {"gpu": "L4"}),
+                ("/v1/how-many", {"gpu": "L4"}),
+                ("/v1/plans", {"gpus": ["L4"]}),
+                ("/v1/ceilings", {"gpu": "L4", "maximize": "num_sequences"}),
+            )
+        ),
+        (
+            "/v1/fit/batch",
+            {"items": [{"model": {"hf_config": CONFIG}, "workload": DRAFTED, "gpu": "L4"}]},
+        ),
     ],
 )
 def test_every_question_takes_a_hub(path: str, body: dict[str, Any]) -> None:
@@ -80,6 +109,42 @@ def test_every_question_takes_a_hub(path: str, body: dict[str, Any]) -> None:
     assert answer.status_code == 200, answer.text
     assert "problem" not in answer.text
     assert fake.tokens == [f"Bearer {TOKEN}"] * 3 + [None]
+
+
+def test_a_query_names_a_hub_too() -> None:
+    """It is asked as by a body, and refused by the names that a query has."""
+    fake, query = FakeHub(), {"task": "train", "sequence_length": "64", "gpu": "L4"}
+
+    with serve(fake) as client, served() as off:
+        answer = client.get("/v1/how-many", params=query | HUB, headers=SECRET)
+        posted = client.post("/v1/how-many", json={"model": HUB, "gpu": "L4", "workload": TRAIN})
+        twice = client.get("/v1/how-many", params=query | HUB | {"model": "gpt2"})
+        none = client.get("/v1/how-many", params=query | {"revision": "main"})
+        refused = off.get("/v1/how-many", params=query | HUB)
+
+    assert answer.json()["assumptions"][0] == f"model read from org/name at {COMMIT}"
+    assert answer.json()["candidates"] == posted.json()["candidates"]
+    assert set(fake.tokens[:3]) == {f"Bearer {TOKEN}"}
+    for one, field in ((twice, "model"), (none, "model"), (refused, "hub")):
+        assert (one.status_code, one.json()["errors"][0]["field"]) == (422, field), one.text
+
+
+def test_a_draft_on_a_hub_is_the_one_that_is_brought() -> None:
+    """It is told where it was read; a server that asks no hub refuses it at its field."""
+    brought = {**DRAFTED, "speculative": {"num_tokens": 4, "draft": {"hf_config": CONFIG}}}
+    bodies = [
+        {"model": {"hf_config": CONFIG}, "gpu": "L4", "workload": workload}
+        for workload in (DRAFTED, brought)
+    ]
+
+    with serve(FakeHub()) as client, served() as off:
+        answer, same = (client.post("/v1/fit", json=body).json() for body in bodies)
+        refused = off.post("/v1/fit", json=bodies[0])
+
+    assert f"draft model read from org/name at {COMMIT}" in answer["assumptions"]
+    assert answer["per_gpu"] == same["per_gpu"]
+    assert refused.json()["type"] == "hub-off"
+    assert refused.json()["errors"][0]["field"] == "workload.speculative.draft.hub"
 
 
 def test_the_token_is_in_no_answer_no_log_and_no_row(caplog: pytest.LogCaptureFixture) -> None:

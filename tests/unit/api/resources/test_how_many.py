@@ -8,7 +8,7 @@ import pytest
 from litestar.testing import TestClient
 
 from service.api.http.negotiation import is_text_preferred
-from service.contract.schemas.how_many import BODY_WORDS
+from service.contract.schemas.queries.how_many import BODY_WORDS
 from tests.unit.api.builders import served
 
 GUIDE = (Path(__file__).parents[4] / "docs" / "api.md").read_text(encoding="utf-8")
@@ -274,5 +274,5 @@ def test_what_a_query_cannot_spell_is_told_where_to_go(client: TestClient[Any], 
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == word
-    assert "POST /v1/plans" in answer.json()["detail"]
+    assert "POST /v1/how-many" in answer.json()["detail"]
     assert f"`{word}`" in GUIDE.partition("### How many")[2].partition("###")[0]

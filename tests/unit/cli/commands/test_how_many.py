@@ -8,11 +8,6 @@ from typing import Any
 import pytest
 
 from service.__main__ import main
-from service.cli.flags import add_gpu, add_question, build_workload, get_gpu
-from service.cli.model_files.naming import get_model
-from service.client.flat import flatten_question
-from service.contract.schemas.how_many import HowManyQuery
-from service.terminal.arguments import Parser
 
 TRAIN = (
     "how-many",
@@ -163,26 +158,3 @@ def test_limits_bound_the_search(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TRAIN, "--max-gpus", "0"]) == 2
 
     assert "--max-gpus" in capsys.readouterr().err
-
-
-def test_a_server_is_asked_in_words_that_it_has() -> None:
-    """The query parameters that stand for a command line are those of GET /v1/how-many."""
-    parser = Parser(prog="question")
-    add_question(parser)
-    add_gpu(parser)
-    options = parser.parse_args(
-        [*TRAIN[1:], "--method", "lora", "--lora-rank", "8", "--zero-stage", "2", "--padding-mask"]
-    )
-    query = flatten_question(
-        {
-            "model": get_model(options),
-            "gpu": get_gpu(options),
-            **build_workload(options),
-            "confidence": None,
-        },
-    )
-
-    assert query["lora_rank"] == "8"
-    assert query["padding_mask"] == "true"
-    assert query["confidence"] == "null"
-    assert set(query) <= set(HowManyQuery.__struct_fields__)

@@ -86,3 +86,19 @@ def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: 
 
     assert code == 2
     assert "none.yaml: No such file" in err
+
+
+def test_a_model_that_a_launch_describes_is_asked_about(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Sizes among the arguments are the model, which has no name."""
+    path = tmp_path / "train.sh"
+    sizes = "--num-layers 2 --hidden-size 256 --num-attention-heads 4 --vocab-size 1024"
+    step = "--seq-length 512 --max-position-embeddings 512 --micro-batch-size 1 --bf16"
+    path.write_text(f"ARGS=({sizes} {step})\ntorchrun pretrain_gpt.py ${{ARGS[@]}}\n")
+
+    code, out, err = run(capsys, "fit", *GPU, "--from", str(path))
+
+    assert code == 0
+    assert "the launch's model on H100-SXM5-80GB, 1 GPU: fits" in out
+    assert "read as megatron" in err

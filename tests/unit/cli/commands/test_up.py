@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 import tomllib
 from argparse import Namespace
 from pathlib import Path
@@ -189,3 +190,18 @@ def test_gpus_that_somebody_named_must_be_there(monkeypatch: pytest.MonkeyPatch)
 
     options.gpus = None
     assert choose_workers(options, (), NullLog()).gpus == ()
+
+
+def test_a_start_loads_no_more_than_it_starts() -> None:
+    """The program that starts the parts is none of them, and the API speaks MCP once asked to."""
+    script = (
+        "import sys, service.cli.commands.up;"
+        "started = {'service.app', 'litestar', 'sqlalchemy', 'uvicorn', 'mcp'} & set(sys.modules);"
+        "import service.mcp.endpoint;"
+        "print(*sorted(started), *sorted({'mcp', 'mcp_types', 'pydantic'} & set(sys.modules)))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert loaded.split() == []

@@ -3,12 +3,13 @@ what they guess.
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from service.base.errors import UnknownModelError
+from service.base.errors import InvalidRequestError, UnknownModelError
 from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.workloads import read_workload
 from service.estimator.estimate import estimate
@@ -19,6 +20,9 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import Engine, ServeWorkload
+from service.formats.checkpoints.gguf_document import join_headers
+from service.formats.checkpoints.gguf_header import parse_gguf_header
+from service.formats.checkpoints.gguf_model import build_gguf_architecture
 from service.planner.fit.changes import to_json_value
 from tests.builders import a_device
 from tests.unit.estimator.backends.test_vllm import LLAMA_8B
@@ -163,3 +167,45 @@ def test_a_draft_of_another_vocabulary_is_refused_by_vllm() -> None:
         serve(Engine.VLLM, other)
 
     assert refusal.value.field == "workload.speculative.draft"
+
+
+def test_a_draft_from_a_file_has_its_own_bytes() -> None:
+    """llama.cpp adds what the tensors of the GGUF file hold; other engines say what they need, and
+    the answer's own words give the same again.
+    """
+    file = Path(__file__).parents[3] / "data/checkpoints/gguf/qwen3.gguf"
+    with file.open("rb") as stream:
+        document = join_headers([parse_gguf_header(stream)]).describe()
+    asked: dict[str, Any] = {"task": "serve", "num_sequences": 1, "prompt_tokens": 8}
+    draft = {"gguf": document, "origin": "qwen3.gguf"}
+    request: Any = msgspec.convert(
+        asked | {"speculative": {"num_tokens": 4, "draft": draft}}, WorkloadRequest
+    )
+    workload, assumptions = read_workload(request)
+    assert isinstance(workload, ServeWorkload)
+    more = weights(serve(Engine.LLAMA_CPP, workload.speculative)) - weights(
+        serve(Engine.LLAMA_CPP, None)
+    )
+    held = build_gguf_architecture(document).gguf
+    again: Any = msgspec.convert(
+        asked | {"speculative": to_json_value(workload.speculative)}, WorkloadRequest
+    )
+
+    assert "draft model read from qwen3.gguf" in assumptions
+    assert held is not None
+    assert more == held.layers + held.head
+    assert read_workload(again)[0] == workload
+    with pytest.raises(NotModelledError, match="a draft model from a GGUF file on vllm"):
+        serve(Engine.VLLM, workload.speculative)
+    assert weights(serve(Engine.TRANSFORMERS, workload.speculative)) > more
+
+
+def test_a_draft_is_brought_once() -> None:
+    """None and two are refused with the words that there are."""
+    asked = {"task": "serve", "num_sequences": 1, "prompt_tokens": 8}
+    drafts: tuple[dict[str, Any], ...] = ({}, {"hf_config": {}, "gguf": {}})
+    for draft in drafts:
+        speculative = {"num_tokens": 4, "draft": draft}
+        request: Any = msgspec.convert(asked | {"speculative": speculative}, WorkloadRequest)
+        with pytest.raises(InvalidRequestError, match="exactly one of hf_config"):
+            read_workload(request)

@@ -1,10 +1,8 @@
 """Questions that break few rules each: legal ones of small models, changed in a word or two."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
-from itertools import chain
-from typing import Any
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
@@ -12,7 +10,6 @@ from service.estimator.model.heads.config import put_head_in_config
 from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
-from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import ContextMethod, Layout, Sharding
@@ -32,9 +29,19 @@ from service.estimator.values.workload import (
     Workload,
 )
 from tests.tiny_models import tiny_config
-from tests.unit.estimator.rules.words import BF16, LAID_OUT, MIXED, SERVED, TRAINED
+from tests.unit.estimator.rules.drafts import describe_gguf_draft
+from tests.unit.estimator.rules.varying import Words, change, vary_base
+from tests.unit.estimator.rules.words import (
+    BF16,
+    GRPO,
+    GRPO_ALONE,
+    LAID_OUT,
+    MIXED,
+    ODD,
+    SERVED,
+    TRAINED,
+)
 
-Words = dict[str, Any]
 _QUANTISED: Mapping[str, Words] = {
     "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128},
     "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128]},
@@ -47,16 +54,6 @@ _QUANTISED: Mapping[str, Words] = {
         "llm_int8_skip_modules": ["model.layers.0.mlp.up_proj"],
     },
 }
-_ODD: Mapping[str, Words] = {
-    "inner": {"intermediate_size": 255},
-    "heads": {"num_attention_heads": 6, "num_key_value_heads": 3},
-    "hidden": {"hidden_size": 127},
-    "deep": {"num_hidden_layers": 12},
-    "tied": {"tied": True},
-    "gguf": {"from_gguf": True},
-    "recorded": {"recorded": True},
-}
-"""Sizes that other models might have."""
 FULLY: Words = {"sharding": Sharding.FSDP2, "zero_stage": 3}
 _FLAT: Words = {"sharding": Sharding.FSDP1, "zero_stage": 3}
 _DEEPSPEED: Words = {"sharding": Sharding.DEEPSPEED}
@@ -127,6 +124,10 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
             },
             {},
         ),
+        (GRPO, {}),
+        (GRPO | _QLORA | {"loss": Loss.CHUNKED_NLL}, {}),
+        (GRPO_ALONE, {}),
+        (GRPO_ALONE, {"data_parallel": 4} | FULLY),
         ({}, {"data_parallel": 4}),
         ({}, {"data_parallel": 4} | FULLY),
         ({}, {"data_parallel": 4, "tensor_parallel": 2} | FULLY),
@@ -189,16 +190,16 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({}, {"tensor_parallel": 2}),
     ({}, {"pipeline_parallel": 3}),
     ({}, _DEEPSPEED),
-    ({}, {"data_parallel": 2}),
-    ({}, {"data_parallel": 4}),
-    ({}, {"data_parallel": 3}),
+    *(({}, {"data_parallel": ranks}) for ranks in (2, 4, 3)),
     ({}, {"context_parallel": 2}),
     ({}, {"tensor_parallel": 2, "data_parallel": 2, "expert_parallel": 2}),
     ({"cache": Cache.STATIC}, {}),
     ({"speculative": Speculative(num_tokens=2)}, {}),
+    ({"speculative": Speculative(num_tokens=2, spec=describe_gguf_draft())}, {}),
     ({"client": Client.LOOP}, {}),
+    ({"max_loras": 2}, {}),
 )
-_ODD_LLAMAS = tuple(f"llama+{odd}" for odd in _ODD)
+_ODD_LLAMAS = tuple(f"llama+{odd}" for odd in ODD)
 _TRAINED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "phimoe", "zamba2", "bert", "t5", "whisper"),
     *(
@@ -219,8 +220,7 @@ _TRAINED_ALIKE = (
 _SERVED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "zamba2", "bert", "t5", "whisper", "codegen"),
     *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-fp8", "llama-nf4", "llama-hqq"),
-    "zamba2-int8",
-    *("mistral3", "mpt", *_ODD_LLAMAS, "llama/reward"),
+    *("zamba2-int8", "mistral3", "mpt", *_ODD_LLAMAS, "llama/reward"),
 )
 
 
@@ -232,7 +232,7 @@ def collect_tiny_facts(name: str) -> ModelFacts:
     ``llama/reward`` one with another head.
     """
     family, _, odd = name.partition("+")
-    return replace(collect_facts(read_tiny(family)), **_ODD.get(odd, {}))
+    return replace(collect_facts(read_tiny(family)), **ODD.get(odd, {}))
 
 
 @cache
@@ -265,33 +265,15 @@ def _vary(
     models: Sequence[str],
     bases: Sequence[tuple[Words, Words]],
 ) -> Iterator[Case]:
+    adapted = [
+        change(plain, alone)
+        for alone in (_ADAPTED_ALONE if isinstance(plain, TrainWorkload) else ())
+    ]
+    # What is asked is the same of every model.
+    varied = [list(vary_base(plain, *base, words, LAID_OUT)) for base in bases]
     for name in models:
-        for alone in _ADAPTED_ALONE if isinstance(plain, TrainWorkload) else ():
-            yield Case(collect_tiny_facts(name), _change(plain, alone), Layout())
+        facts = collect_tiny_facts(name)
+        yield from (Case(facts, workload, Layout()) for workload in adapted)
         is_plain = name.partition("+")[0].partition("/")[0] in {"llama", "mixtral"}
-        few = bases if is_plain else bases[:_BASES_OF_OTHERS]
-        for asked, laid_out in few:
-            base = _change(plain, asked), _change(Layout(), laid_out)
-            if base[0] is None or base[1] is None:
-                continue
-            facts = collect_tiny_facts(name)
-            for workload in chain([base[0]], _list_changes(base[0], words)):
-                yield Case(facts, workload, base[1])
-            for layout in _list_changes(base[1], LAID_OUT):
-                yield Case(facts, base[0], layout)
-
-
-def _list_changes(base: Any, words: Mapping[str, Sequence[object]]) -> Iterator[Any]:  # noqa: ANN401 - a workload or a layout
-    for name, values in words.items():
-        for value in values:
-            changed = _change(base, {name: value})
-            if changed is not None:
-                yield changed
-
-
-def _change(base: Any, words: Words) -> Any:  # noqa: ANN401 - a workload or a layout
-    known = {field.name for field in fields(base)}
-    try:
-        return replace(base, **{name: value for name, value in words.items() if name in known})
-    except InvalidInputError:
-        return None
+        for configs in varied if is_plain else varied[:_BASES_OF_OTHERS]:
+            yield from (Case(facts, workload, layout) for workload, layout in configs)

@@ -6,8 +6,10 @@ import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.estimator.estimate import estimate
+from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.rules.violations import find_violation
 from service.estimator.values.batches import SequencePacking
+from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError, NotModelledError
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss
@@ -38,14 +40,14 @@ def serve(engine: Engine) -> ServeWorkload:
     return ServeWorkload(num_sequences=1, prompt_tokens=64, output_tokens=8, engine=engine)
 
 
+OWN_MODELS = (Engine.TENSORRT_LLM, Engine.LLAMA_CPP, Engine.LMDEPLOY, Engine.TGI)
+"""Engines that run models of their own code alone."""
 UNSUPPORTED: list[tuple[Workload, Layout]] = [
-    *((serve(engine), layout) for engine in Engine for layout in (Layout(), RANKS)),
+    *((serve(engine), layout) for engine in OWN_MODELS for layout in (Layout(), RANKS)),
     (train(framework=Framework.MEGATRON), Layout()),
     (train(framework=Framework.TORCHTITAN), Layout()),
     (train(attention=Attention.EAGER), Layout()),
     (train(attention=Attention.EFFICIENT), Layout()),
-    (train(loss=Loss.CHUNKED), Layout()),
-    (train(loss=Loss.FUSED_LINEAR), Layout()),
     (train(padding_mask=True), Layout()),
     (train(packing=SequencePacking.PACKED), Layout()),
     (train(frozen=("embedding",)), Layout()),
@@ -78,3 +80,24 @@ def test_training_in_transformers_is_answered(layout: Layout) -> None:
 
     assert answer.allocated_bytes > MODEL.weight_bytes(train().precision.param_dtype)
     assert find_violation(MODEL, train(), layout) is None
+
+
+@pytest.mark.parametrize("engine", [Engine.TRANSFORMERS, Engine.VLLM, Engine.SGLANG])
+def test_serving_needs_passes_with_a_cache(engine: Engine) -> None:
+    """A recording that has them is served, and one of training alone is refused."""
+    passes = {name: part for name, part in MODEL.recorded.passes.items() if "/" not in name}
+    trained = replace(MODEL, recorded=replace(MODEL.recorded, passes=passes))
+
+    answer = estimate(MODEL, serve(engine), layout=Layout(), device=H100, detail=Detail.NUMBERS)
+
+    assert answer.allocated_bytes > MODEL.weight_bytes(DType.BF16)
+    with pytest.raises(NotModelledError, match="no pass with a cache"):
+        estimate(trained, serve(engine), layout=Layout(), device=H100, detail=Detail.NUMBERS)
+
+
+def test_a_loss_of_its_own_takes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of logits are those of a head whose cross entropy is the loss."""
+    monkeypatch.setattr(RecordedModel, "has_plain_loss", property(lambda _self: False))
+
+    with pytest.raises(NotModelledError, match="a loss of its own"):
+        estimate(MODEL, train(loss=Loss.CHUNKED), layout=Layout(), device=H100)

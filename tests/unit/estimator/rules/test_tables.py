@@ -18,6 +18,7 @@ from service.estimator.rules.tables.serving.own_engines import (
 from service.estimator.rules.tables.serving.transformers import SERVE_ENCODERS, SERVE_TRANSFORMERS
 from service.estimator.rules.tables.training.torchtitan import TORCHTITAN_MODELS
 from service.estimator.rules.tables.training.transformers import STEP_BY_OPERATION
+from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.workload import Engine, Framework
 from tests.unit.estimator.rules.cases import list_servings, list_trainings
 
@@ -58,16 +59,27 @@ def _find_first(rules: tuple[Rule, ...], case: Case) -> Rule | None:
     return next((rule for rule in rules if not rule.allows(case)), None)
 
 
+def _allow(rules: list[Rule], case: Case) -> bool:
+    try:
+        return all(rule.allows(case) for rule in rules)
+    except InvalidInputError:
+        return False  # it is asked of no case that an earlier rule forbids
+
+
 @cache
 def _collect_first_broken() -> dict[int, tuple[Rule, Case]]:
     """Return every rule that is the first one broken by some case, with that case."""
     first: dict[int, tuple[Rule, Case]] = {}
 
     def collect(rules: tuple[Rule, ...], cases: tuple[Case, ...]) -> None:
+        missing = [rule for rule in rules if id(rule) not in first]
         for case in cases:
+            if _allow(missing, case):
+                continue  # who forbids it first has a case already
             rule = _find_first(rules, case)
-            if rule is not None:
-                first.setdefault(id(rule), (rule, case))
+            if rule is not None and id(rule) not in first:
+                first[id(rule)] = rule, case
+                missing = [other for other in missing if other is not rule]
 
     for rules, runner in _list_askers():
         collect(rules, _list_cases(runner))

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
-from service.estimator.values.generation import Client, Sampling
+from service.estimator.values.generation import Client, Rollout, RolloutEngine, Sampling
 from service.estimator.values.layout import ContextMethod, Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.pipeline import PipelineSchedule, PipelineSplit
@@ -26,6 +27,25 @@ _CPU, _NVME = OffloadTarget.CPU, OffloadTarget.NVME
 BF16, MIXED = POLICIES["bf16"], POLICIES["bf16_mixed"]
 _GATHERED = replace(BF16, name="custom", param_dtype=DType.FP32, autocast=False)
 
+ODD: Mapping[str, dict[str, Any]] = {
+    "inner": {"intermediate_size": 255},
+    "heads": {"num_attention_heads": 6, "num_key_value_heads": 3},
+    "hidden": {"hidden_size": 127},
+    "deep": {"num_hidden_layers": 12},
+    "tied": {"tied": True},
+    "gguf": {"from_gguf": True},
+    "recorded": {"recorded": True},
+}
+"""Sizes that other models might have."""
+GRPO: dict[str, object] = {
+    "trainer": Trainer.GRPO,
+    "loss": Loss.FLASH_CROSS_ENTROPY,
+    "rollout": Rollout(),
+}
+GRPO_ALONE: dict[str, object] = {
+    **GRPO,
+    "rollout": Rollout(engine=RolloutEngine.TRANSFORMERS),
+}
 TRAINED: Mapping[str, Sequence[object]] = {
     "framework": tuple(Framework),
     "sequence_length": (48, 63, 64, 600, 2000),
@@ -51,6 +71,8 @@ TRAINED: Mapping[str, Sequence[object]] = {
     "kernels": tuple(Kernels),
     "trainer": (Trainer.REWARD,),
     "reference": tuple(Reference),
+    "completion_length": (32,),
+    "rollout": (Rollout(tensor_parallel=3),),
     "keeps_logits": (True,),
     "fp32_outputs": (False,),
     "padding_mask": (True,),
@@ -105,6 +127,8 @@ SERVED: Mapping[str, Sequence[object]] = {
     "gpu_layers": (1,),
     "cpu_moe_layers": (1,),
     "cpu_offload_gb": (1.0,),
+    "max_loras": (2,),
+    "max_lora_rank": (8, 9),
 }
 LAID_OUT: Mapping[str, Sequence[object]] = {
     "data_parallel": (2, 4),

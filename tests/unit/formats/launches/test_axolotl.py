@@ -139,3 +139,35 @@ def test_a_file_that_the_command_names_has_to_be_handed_in() -> None:
     """Nothing is read from disk: the file travels with the command."""
     with pytest.raises(LaunchFormatError, match=r"config is .b\.yml.; expected a file that was"):
         import_launch({"a.yml": BASE}, "axolotl train b.yml")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        (
+            r"model.language_model.layers.[\d]+.(mlp|self_attn).(up|down|q)_proj",
+            ["down_proj", "q_proj", "up_proj"],
+        ),
+        (r"(a\.\d+\.(mlp\.(gate|up)_proj|self_attn\.(?:k|v)_proj))", None),
+        (r".*\.q_proj", ["q_proj"]),
+        (r"layers\.(?!0)\d+\.q_proj", "all-linear"),
+        ("(a|b){3}.c" + "(a|b)" * 9, "all-linear"),
+        ("(unclosed", "all-linear"),
+    ],
+)
+def test_a_pattern_of_layers_is_the_layers_it_names(pattern: str, names: object) -> None:
+    """PEFT takes a text as a pattern; it was a list of one name that no layer has."""
+    text = f"{BASE}adapter: lora\nlora_target_modules: '{pattern}'\n"
+
+    imported = import_launch({"a.yml": text})
+
+    lora = get_part(imported, "workload")["lora"]
+    expected = names or ["gate_proj", "k_proj", "up_proj", "v_proj"]
+    assert lora["target_modules"] == expected
+
+
+def test_a_batch_size_accumulates_no_steps() -> None:
+    """Axolotl's schema fills in 1 before it would be divided."""
+    imported = import_launch({"a.yml": BASE + "batch_size: 8\n"})
+
+    assert get_part(imported, "workload")["gradient_accumulation_steps"] == 1

@@ -5,7 +5,7 @@ import pytest
 from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.sources.commands import Command, read_command, split_command
 from service.formats.launches.values.errors import LaunchFormatError
-from tests.unit.formats.launches.importing import import_launch
+from tests.unit.formats.launches.importing import get_part, import_launch
 
 
 def read(text: str) -> Command:
@@ -139,3 +139,32 @@ def test_what_has_no_model_is_refused_by_its_name(command: str, reason: str) -> 
     """It was read as a plain Trainer, as axolotl or as a generation."""
     with pytest.raises(LaunchFormatError, match=reason):
         import_launch(command=command)
+
+
+def test_a_trainers_command_has_objects_as_json() -> None:
+    """Keys of an option in JSON were lost: checkpoints were never reentrant."""
+    kwargs = '{"use_reentrant": true}'
+
+    imported = import_launch(
+        command="python train.py --model_name_or_path a/b --gradient_checkpointing "
+        f"--learning_rate 1 --gradient_checkpointing_kwargs '{kwargs}'"
+    )
+
+    assert get_part(imported, "workload")["reentrant_checkpointing"] is True
+
+
+def test_a_trainers_environment_counts() -> None:
+    """The allocator's mode and the mesh were dropped, and what nobody knows is named."""
+    imported = import_launch(
+        command="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True PARALLELISM_CONFIG_SP_SIZE=2 "
+        "WANDB_PROJECT=x SOME_SWITCH=1 torchrun --nproc-per-node 4 train.py --learning_rate 1 "
+        "--model_name_or_path a/b"
+    )
+
+    assert get_part(imported, "workload")["allocator"] == "expandable_segments"
+    assert get_part(imported, "layout") == {
+        "data_parallel": 2,
+        "context_parallel": 2,
+        "context_parallel_method": "ulysses",
+    }
+    assert imported.ignored == ("SOME_SWITCH",)

@@ -171,3 +171,19 @@ def test_the_prompt_and_the_context_are_asked_for() -> None:
 
     assert question.missing == ("workload.prompt_tokens",)
     assert "workload.max_model_len" in {one.field for one in question.questions}
+
+
+def test_a_known_models_context_is_its_own() -> None:
+    """The context was the prompt's and the answer's, where llama.cpp takes the model's."""
+    question = ask_command("llama-server -m llama-2-7b-Q8_0.gguf -np 2", gpu=GPU)
+
+    assert get_workload(question)["max_model_len"] == 2048
+    assert "workload.max_model_len" not in {one.field for one in question.questions}
+    assert any("less than the model's context" in text for text in question.imported.warnings)
+
+
+def test_a_model_that_nobody_knows_has_an_open_context() -> None:
+    """What it takes is asked for then."""
+    question = ask_command("llama-server -m unheard-of-Q8_0.gguf", gpu=GPU)
+
+    assert "workload.max_model_len" in {one.field for one in question.questions}

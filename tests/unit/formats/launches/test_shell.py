@@ -52,6 +52,7 @@ def test_words_are_expanded_as_a_shell_does(text: str, tokens: tuple[str, ...]) 
         ("case b in a) A=1;; b|c) A=2;; esac", "2"),
         ("for i in 1 2; do A=$i; done", "${A}"),
         ("[ -z $1 ] && A=4", "4"),
+        ('A=(2)\nif [ -n "${OUTSIDE}" ]; then A+=(3); fi', "2"),
         ("[ 2 -gt 1 ] || A=4\nA=${A:-0}", "0"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Engine, ServeWorkload
+from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.formats.launches.values.errors import LaunchFormatError
 from tests.unit.formats.launches.asking import (
     GPU,
@@ -36,6 +36,9 @@ RENDERED: list[tuple[str, dict[str, Any], Layout]] = [
     ("llama-2-7b", {}, Layout()),
     ("llama-2-7b", {"kv_cache_dtype": DType.FP8}, Layout(tensor_parallel=2)),
     ("llama-2-7b", {"max_num_batched_tokens": 2048}, Layout(pipeline_parallel=2)),
+    ("llama-2-7b", {"quantization": Quantization.FP8}, Layout()),
+    ("llama-2-7b", {"quantization": Quantization.AWQ_INT4}, Layout(tensor_parallel=2)),
+    ("llama-2-7b", {"weight_dtype": DType.FP16, "kv_cache_dtype": DType.FP16}, Layout()),
     ("mixtral-8x7b", {}, SPREAD),
     ("mixtral-8x7b", {}, Layout(tensor_parallel=4, expert_parallel=4, expert_tensor_parallel=1)),
 ]

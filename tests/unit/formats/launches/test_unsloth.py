@@ -49,3 +49,18 @@ def test_bad_scripts_are_refused_where_they_stand(text: str, refusal: str) -> No
     """The refusal names file and line."""
     with pytest.raises(LaunchFormatError, match=refusal):
         import_launch({"train.py": text}, launcher=Launcher.UNSLOTH)
+
+
+def test_an_import_tells_the_launcher() -> None:
+    """A script that imports unsloth needs no launcher beside it."""
+    imported = import_launch({"train.py": SCRIPT})
+
+    assert imported.launcher == Launcher.UNSLOTH
+
+
+def test_a_comment_imports_nothing() -> None:
+    """Another script's words about unsloth do not make it one."""
+    text = "# from unsloth import FastLanguageModel\nprint('import unsloth')\n"
+
+    with pytest.raises(LaunchFormatError, match="no launcher is known"):
+        import_launch({"train.py": text})

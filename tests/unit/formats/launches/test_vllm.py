@@ -43,6 +43,8 @@ RENDERED: list[tuple[str, dict[str, Any], Layout]] = [
         Layout(tensor_parallel=4),
     ),
     ("llama-2-7b", {"speculative": Speculative(num_tokens=3)}, Layout()),
+    ("llama-2-7b", {"max_loras": 4, "max_lora_rank": 32}, Layout()),
+    ("llama-2-7b", {"max_loras": 1}, Layout()),
     ("mixtral-8x7b", {}, EXPERTS),
 ]
 READ = [
@@ -61,8 +63,15 @@ READ = [
     ("--max-num-seqs 48", "workload", "max_num_sequences", 48),
     ("--max_num_batched_tokens 16384", "workload", "max_num_batched_tokens", 16_384),
     ("--gpu-memory-utilization 0.85", "workload", "gpu_memory_fraction", 0.85),
+    ("--device-memory-utilization 0.8", "workload", "gpu_memory_fraction", 0.8),
+    ("-dp 2 -dph -tp 4", "layout", "tensor_parallel", 4),
+    ("-n 2 -r 0 -tp 4", "layout", "gpus_per_node", 2),
+    ("-ep -dp 4 -dpl 2", "layout", "gpus_per_node", 2),
     ("--enforce-eager", "workload", "enforce_eager", True),
     ("--cpu-offload-gb 4", "workload", "cpu_offload_gb", 4.0),
+    ("--enable-lora", "workload", "max_loras", 1),
+    ("--enable-lora --max-loras 4 --max-lora-rank 64", "workload", "max_loras", 4),
+    ("--enable-lora --max-loras 4 --max-lora-rank 64", "workload", "max_lora_rank", 64),
     ("--spec-method ngram --spec-tokens 4", "workload", "speculative", {"num_tokens": 4}),
     (
         """--speculative-config '{"model": "a/b", "num_speculative_tokens": 5}'""",
@@ -80,10 +89,11 @@ READ = [
 IGNORED = (
     *("--kv-cache-memory-bytes 10G", "--block-size 32", "--num-gpu-blocks-override 100"),
     *("--max-model-len auto", "--max-model-len -1", "--quantization compressed-tensors"),
-    *("--enable-lora", "--decode-context-parallel-size 2", "--compilation-config.mode 3", "-O0"),
+    *("--decode-context-parallel-size 2", "--compilation-config.mode 3", "-O0"),
     *("--kv-cache-dtype nvfp4", "--some-flag-of-tomorrow 3", "--cpu-offload-params x"),
     """--limit-mm-per-prompt '{"image": 2}'""",
     """--speculative-config '{"method": "eagle3", "model": "x/y", "num_speculative_tokens": 3}'""",
+    *("-O3", "-O 2", "-cc.mode 3", "-ac.backend FLASHINFER"),
 )
 IDLE = (
     *("--port 8000", "--host 0.0.0.0", "--api-key a b", "--served-model-name x y", "--seed 0"),

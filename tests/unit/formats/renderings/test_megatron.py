@@ -100,7 +100,8 @@ def _megatron() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", type=int)
     for name, choices in declared["words"].items():
         parser.add_argument(f"--{name}", choices=choices)
-    parser.add_argument("--clip-grad", type=float)
+    for name in ("clip-grad", "attention-dropout", "hidden-dropout", "sgd-momentum"):
+        parser.add_argument(f"--{name}", type=float)
     for name in declared["switches"]:
         parser.add_argument(f"--{name}", action="store_true")
     return parser

@@ -193,10 +193,41 @@ def test_tensorrt_llm_reads_the_cache_from_a_file() -> None:
     flags = flags_of(launch.command)
 
     assert json.loads(launch.files[flags["extra_llm_api_options"]]) == {
-        "kv_cache_config": {"dtype": "fp8"}
+        "dtype": "bfloat16",
+        "kv_cache_config": {"dtype": "fp8"},
     }
     assert (flags["max_batch_size"], flags["max_num_tokens"]) == ("2048", "8192")
     assert flags["kv_cache_free_gpu_memory_fraction"] == "0.9"
+
+
+@pytest.mark.parametrize(
+    ("quantization", "algorithm"),
+    [(Quantization.FP8, "FP8"), (Quantization.AWQ_INT4, "W4A16_AWQ"), (Quantization.INT8, "W8A16")],
+)
+def test_tensorrt_llm_is_told_the_format_of_the_weights(
+    quantization: Quantization, algorithm: str
+) -> None:
+    """The command named 16-bit weights where quantised ones were evaluated."""
+    asked = replace(CHAT, engine=Engine.TENSORRT_LLM, quantization=quantization)
+
+    launch = make_launch(replace(a_job(asked, Layout()), checkpoints=("a/b",)))
+
+    options = json.loads(launch.files["llm_options.yaml"])
+    assert options["quant_config"] == {"quant_algo": algorithm}
+    assert launch.command[1] == "${CHECKPOINT:?}"
+    assert any(f"a checkpoint with {quantization} weights" in note for note in launch.notes)
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
+def test_int8_weights_are_a_checkpoints(engine: Engine) -> None:
+    """``--quantization bitsandbytes`` would make 4 bits of 16-bit weights."""
+    asked = replace(CHAT, engine=engine, quantization=Quantization.INT8)
+
+    launch = make_launch(replace(a_job(asked, Layout()), checkpoints=("a/b",)))
+
+    assert "quantization" not in flags_of(launch.command)
+    assert "${CHECKPOINT:?}" in launch.command
+    assert any("a checkpoint with int8 weights" in note for note in launch.notes)
 
 
 def test_llama_server_shares_one_context_between_its_slots() -> None:

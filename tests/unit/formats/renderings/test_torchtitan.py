@@ -77,3 +77,22 @@ def test_layers_counted_by_hand_are_modules() -> None:
 
     assert [len(part) for part in parts] == [8, 9, 9, 9]
     assert (parts[0][0], parts[1][0], parts[3][-1]) == ("tok_embeddings", "layers.7", "output")
+
+
+def test_what_counts_beside_the_layout_is_in_the_file() -> None:
+    """Products in fp8, the step in backward and deterministic kernels are switches of their own."""
+    workload = replace(
+        TRAIN,
+        framework=Framework.TORCHTITAN,
+        float8=True,
+        deterministic=True,
+        optimizer_in_backward=True,
+    )
+    launch = make_launch(a_job(workload, FULLY_SHARDED))
+
+    read = tomllib.loads(launch.files["torchtitan.toml"])
+    assert read["model"]["converters"] == ["quantize.linear.float8"]
+    assert read["debug"]["deterministic"]
+    assert read["optimizer"]["early_step_in_backward"]
+    assert launch.notes[0].startswith("add name and flavor in [model] of")
+    assert "torchtitan always clips gradients by their norm" in launch.notes

@@ -1,10 +1,12 @@
 """Recordings of transformers' own code, held against the families that are written by hand."""
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
+from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.recorded.architecture import build_recorded
@@ -15,8 +17,19 @@ from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.recorder import log_training
 from service.estimator.tape.sizes import evaluate, evaluate_monomials
 from service.estimator.values.dtypes import DType
-from service.estimator.values.workload import Attention, Checkpointing, Lora
+from service.estimator.values.generation import Client
+from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Loss
+from service.estimator.values.workload import (
+    Attention,
+    Cache,
+    Checkpointing,
+    Engine,
+    Lora,
+    Method,
+)
 from service.probing.refusal import Refusal
+from tests.builders import a_device, a_serving, a_sharded_layout, a_training
 from worker.probes.architecture.polynomials import EXTENTS, fit_size
 from worker.probes.architecture.record import VARIANTS, record_model
 
@@ -98,6 +111,69 @@ def test_adapters_on_a_recording_take_the_bytes_of_the_written_family(
     assert compute_peak(recorded, settings) == compute_peak(
         architecture_from_config(CONFIG), settings
     )
+
+
+_HALF, _FROZEN, _AUTOCAST = "half", "half/frozen", "autocast"
+QUESTIONS = {
+    "full": (_HALF, a_training(), Layout()),
+    "autocast": (_AUTOCAST, a_training(precision="amp_bf16"), Layout()),
+    "checkpointing": (
+        _HALF,
+        a_training(activation_checkpointing=Checkpointing.FULL),
+        Layout(),
+    ),
+    "lora": (_FROZEN, a_training(method=Method.LORA, lora=Lora(rank=8)), Layout()),
+    "qlora": (_FROZEN, a_training(method=Method.QLORA, lora=Lora(rank=8)), Layout()),
+    "sharded": (_HALF, a_training(), a_sharded_layout(8)),
+    "chunked": (_HALF, a_training(loss=Loss.CHUNKED_NLL), Layout()),
+}
+"""Variants that questions need, and the questions."""
+
+
+@pytest.mark.parametrize("name", list(QUESTIONS))
+def test_a_recording_answers_as_the_written_family(name: str) -> None:
+    """Instants, components, reserved bytes and intervals are equal; only a time is missing."""
+    variant, workload, layout = QUESTIONS[name]
+
+    answers = [
+        estimate(model, workload, layout=layout, device=a_device())
+        for model in (build_recorded(record(variant)), architecture_from_config(CONFIG))
+    ]
+
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(("client", "caller"), [(Client.LOOP, ""), (Client.GENERATE, "generate/")])
+def test_a_recording_serves_as_the_written_family(client: Client, caller: str) -> None:
+    """Prefill, decode and what the cache keeps are equal, at lengths that were not recorded."""
+    workload = replace(
+        a_serving(num_sequences=4, prompt_tokens=700, output_tokens=100), client=client
+    )
+    names = [f"half/{caller}{phase}" for phase in ("prefill", "decode")]
+    recorded = record_model(CONFIG, {name: VARIANTS[name] for name in names})
+
+    answers = [
+        estimate(model, workload, layout=Layout(), device=a_device())
+        for model in (build_recorded(recorded), architecture_from_config(CONFIG))
+    ]
+
+    assert answers[0] == answers[1]
+    assert decode_recording(encode_recording(recorded)).layers[0].cache_elements == 64
+
+
+@pytest.mark.parametrize("tensor_parallel", [1, 2])
+def test_engines_answer_for_a_recording_as_for_the_written_family(tensor_parallel: int) -> None:
+    """What an engine makes of a model are its weights and what its caches keep."""
+    names = [f"half/{phase}" for phase in ("prefill", "decode")]
+    recorded = record_model(CONFIG, {name: VARIANTS[name] for name in names})
+    workload = replace(a_serving(), engine=Engine.VLLM, cache=Cache.PAGED, client=Client.GENERATE)
+
+    answers = [
+        estimate(model, workload, layout=Layout(tensor_parallel=tensor_parallel), device=a_device())
+        for model in (build_recorded(recorded), architecture_from_config(CONFIG))
+    ]
+
+    assert answers[0] == answers[1]
 
 
 def test_a_recording_counts_what_the_model_has() -> None:

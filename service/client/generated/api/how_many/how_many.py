@@ -34,7 +34,10 @@ from ...types import UNSET, Call, Unset
 
 def call(
     *,
-    model: str,
+    model: str | Unset = UNSET,
+    hub: str | Unset = UNSET,
+    revision: str | Unset = UNSET,
+    file: str | Unset = UNSET,
     task: str,
     gpu: str | Unset = UNSET,
     memory_bytes: int | str | Unset = UNSET,
@@ -48,6 +51,7 @@ def call(
     cache: Cache | Unset = UNSET,
     client_query: Client | Unset = UNSET,
     compile_: bool | Unset = UNSET,
+    completion_length: int | Unset = UNSET,
     context_parallel: int | Unset = UNSET,
     context_parallel_method: ContextMethod | Unset = UNSET,
     cpu_moe_layers: int | Unset = UNSET,
@@ -59,6 +63,7 @@ def call(
     enforce_eager: bool | Unset = UNSET,
     engine: Engine | Unset = UNSET,
     engine_version: str | Unset = UNSET,
+    entropy_bonus: bool | Unset = UNSET,
     expert_parallel: int | Unset = UNSET,
     expert_tensor_parallel: int | Unset = UNSET,
     float8: bool | Unset = UNSET,
@@ -77,6 +82,7 @@ def call(
     keeps_logits: bool | Unset = UNSET,
     kernels: Kernels | Unset = UNSET,
     kv_cache_dtype: DType | Unset = UNSET,
+    log_prob_batch_size: int | Unset = UNSET,
     lora_dtype: DType | Unset = UNSET,
     lora_rank: int | Unset = UNSET,
     lora_target_modules: HowManyLoraTargetModules | Unset = UNSET,
@@ -85,6 +91,8 @@ def call(
     max_cost_per_hour: float | Unset = UNSET,
     max_gpus: int | Unset = UNSET,
     max_hours: float | Unset = UNSET,
+    max_lora_rank: int | Unset = UNSET,
+    max_loras: int | Unset = UNSET,
     max_model_len: int | Unset = UNSET,
     max_nodes: int | Unset = UNSET,
     max_num_batched_tokens: int | Unset = UNSET,
@@ -137,12 +145,22 @@ def call(
     virtual_pipeline_stages: int | Unset = UNSET,
     weight_dtype: DType | Unset = UNSET,
     zero_stage: int | Unset = UNSET,
+    hub_token: str | Unset = UNSET,
 ) -> Call[FamilyAnswer | HowManyAnswer]:
     """Say how many GPUs a workload needs."""
+    headers: dict[str, Any] = {}
+    if not isinstance(hub_token, Unset):
+        headers["Hub-Token"] = hub_token
 
     params: dict[str, Any] = {}
 
     params["model"] = model
+
+    params["hub"] = hub
+
+    params["revision"] = revision
+
+    params["file"] = file
 
     params["task"] = task
 
@@ -200,6 +218,8 @@ def call(
 
     params["compile"] = compile_
 
+    params["completion_length"] = completion_length
+
     params["context_parallel"] = context_parallel
 
     json_context_parallel_method: str | Unset = UNSET
@@ -229,6 +249,8 @@ def call(
     params["engine"] = json_engine
 
     params["engine_version"] = engine_version
+
+    params["entropy_bonus"] = entropy_bonus
 
     params["expert_parallel"] = expert_parallel
 
@@ -283,6 +305,8 @@ def call(
 
     params["kv_cache_dtype"] = json_kv_cache_dtype
 
+    params["log_prob_batch_size"] = log_prob_batch_size
+
     json_lora_dtype: str | Unset = UNSET
     if not isinstance(lora_dtype, Unset):
         json_lora_dtype = lora_dtype
@@ -314,6 +338,10 @@ def call(
     params["max_gpus"] = max_gpus
 
     params["max_hours"] = max_hours
+
+    params["max_lora_rank"] = max_lora_rank
+
+    params["max_loras"] = max_loras
 
     params["max_model_len"] = max_model_len
 
@@ -478,7 +506,7 @@ def call(
         method="GET",
         path="/v1/how-many",
         params=params,
-        headers={},
+        headers=headers,
         body=None,
         read=_read,
     )

@@ -27,6 +27,7 @@ from service.estimator.rules.grammar.rule import (
 )
 from service.estimator.rules.predicates.models import get_serving, keeps_own_format
 from service.estimator.rules.tables.recorded import RECORDED_SERVING
+from service.estimator.rules.tables.serving.adapter_slots import ADAPTER_SLOTS
 from service.estimator.rules.tables.serving.engine_ranks import (
     FINDS_EXPERTS_BESIDE_OWN,
     HUB_FORMATS,
@@ -285,5 +286,6 @@ ENGINES = (
     FINDS_EXPERTS_BESIDE_OWN,
     KEEPS_OWN_FORMAT,
     *_GGUF_RULES,
+    *ADAPTER_SLOTS,
 )
 """What holds for every engine of its own."""

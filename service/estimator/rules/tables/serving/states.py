@@ -1,5 +1,6 @@
 """Rules of engines for encoder-decoders, and for layers that keep states."""
 
+from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.rules.grammar.conditions import (
     any_of,
     is_absent,
@@ -7,9 +8,12 @@ from service.estimator.rules.grammar.conditions import (
     is_in,
     is_not_in,
     is_true,
+    satisfies,
 )
+from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
+from service.estimator.rules.predicates.models import get_serving
 from service.estimator.values.workload import Engine
 
 NO_MODEL = Rule(
@@ -26,6 +30,12 @@ NO_MODEL = Rule(
 )
 """Encoder-decoders that engines have no model of."""
 _SOURCE = "vLLM 0.33.0, model_executor/models/registry.py"
+
+
+def _is_draft_from_gguf(case: Case) -> bool:
+    draft = get_draft_model(get_serving(case).speculative)
+    return draft is not None and draft.gguf is not None
+
 
 STATES = (
     Rule(
@@ -71,5 +81,18 @@ STATES = (
         reason="speculative decoding of {model.family}, whose layers keep a state",
         source=_SOURCE,
     ),
+    Rule(
+        when=satisfies(_is_draft_from_gguf, workload.speculative),
+        require=is_in(workload.engine, Engine.LLAMA_CPP),
+        field="workload.speculative.draft",
+        topic=Topic.WEIGHTS,
+        refusal=unmodelled(
+            "a draft model from a GGUF file on {workload.engine}",
+            *("engine llama_cpp", "engine transformers, which unpacks it"),
+            "the draft by its config.json",
+        ),
+        reason="a draft model from a GGUF file on {workload.engine}",
+        source="vLLM 0.24.0 moved GGUF to a plugin (vllm-project/vllm, number 39612)",
+    ),
 )
-"""What engines are asked about models with states."""
+"""What engines are asked about models with states, and about drafts."""

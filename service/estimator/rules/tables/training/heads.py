@@ -39,13 +39,13 @@ HEADS = (
         source=_HEADS,
     ),
     Rule(
-        when=is_in(workload.trainer, Trainer.DPO),
+        when=is_in(workload.trainer, Trainer.DPO, Trainer.GRPO),
         require=LANGUAGE_MODEL,
         field=workload.trainer.path,
         topic=Topic.LABELS,
         refusal=invalid(
-            "trainer dpo compares what a language model writes, and this one has head "
-            "{model.head}: say head causal_lm"
+            "trainer {workload.trainer} compares what a language model writes, and this one has "
+            "head {model.head}: say head causal_lm"
         ),
         source="trl 1.16 trainer/dpo_trainer.py",
     ),

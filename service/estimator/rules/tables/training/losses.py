@@ -20,6 +20,7 @@ from service.estimator.rules.predicates.models import (
 from service.estimator.values.losses import (
     LIGER_FAMILIES,
     LOG_PROB_LOSSES,
+    PAIRED_TRAINERS,
     Kernels,
     Loss,
     Reference,
@@ -28,7 +29,9 @@ from service.estimator.values.losses import (
 
 _FUSED_HEAD = is_in(workload.loss, *sorted(LOG_PROB_LOSSES))
 
-_IN_PAIRS = is_not_in(workload.trainer, Trainer.SUPERVISED)
+_IN_PAIRS = is_in(workload.trainer, *sorted(PAIRED_TRAINERS))
+
+_NOT_SUPERVISED = is_not_in(workload.trainer, Trainer.SUPERVISED)
 
 _LIGER = is_in(workload.kernels, Kernels.LIGER)
 
@@ -105,7 +108,7 @@ LOSSES = (
         source=f"{_TRL}: full_tensor, maybe_gather_lm_head_ctx",
     ),
     Rule(
-        when=_IN_PAIRS,
+        when=_NOT_SUPERVISED,
         require=satisfies(has_backbone_hidden),
         field=workload.trainer.path,
         topic=Topic.LOSS,
@@ -150,7 +153,7 @@ LOSSES = (
         source="trl 1.16 trainer/dpo_trainer.py: is_peft_model",
     ),
     Rule(
-        when=_IN_PAIRS,
+        when=_NOT_SUPERVISED,
         require=is_at_most(layout.tensor_parallel, 1),
         topic=Topic.LOSS,
         refusal=unmodelled(
@@ -170,7 +173,7 @@ LOSSES = (
         reason="trainer {workload.trainer} over sharded weights",
     ),
     Rule(
-        when=_IN_PAIRS,
+        when=_NOT_SUPERVISED,
         require=is_false(workload.keeps_logits),
         field=workload.keeps_logits.path,
         topic=Topic.LOSS,

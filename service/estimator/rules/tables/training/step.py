@@ -20,6 +20,7 @@ from service.estimator.rules.predicates.models import get_training
 from service.estimator.rules.tables.own_code import KERNELS
 from service.estimator.rules.tables.training.losses import LOSSES
 from service.estimator.rules.tables.training.offload import OFFLOADS
+from service.estimator.rules.tables.training.policies import POLICIES
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
 from service.estimator.values.workload import Checkpointing, Method
@@ -249,4 +250,5 @@ TRAINING_STEP = (
     ),
     *OFFLOADS,
     *LOSSES,
+    *POLICIES,
 )

@@ -69,38 +69,49 @@ def drop_last_position(tape: Tape, x: Value, rows: Size, width: int) -> Value:
     return view
 
 
-def compute_log_probs(
-    tape: Tape, hidden: Value, head: Head, rows: Size, *, num_tokens: int, metrics: Metrics
+def compute_log_probs(  # noqa: PLR0913 - which states, by which head, of which rows, and what of them
+    tape: Tape,
+    hidden: Value,
+    head: Head,
+    rows: Size,
+    *,
+    num_tokens: int,
+    metrics: Metrics,
+    labelled: Size | None = None,
 ) -> LogProbs:
     """Return the log-probability of every label.
 
-    ``num_tokens`` are those of the batch that have a label. ``hidden`` stays with the caller.
+    ``num_tokens`` are those of the batch that have a label, ``labelled`` the same of any batch;
+    None is every row. ``hidden`` stays with the caller.
     """
+    scored = rows if labelled is None else labelled
     mask = tape.allocate(Category.ACTIVATIONS, sizes.scale(rows, _BOOL))
-    kept = _select_rows(tape, hidden, mask, rows)
-    targets = tape.allocate(Category.ACTIVATIONS, sizes.scale(rows, 8))
-    compact = _run_head(tape, (kept, targets), head, rows, num_tokens=num_tokens, metrics=metrics)
-    tape.free(kept)
+    chosen = _select_rows(tape, hidden, mask, scored, head.hidden_size)
+    targets = tape.allocate(Category.ACTIVATIONS, sizes.scale(scored, 8))
+    compact = _run_head(
+        tape, (chosen, targets), head, scored, num_tokens=num_tokens, metrics=metrics
+    )
+    tape.free(chosen)
     tape.release(targets)
     spread = _spread(tape, compact.value, mask, rows)
-    names = (mask, *[_spread_storage(tape, storage.size) for storage in compact.names])
+    names = (mask, *[_spread_storage(tape, storage, scored, rows) for storage in compact.names])
     tape.free(compact.value)
     tape.release(*compact.names)
     return LogProbs(value=spread, names=names)
 
 
-def _select_rows(tape: Tape, x: Value, mask: Storage, rows: Size) -> Value:
+def _select_rows(tape: Tape, x: Value, mask: Storage, scored: Size, width: int) -> Value:
     """Return a copy of the rows that a boolean mask keeps."""
-    indices = tape.allocate(Category.ACTIVATIONS, sizes.scale(rows, _INDEX_BYTES))
-    kept = tape.emit(
-        x.numel,
+    indices = tape.allocate(Category.ACTIVATIONS, sizes.scale(scored, _INDEX_BYTES))
+    chosen = tape.emit(
+        _widen(scored, width),
         x.dtype,
         inputs=(x,),
-        saves=(Value(mask, rows, DType.FP32),),
+        saves=(Value(mask, x.numel, DType.FP32),),
         backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
     )
     tape.release(indices)
-    return kept
+    return chosen
 
 
 def _run_head(
@@ -116,9 +127,9 @@ def _run_head(
 
     Two numbers per row are left for backward, and what metrics have a name for.
     """
-    (kept, targets), vector = rows_and_targets, _count_fp32(rows)
+    (chosen, targets), vector = rows_and_targets, _count_fp32(rows)
     running = [tape.allocate(Category.ACTIVATIONS, vector) for _ in range(_NUM_STATISTICS)]
-    tiles = _Tiles(tape, kept, head, num_tokens)
+    tiles = _Tiles(tape, chosen, head, num_tokens)
     tiles.run(keeps_weights=False)
     logarithm = tape.allocate(Category.ACTIVATIONS, vector)
     log_z = tape.allocate(Category.ACTIVATIONS, vector)
@@ -126,13 +137,13 @@ def _run_head(
     quotient = [tape.allocate(Category.ACTIVATIONS, vector) for _ in range(metrics.entropy)]
     entropy = [tape.allocate(Category.ACTIVATIONS, vector) for _ in range(metrics.entropy)]
     weight, bias = as_value(head.weight), None if head.bias is None else as_value(head.bias)
-    saved = [(storage, kept) for storage in (kept.storage, targets, log_z, *entropy)]
+    saved = [(storage, chosen) for storage in (chosen.storage, targets, log_z, *entropy)]
     value = tape.emit(
         rows,
         DType.FP32,
-        inputs=(kept, weight) if bias is None else (kept, weight, bias),
+        inputs=(chosen, weight) if bias is None else (chosen, weight, bias),
         saves=[Value(storage, like.numel, like.dtype) for storage, like in saved],
-        backward=lambda _: _run_head_backward(tape, kept, weight, bias, tiles),
+        backward=lambda _: _run_head_backward(tape, chosen, weight, bias, tiles),
     )
     tape.release(*quotient)
     means = [tape.allocate(Category.ACTIVATIONS, vector) for _ in range(metrics.mean_logits)]
@@ -152,13 +163,15 @@ def _compare(tape: Tape, rows: Size) -> list[Storage]:
 
 
 def _run_head_backward(
-    tape: Tape, kept: Value, weight: Value, bias: Value | None, tiles: "_Tiles"
+    tape: Tape, chosen: Value, weight: Value, bias: Value | None, tiles: "_Tiles"
 ) -> None:
     """Make every tile again, with gradients in fp32.
 
     They are cast at the end.
     """
-    targets = [value for value in (kept, weight, bias) if value is not None and value.requires_grad]
+    targets = [
+        value for value in (chosen, weight, bias) if value is not None and value.requires_grad
+    ]
     grads = [tape.scratch(value.numel, DType.FP32) for value in targets]
     tiles.run(keeps_weights=True)
     results = [
@@ -178,11 +191,11 @@ class _Tiles:
     A name for the rows, and in backward one for the weights, lives until the next is made.
     """
 
-    def __init__(self, tape: Tape, kept: Value, head: Head, num_tokens: int) -> None:
+    def __init__(self, tape: Tape, chosen: Value, head: Head, num_tokens: int) -> None:
         """Set up without a tile."""
         self._tape, self._head = tape, head
-        self._dtype = kept.dtype if tape.autocast is None else tape.autocast
-        self._casts_rows = kept.dtype is not self._dtype
+        self._dtype = chosen.dtype if tape.autocast is None else tape.autocast
+        self._casts_rows = chosen.dtype is not self._dtype
         self._casts_weights = head.weight.dtype is not self._dtype
         self._row_chunks = _cut(num_tokens, TILE_TOKENS)
         self._buffer: Storage | None = None
@@ -239,13 +252,14 @@ def _spread(tape: Tape, compact: Value, mask: Storage, rows: Size) -> Value:
         DType.FP32,
         inputs=(compact,),
         saves=(Value(mask, rows, DType.FP32),),
-        backward=lambda _: tape.send(compact, tape.scratch(rows, DType.FP32)),
+        backward=lambda _: tape.send(compact, tape.scratch(compact.numel, DType.FP32)),
     )
     tape.release(zeros)
     return spread
 
 
-def _spread_storage(tape: Tape, size: Size) -> Storage:
+def _spread_storage(tape: Tape, storage: Storage, scored: Size, rows: Size) -> Storage:
+    size = storage.size if scored == rows else _count_fp32(rows)
     zeros = tape.allocate(Category.ACTIVATIONS, size)
     spread = tape.allocate(Category.ACTIVATIONS, size)
     tape.release(zeros)

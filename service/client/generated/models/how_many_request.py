@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from attrs import define as _attrs_define
+
+from ..types import UNSET, Unset
+
+if TYPE_CHECKING:
+    from ..models.constraints import Constraints
+    from ..models.gpu_by_memory import GpuByMemory
+    from ..models.inline_model import InlineModel
+    from ..models.layout_request import LayoutRequest
+    from ..models.serve_request import ServeRequest
+    from ..models.train_request import TrainRequest
+
+
+T = TypeVar("T", bound="HowManyRequest")
+
+
+@_attrs_define
+class HowManyRequest:
+    """A question: how many GPUs; what is absent is searched, the framework that of a fit.
+
+    Attributes:
+        model (InlineModel | str): Stored or catalogue name, or an inline model.
+        workload (ServeRequest | TrainRequest): What runs; what it leaves open is searched.
+        gpu (GpuByMemory | str): Name, alias or family of the GPUs, or their memory.
+        layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
+            context parallel.
+        constraints (Constraints | Unset): Bounds of the search.
+        confidence (float | None | Unset): Level of the intervals at whose upper end it must fit; `null` accepts what is
+            tight. 0.5 to 0.97, as far as residuals carry; 0.95 at most for engines. Default: 0.95.
+    """
+
+    model: InlineModel | str
+    workload: ServeRequest | TrainRequest
+    gpu: GpuByMemory | str
+    layout: LayoutRequest | Unset = UNSET
+    constraints: Constraints | Unset = UNSET
+    confidence: float | None | Unset = 0.95
+
+    def to_dict(self) -> dict[str, Any]:
+        from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
+        from ..models.inline_model import InlineModel  # noqa: PLC0415
+        from ..models.train_request import TrainRequest  # noqa: PLC0415
+
+        model: dict[str, Any] | str
+        if isinstance(self.model, InlineModel):
+            model = self.model.to_dict()
+        else:
+            model = self.model
+
+        workload: dict[str, Any]
+        if isinstance(self.workload, TrainRequest):
+            workload = self.workload.to_dict()
+        else:
+            workload = self.workload.to_dict()
+
+        gpu: dict[str, Any] | str
+        if isinstance(self.gpu, GpuByMemory):
+            gpu = self.gpu.to_dict()
+        else:
+            gpu = self.gpu
+
+        layout: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.layout, Unset):
+            layout = self.layout.to_dict()
+
+        constraints: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.constraints, Unset):
+            constraints = self.constraints.to_dict()
+
+        confidence: float | None | Unset
+        if isinstance(self.confidence, Unset):
+            confidence = UNSET
+        else:
+            confidence = self.confidence
+
+        field_dict: dict[str, Any] = {}
+
+        field_dict.update(
+            {
+                "model": model,
+                "workload": workload,
+                "gpu": gpu,
+            }
+        )
+        if layout is not UNSET:
+            field_dict["layout"] = layout
+        if constraints is not UNSET:
+            field_dict["constraints"] = constraints
+        if confidence is not UNSET:
+            field_dict["confidence"] = confidence
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.constraints import Constraints  # noqa: PLC0415
+        from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
+        from ..models.inline_model import InlineModel  # noqa: PLC0415
+        from ..models.layout_request import LayoutRequest  # noqa: PLC0415
+        from ..models.serve_request import ServeRequest  # noqa: PLC0415
+        from ..models.train_request import TrainRequest  # noqa: PLC0415
+
+        d = dict(src_dict)
+
+        def _parse_model(data: object) -> InlineModel | str:
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                model_type_1 = InlineModel.from_dict(data)
+
+                return model_type_1
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(InlineModel | str, data)
+
+        model = _parse_model(d.pop("model"))
+
+        def _parse_workload(data: object) -> ServeRequest | TrainRequest:
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                workload_type_0 = TrainRequest.from_dict(data)
+
+                return workload_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            if not isinstance(data, dict):
+                raise TypeError()
+            workload_type_1 = ServeRequest.from_dict(data)
+
+            return workload_type_1
+
+        workload = _parse_workload(d.pop("workload"))
+
+        def _parse_gpu(data: object) -> GpuByMemory | str:
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                gpu_type_1 = GpuByMemory.from_dict(data)
+
+                return gpu_type_1
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(GpuByMemory | str, data)
+
+        gpu = _parse_gpu(d.pop("gpu"))
+
+        _layout = d.pop("layout", UNSET)
+        layout: LayoutRequest | Unset
+        if isinstance(_layout, Unset):
+            layout = UNSET
+        else:
+            layout = LayoutRequest.from_dict(_layout)
+
+        _constraints = d.pop("constraints", UNSET)
+        constraints: Constraints | Unset
+        if isinstance(_constraints, Unset):
+            constraints = UNSET
+        else:
+            constraints = Constraints.from_dict(_constraints)
+
+        def _parse_confidence(data: object) -> float | None | Unset:
+            if data is None:
+                return data
+            if isinstance(data, Unset):
+                return data
+            return cast(float | None | Unset, data)
+
+        confidence = _parse_confidence(d.pop("confidence", UNSET))
+
+        how_many_request = cls(
+            model=model,
+            workload=workload,
+            gpu=gpu,
+            layout=layout,
+            constraints=constraints,
+            confidence=confidence,
+        )
+
+        return how_many_request

@@ -1,0 +1,121 @@
+"""Methods of training in a request: adapters, and a policy's rollout."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from service.contract.schemas.fields import (
+    Batch,
+    Count,
+    Fraction,
+    ModuleName,
+    Strict,
+    Tokens,
+    Version,
+    Word,
+)
+from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import MAX_SLEEP_LEVEL, RolloutEngine
+
+
+class LoraRequest(Strict, frozen=True, kw_only=True):
+    """Low-rank adapters (arXiv:2106.09685)."""
+
+    rank: Annotated[int, Meta(ge=1, le=65_536, description="Rank of the adapters.")] | UnsetType = (
+        UNSET
+    )
+    target_modules: Annotated[
+        Literal["all-linear"]
+        | Annotated[list[ModuleName], Meta(min_length=1, max_length=64)]
+        | UnsetType,
+        Meta(description="Which linear layers; `all-linear` is all but the head."),
+    ] = UNSET
+    dtype: Annotated[
+        DType | UnsetType, Meta(description="Format of adapters, their gradients and states.")
+    ] = UNSET
+    variant: Annotated[
+        Literal["lora", "dora", "rslora"] | UnsetType, Meta(description="Kind of adapter.")
+    ] = UNSET
+
+
+class PeftRequest(Strict, frozen=True, kw_only=True):
+    """Another kind of parameter-efficient training."""
+
+    type: Annotated[Word, Meta(description="PEFT's name of the method.", examples=["ia3"])]
+
+
+class RolloutRequest(Strict, frozen=True, kw_only=True):
+    """The engine that generates completions on the trainer's GPUs."""
+
+    engine: Annotated[
+        RolloutEngine | UnsetType,
+        Meta(
+            description=(
+                "`vllm`, the default, `sglang`, or `transformers`: the policy's own `generate()`."
+            )
+        ),
+    ] = UNSET
+    engine_version: Annotated[Version | UnsetType, Meta(description="Version of the engine.")] = (
+        UNSET
+    )
+    num_sequences: Annotated[
+        Batch | UnsetType,
+        Meta(
+            description=(
+                "Sequences that one GPU's `generate()` has at once; engines with a pool queue "
+                "them. Default 1."
+            )
+        ),
+    ] = UNSET
+    gpu_memory_fraction: Annotated[
+        Fraction | UnsetType, Meta(description="Share of the whole GPU that the engine takes.")
+    ] = UNSET
+    tensor_parallel: Annotated[
+        Count | UnsetType, Meta(description="GPUs that share one engine; default 1.")
+    ] = UNSET
+    sleep_level: Annotated[
+        Annotated[int, Meta(ge=0, le=MAX_SLEEP_LEVEL)] | UnsetType,
+        Meta(
+            description=(
+                "What the engine gives back while the trainer works: 0, the default, nothing; 1 "
+                "its pool, and its weights to the host; 2 both, its weights dropped."
+            )
+        ),
+    ] = UNSET
+    weight_dtype: Annotated[
+        DType | UnsetType, Meta(description="Format of the engine's weights; default `bf16`.")
+    ] = UNSET
+    kv_cache_dtype: Annotated[
+        DType | UnsetType, Meta(description="Format of keys and values; default `bf16`.")
+    ] = UNSET
+    max_model_len: Annotated[
+        Tokens | UnsetType, Meta(description="Longest sequence that the engine accepts.")
+    ] = UNSET
+    max_num_batched_tokens: Annotated[
+        Tokens | UnsetType, Meta(description="Tokens of one engine step.")
+    ] = UNSET
+    max_num_sequences: Annotated[
+        Batch | UnsetType, Meta(description="Sequences that the engine schedules at once.")
+    ] = UNSET
+    enforce_eager: Annotated[bool | UnsetType, Meta(description="No CUDA graphs.")] = UNSET
+    own_process: Annotated[
+        bool | UnsetType,
+        Meta(
+            description=(
+                "The engine is a process of its own, with a CUDA context, as verl and OpenRLHF run "
+                "it; default false, TRL's."
+            )
+        ),
+    ] = UNSET
+    offload_parameters: Annotated[
+        bool | UnsetType,
+        Meta(description="The trainer's weights are on the host while the engine generates."),
+    ] = UNSET
+    offload_optimizer: Annotated[
+        bool | UnsetType,
+        Meta(description="The optimizer's states are on the host but for the update."),
+    ] = UNSET
+    bucket_bytes: Annotated[
+        Annotated[int, Meta(ge=0, le=2**40)] | UnsetType,
+        Meta(description="Bytes of the buffer in which weights are sent to the engine; default 0."),
+    ] = UNSET

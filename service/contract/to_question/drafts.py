@@ -1,0 +1,115 @@
+"""Draft models of requests: named, brought along, or on a hub."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from msgspec import Struct, UnsetType, structs
+
+from service.base.errors import InvalidRequestError, ServiceError
+from service.catalog.models import load_config, resolve_model
+from service.contract.schemas.fields import get_or_none
+from service.contract.schemas.serving import DraftModel, SpeculativeRequest
+from service.contract.to_question.hub import FetchModel, read_hub, refuse_hub
+from service.estimator.model.families.speculative import FIELD
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.speculative import Speculative
+from service.usecases.stored_specs.model_sources import read_source
+
+R = TypeVar("R", bound=Struct)
+_SOURCES = ("hf_config", "architecture", "gguf", "hub")
+
+
+def find_hub_draft(workload: object) -> DraftModel | None:
+    """Return the draft model of a workload that is on a hub."""
+    speculative = getattr(workload, "speculative", None)
+    draft = speculative.draft if isinstance(speculative, SpeculativeRequest) else None
+    if not isinstance(draft, DraftModel) or isinstance(draft.hub, UnsetType):
+        return None
+    return draft
+
+
+def expand_draft(request: R, fetch: FetchModel) -> R:
+    """Return a request as if it had brought its draft along.
+
+    One without a draft on a hub is returned as it is.
+    """
+    workload = getattr(request, "workload", None)
+    draft = find_hub_draft(workload)
+    if draft is None or workload is None:
+        return request
+    brought = structs.replace(workload.speculative, draft=_read_hub(draft, fetch))
+    return structs.replace(request, workload=structs.replace(workload, speculative=brought))
+
+
+def read_speculative(
+    request: SpeculativeRequest | UnsetType,
+) -> tuple[Speculative | None, list[str]]:
+    """Return who guesses tokens, and where the draft was read.
+
+    Raises HubOffError for a draft on a hub, which ``expand_draft`` reads where one is asked.
+    """
+    if isinstance(request, UnsetType):
+        return None, []
+    if isinstance(request.draft, UnsetType):
+        return Speculative(num_tokens=request.num_tokens), []
+    if isinstance(request.draft, str):
+        entry = resolve_model(request.draft, field=FIELD)
+        config = json.dumps(load_config(entry), sort_keys=True)
+        return Speculative(num_tokens=request.num_tokens, config=config, name=entry.name), []
+    draft = _read_hub(request.draft, refuse_hub)
+    ((kind, value),) = _require_one(draft).items()
+    with _prefix_error_field(f"{FIELD}.{kind}"):
+        model = {
+            "config" if kind == "hf_config" else "spec": json.dumps(
+                value if kind == "hf_config" else read_source({kind: value}).describe(),
+                sort_keys=True,
+            )
+        }
+    origin = get_or_none(draft.origin)
+    return Speculative(num_tokens=request.num_tokens, **model), (
+        [] if origin is None else [f"draft model read from {origin}"]
+    )
+
+
+def _read_hub(draft: DraftModel, fetch: FetchModel) -> DraftModel:
+    _require_one(draft)
+    with _rename_error_fields():
+        model = read_hub(draft, fetch, FIELD)
+    return draft if model is None else DraftModel(**model.source, origin=model.origin)  # type: ignore[arg-type]  # hf_config or gguf
+
+
+def _require_one(draft: DraftModel) -> dict[str, Any]:
+    """Return the one source of a draft; refuse none and several."""
+    values = {
+        name: value for name in _SOURCES if not isinstance(value := getattr(draft, name), UnsetType)
+    }
+    if len(values) != 1:
+        message = (
+            f"draft has {', '.join(values) or 'nothing'}; it must have exactly one of "
+            f"{', '.join(_SOURCES)}"
+        )
+        raise InvalidRequestError(message, errors=[{"field": FIELD, "message": message}])
+    return values
+
+
+@contextmanager
+def _prefix_error_field(prefix: str) -> Iterator[None]:
+    try:
+        yield
+    except EstimatorError as error:
+        error.field = f"{prefix}.{error.field}" if error.field else prefix
+        raise
+
+
+@contextmanager
+def _rename_error_fields() -> Iterator[None]:
+    """Name the draft where a hub's refusal names the model."""
+    try:
+        yield
+    except ServiceError as error:
+        errors: Any = error.extra.get("errors", ())
+        for entry in errors:
+            entry["field"] = entry["field"].replace("model.", f"{FIELD}.", 1)
+        raise

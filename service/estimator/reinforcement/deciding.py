@@ -1,0 +1,146 @@
+"""Answers of a policy's training, by its largest phase."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from service.estimator.memory.answer.explain import TrainFormulas
+from service.estimator.memory.phase_peaks import PhasePeak
+from service.estimator.memory.question import TrainQuestion
+from service.estimator.memory.static import StaticMemory
+from service.estimator.memory.training_pass import describe_batch
+from service.estimator.reinforcement.engine import EngineShare
+from service.estimator.reinforcement.phase import LOG_PROBS, Phase
+from service.estimator.values.result import (
+    Basis,
+    Component,
+    Detail,
+    Estimate,
+    Instant,
+    Interval,
+    Stage,
+)
+from service.estimator.values.workload import TrainWorkload
+
+
+def list_instants(
+    update: Estimate, phases: Sequence[Phase], resident: EngineShare
+) -> tuple[Instant, ...]:
+    """Return all instants, the engine's tensors among them."""
+    before = [phase for phase in phases if phase.name != LOG_PROBS]
+    return (
+        *update.instants[:1],
+        *(_make_instant(phase) for phase in (*before, *phases[:1])),
+        *(
+            Instant(
+                moment.name,
+                moment.allocated_bytes + resident.tensors,
+                {**moment.parts, **resident.parts},
+            )
+            for moment in update.instants[1:]
+        ),
+    )
+
+
+def _make_instant(phase: Phase) -> Instant:
+    parts = {name: size for name, size in phase.parts.items() if size}
+    return Instant(
+        phase.name, phase.tensors + phase.engine.tensors, {**parts, **phase.engine.parts}
+    )
+
+
+def add_engine(update: Estimate, engine: EngineShare, highest: Phase) -> Estimate:
+    """Return the update beside what the engine holds meanwhile.
+
+    The ``highest`` phase may yet take more, at the upper end of its interval.
+    """
+    outside = update.device_bytes - update.reserved_bytes
+    limit = highest.tensors + highest.slack + highest.spread.high + highest.engine.interval.high
+    device = _widen(update.device_interval, engine.interval)
+    device = Interval(device.low, max(device.high, limit + outside))
+    components = (*update.components, *engine.components) if update.components else ()
+    allocated = update.allocated_bytes + engine.tensors
+    return replace(
+        update,
+        allocated_bytes=allocated,
+        reserved_bytes=update.reserved_bytes + engine.device_bytes,
+        device_bytes=update.device_bytes + engine.device_bytes,
+        allocated_interval=shift(update.allocated_interval, engine.tensors),
+        reserved_interval=_widen(update.reserved_interval, engine.interval),
+        device_interval=device,
+        components=components,
+        stages=(Stage(0, allocated, update.steady_bytes),),
+    )
+
+
+def decide_by_phase(
+    added: Estimate,
+    update: Estimate,
+    phase: Phase,
+    resident: EngineShare,
+    question: TrainQuestion,
+    static_memory: StaticMemory,
+) -> Estimate:
+    """Return the estimate whose quantities are those of a phase.
+
+    The update may yet take more, at the upper end of its interval.
+    """
+    outside = update.device_bytes - update.reserved_bytes
+    engine, allocated = phase.engine, phase.tensors + phase.engine.tensors
+    device = phase.reserved_bytes + outside
+    interval = _widen(shift(phase.spread, device - engine.device_bytes), engine.interval)
+    limit = update.device_interval.high + resident.interval.high
+    interval = Interval(min(device, interval.low), max(device, interval.high, limit))
+    return replace(
+        added,
+        allocated_bytes=allocated,
+        reserved_bytes=phase.reserved_bytes,
+        device_bytes=device,
+        allocated_interval=Interval(allocated, allocated),
+        reserved_interval=shift(interval, -outside),
+        device_interval=interval,
+        peak_instant=phase.name,
+        stages=(Stage(0, allocated, added.steady_bytes),),
+        components=()
+        if question.detail is Detail.NUMBERS
+        else _explain(phase, update, static_memory, question.workload, outside),
+    )
+
+
+def _explain(
+    phase: Phase,
+    update: Estimate,
+    static_memory: StaticMemory,
+    workload: TrainWorkload,
+    outside: int,
+) -> tuple[Component, ...]:
+    notes = describe_batch(static_memory.model, workload)
+    peak = PhasePeak(phase.name, phase.tensors, phase.parts)
+    sources = {part.name: part.source for part in update.components}
+    overheads = (
+        ("allocator_slack", phase.slack, "as in the update"),
+        ("device_context", outside, "context, libraries and communicators"),
+    )
+    return (
+        *TrainFormulas(static_memory).build_components(notes, peak),
+        *phase.engine.components,
+        *(
+            Component(
+                name,
+                size,
+                Basis.FORMULA,
+                formula,
+                sources.get(name, "as in the update"),
+            )
+            for name, size, formula in overheads
+            if size
+        ),
+    )
+
+
+def shift(interval: Interval, added: int) -> Interval:
+    """Return an interval moved by so many bytes."""
+    return Interval(interval.low + added, interval.high + added)
+
+
+def _widen(interval: Interval, added: Interval) -> Interval:
+    return Interval(interval.low + added.low, interval.high + added.high)
