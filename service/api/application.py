@@ -5,6 +5,7 @@ Everything it works with comes in as dependencies.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import cache, partial
 from typing import Any, Protocol
 
 import msgspec
@@ -62,7 +63,7 @@ def make_application(
         openapi_config=None,
         logging_config=None,
     )
-    app.state.openapi = msgspec.json.encode(build_document(app, version=deps.version))
+    app.state.openapi = cache(partial(_encode_document, app, deps.version))
     routed: ASGIApp = OptionsMiddleware(app)
     if fast_route is not None:
         routed = FastPathMiddleware(routed, deps, fast_route)
@@ -75,6 +76,10 @@ def make_application(
     if extension is not None:
         extension.bind(outermost)
     return outermost
+
+
+def _encode_document(app: Litestar, version: str) -> bytes:
+    return msgspec.json.encode(build_document(app, version=version))
 
 
 async def admit(request: Request[Any, Any, Any]) -> None:

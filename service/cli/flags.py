@@ -121,7 +121,8 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
 
 def get_gpu(options: argparse.Namespace) -> object:
     """Return the request's ``gpu``."""
-    if (options.gpu is None) == (options.gpu_memory is None):
+    memory = getattr(options, "gpu_memory", None)
+    if (options.gpu is None) == (memory is None):
         message = "which GPU? give either --gpu NAME, such as A100-SXM4-80GB, or --gpu-memory 80Gi"
         raise InvalidRequestError(message)
     return options.gpu if options.gpu is not None else read_gpu_memory(options)[0]

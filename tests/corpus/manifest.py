@@ -22,6 +22,8 @@ class Entry:
     commit: str
     paths: tuple[str, ...]
     number: int | None = None
+    command: str = ""
+    """What is typed beside the files."""
 
     @property
     def project(self) -> str:
@@ -31,27 +33,30 @@ class Entry:
     @property
     def place(self) -> str:
         """Repository, commit and path."""
-        command = "" if self.number is None else f"#{self.number}"
-        return f"{self.repository}@{self.commit[:8]}:{self.paths[0]}{command}"
+        number = "" if self.number is None else f"#{self.number}"
+        command = f" :: {self.command}" if self.command else ""
+        return f"{self.repository}@{self.commit[:8]}:{self.paths[0]}{number}{command}"
 
 
 def read_manifest(text: str) -> Iterator[Entry]:
     """Yield the launches of a manifest.
 
     A line ``owner/name@commit`` heads the lines of its paths; ``+`` joins the files of one launch,
-    ``#2`` is the second command that a file documents.
+    ``#2`` is the second command that a file documents, ``::`` precedes what is typed beside them.
     """
     repository, commit = "", ""
     for line in text.splitlines():
         if line.strip() and not line.startswith(" "):
             repository, _, commit = line.strip().partition("@")
         elif line.strip():
-            path, _, number = line.strip().partition("#")
+            place, _, command = line.strip().partition(" :: ")
+            path, _, number = place.partition("#")
             yield Entry(
                 repository=repository,
                 commit=commit,
                 paths=tuple(path.split("+")),
                 number=int(number) if number else None,
+                command=command,
             )
 
 
@@ -61,7 +66,7 @@ def read_entry(clones: Path, entry: Entry) -> Launch:
     texts = {path: _show(clone, entry.commit, path) for path in entry.paths}
     if entry.number is None:
         files = tuple(LaunchFile(name=path, content=text) for path, text in texts.items())
-        return Launch(files=files)
+        return Launch(files=files, command=split_command(entry.command) if entry.command else ())
     command = list_documented_commands(texts[entry.paths[0]])[entry.number - 1]
     return Launch(command=split_command(command))
 

@@ -3,6 +3,7 @@
 The page loads nothing from any other host.
 """
 
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -64,11 +65,11 @@ def asset(request: AnyRequest) -> ASGIApp:
     return _send_file(name)
 
 
-@get("/openapi.json", sync_to_thread=False)
+@get("/openapi.json", sync_to_thread=True)
 def openapi(request: AnyRequest) -> ASGIApp:
-    """Send the OpenAPI document, which was made when the process started."""
-    body: bytes = request.app.state.openapi
-    return bytes_response(body, JSON)
+    """Send the OpenAPI document, which the first request makes."""
+    read: Callable[[], bytes] = request.app.state.openapi
+    return bytes_response(read(), JSON)
 
 
 router = Router(path="/docs", route_handlers=[page, asset, openapi])

@@ -13,6 +13,7 @@ MAX_CHARACTERS = 200_000
 """Of a value that variables make of each other."""
 UNKNOWN = re.compile(r"\$[{(]")
 """Begins what a script takes from outside, as it stands in an expanded word."""
+_OPEN = re.compile(r"\$\{[^{}]*\}|\$\([^()]*\)")
 _PARAMETER = re.compile(
     r"(?P<count>#?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])(?:\[(?P<index>[^\]]*)\])?(?P<rest>.*)",
     re.DOTALL,
@@ -149,6 +150,11 @@ class Variables:
 def is_unknown(text: str) -> bool:
     """Return whether a word holds what the script takes from outside."""
     return UNKNOWN.search(text) is not None
+
+
+def is_open(text: str) -> bool:
+    """Return whether a word is nothing but taken from outside."""
+    return _OPEN.fullmatch(text) is not None
 
 
 def is_argument(text: str) -> bool:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from service.formats.launches.shell.scripts import ScriptCommand, read_script
-from service.formats.launches.shell.variables import is_unknown
+from service.formats.launches.shell.variables import is_open, is_unknown
 from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.commands import STARTERS, Command, read_command
 from service.formats.launches.sources.containers import Container, list_containers
@@ -115,12 +115,12 @@ def cut_unknown(command: Command) -> tuple[Command, list[Setting]]:
     for word in command.arguments:
         name, equals, value = word.partition("=")
         key = name if equals else (arguments[-1] if arguments else "")
-        if equals and is_unknown(value) and not is_unknown(name):
+        if equals and is_open(value) and not is_unknown(name):
             unknown.append(Setting(key=name, value=value, where=command.where))
-        elif is_unknown(word) and key.startswith("-") and not equals:
+        elif is_open(word) and key.startswith("-") and not equals:
             arguments.pop()
             unknown.append(Setting(key=key, value=word, where=command.where))
-        elif is_unknown(word):
+        elif is_open(word):
             unknown.append(Setting(key=word, value=word, where=command.where))
         else:
             arguments.append(word)

@@ -53,7 +53,7 @@ def read_arguments(settings: Settings, draft: Draft) -> Settings:
     arguments = Settings(normalize_names(settings, draft, offload="cpu_offload").take_all())
     for name, reason in _UNREAD.items():
         setting = arguments.take(name)
-        if setting is not None and str(setting.value).casefold() != "false":
+        if setting is not None and str(setting.value).casefold() not in _AS_IT_IS:
             draft.ignore(setting, reason)
         elif setting is not None:
             draft.drop(setting)
@@ -64,6 +64,8 @@ def read_arguments(settings: Settings, draft: Draft) -> Settings:
     return Settings(dict(arguments.list_left()))
 
 
+_AS_IT_IS = frozenset({"false", "full_shard", "1"})
+"""Values that say what holds without them."""
 _SOURCE = "transformers 5.23's Trainer"
 _UNREAD = {
     "sharding_strategy": f"{_SOURCE} reads reshard_after_forward alone",

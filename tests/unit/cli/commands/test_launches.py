@@ -102,3 +102,15 @@ def test_a_model_that_a_launch_describes_is_asked_about(
     assert code == 0
     assert "the launch's model on H100-SXM5-80GB, 1 GPU: fits" in out
     assert "read as megatron" in err
+
+
+def test_a_measurement_of_a_launch_takes_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    """``measure`` has no ``--gpu-memory`` to read; it asks a server, which is not there."""
+    launch = ("python", "train.py", "--model_name_or_path", "gpt2", "--bf16")
+    server = ("--server", "http://127.0.0.1:1")
+
+    code, _, err = run(capsys, "measure", *GPU, *server, "--sequence-length", "64", "--", *launch)
+
+    assert code == 2
+    assert "nobody expected" not in err
+    assert "127.0.0.1:1" in err

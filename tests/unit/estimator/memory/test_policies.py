@@ -17,7 +17,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.ledger import find_highest_point
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Rollout, RolloutEngine
-from service.estimator.values.layout import Layout
+from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.workload import Checkpointing, Lora, Method, TrainWorkload
 from tests.builders import a_training
@@ -75,6 +75,22 @@ def test_an_update_of_grpo_is_that_of_trl(
     phases = {name: bytes_ - states for name, bytes_ in timeline.phases}
     assert 0 <= forward - phases["forward_pass"] <= _SCALARS
     assert -unnamed <= backward - phases["backward_pass"] <= _SCALARS
+
+
+def test_an_update_over_fsdp2_is_that_of_trl() -> None:
+    """The head is in the root unit, which is gathered while the head is read by its weight.
+
+    Four ranks, of which the traced one has made no optimizer states yet.
+    """
+    layout = Layout(data_parallel=4, zero_stage=3, sharding=Sharding.FSDP2)
+    timeline = build_train_timeline(
+        architecture_from_config(_CONFIG), _grpo(precision="bf16"), layout
+    )
+
+    states = timeline.states.optimizer_states
+    phases = {name: bytes_ - states for name, bytes_ in timeline.phases}
+    assert 0 <= 171933262 - phases["forward_pass"] <= _SCALARS
+    assert 0 <= 369548886 - phases["backward_pass"] <= _SCALARS
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,15 @@ def test_a_share_too_small_for_the_engines_weights_does_not_fit() -> None:
     assert any("does not start" in warning for warning in answer.warnings)
 
 
+def test_trls_loss_runs_over_fsdp2_and_no_other_sharded_weights() -> None:
+    """Its head is gathered with the root; DeepSpeed's third stage gathers it by itself."""
+    deepspeed = replace(_FSDP, sharding=Sharding.DEEPSPEED)
+
+    assert _ask(_grpo(_ASLEEP), _FSDP).peak_instant == "rollout"
+    with pytest.raises(EstimatorError, match="sharding fsdp2 of trainer grpo"):
+        _ask(_grpo(_ASLEEP), deepspeed)
+
+
 def test_more_sequences_in_a_forward_pass_alone() -> None:
     """They are scored in batches of their own."""
     few, many = (

@@ -93,7 +93,7 @@ MODEL=meta-llama/Llama-3.1-8B
 pip install -r requirements.txt
 srun torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $SLURM_NNODES --node_rank $SLURM_PROCID \\
     train.py --model_name_or_path $MODEL --per_device_train_batch_size 2 --bf16 \\
-    --learning_rate 1e-5 --output_dir $OUTPUT --max_length $LENGTH
+    --learning_rate 1e-5 --output_dir $OUTPUT --max_length $LENGTH --logging_dir $HOME/logs
 """
 
 
@@ -105,6 +105,7 @@ def test_a_script_asks_the_question_of_its_launch() -> None:
     assert get_part(imported, "layout")["data_parallel"] == 8
     assert get_part(imported, "workload")["micro_batch_size"] == 2
     assert imported.ignored == ("--output_dir", "--max_length")
+    assert "--logging_dir" in imported.without_effect
     assert any(read.where == "train.sh:7" for read in imported.read)
 
 

@@ -28,7 +28,7 @@ from tests.unit.usecases.hub.fake_hub import (
     read_refusal,
 )
 
-LONG = "x" * 1_000_000
+LONG = "x" * 20_000
 """A name that a file may hold and nobody reads to its end."""
 
 

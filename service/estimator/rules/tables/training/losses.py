@@ -2,6 +2,7 @@
 
 from service.estimator.rules.grammar.conditions import (
     all_of,
+    any_of,
     is_at_most,
     is_false,
     is_given,
@@ -17,6 +18,7 @@ from service.estimator.rules.predicates.models import (
     has_unscaled_hidden,
     has_unscaled_logits,
 )
+from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import (
     LIGER_FAMILIES,
     LOG_PROB_LOSSES,
@@ -32,6 +34,13 @@ _FUSED_HEAD = is_in(workload.loss, *sorted(LOG_PROB_LOSSES))
 _IN_PAIRS = is_in(workload.trainer, *sorted(PAIRED_TRAINERS))
 
 _NOT_SUPERVISED = is_not_in(workload.trainer, Trainer.SUPERVISED)
+
+_HEAD_IN_ROOT = all_of(
+    is_in(workload.trainer, Trainer.GRPO),
+    is_in(layout.sharding, Sharding.FSDP2),
+    is_false(layout.shard_embeddings_separately),
+)
+"""FSDP2's root unit is gathered while a head in it is read by its weight."""
 
 _LIGER = is_in(workload.kernels, Kernels.LIGER)
 
@@ -98,11 +107,11 @@ LOSSES = (
     ),
     Rule(
         when=_FUSED_HEAD,
-        require=is_at_most(layout.zero_stage, 2),
+        require=any_of(is_at_most(layout.zero_stage, 2), _HEAD_IN_ROOT),
         topic=Topic.LOSS,
         refusal=unmodelled(
             "loss {workload.loss} over sharded weights, which TRL gathers for it",
-            *("zero_stage 0, 1 or 2", "loss full_logits"),
+            *("zero_stage 0, 1 or 2", "sharding fsdp2 of trainer grpo", "loss full_logits"),
         ),
         reason="loss {workload.loss} over sharded weights, which TRL gathers for it",
         source=f"{_TRL}: full_tensor, maybe_gather_lm_head_ctx",
