@@ -75,7 +75,7 @@ def test_a_recorder_takes_no_more_memory_than_it_may() -> None:
     script = (
         "from worker.probes.architecture import __main__ as entry\n"
         "entry.limit()\n"
-        "try:\n    bytearray(entry.MEMORY_BYTES + 1)\n"
+        "try:\n    bytearray(2 * entry.MEMORY_BYTES)\n"
         "except MemoryError:\n    print('refused')\n"
     )
 
