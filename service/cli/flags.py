@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
-from service.cli.model_files.spelling import MODEL_HELP
+from service.cli.model_files import spelling
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
@@ -41,7 +41,7 @@ def add_question(
 ) -> None:
     """Add the model, task, workload and layout flags."""
     parser.usage = usage
-    parser.add_argument("model", nargs="?", help=MODEL_HELP)
+    parser.add_argument("model", nargs="?", help=spelling.MODEL_HELP)
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of a name"
     )
@@ -154,7 +154,7 @@ def collect_fields(options: argparse.Namespace, document: dict[str, Any]) -> dic
             path = dest.split(".")
             if options.task is not None:
                 _check_task(options.task, path)
-            _set_value(document, path, value)
+            _set_value(document, path, spelling.read_draft(value) if path[-1] == "draft" else value)
     return document
 
 

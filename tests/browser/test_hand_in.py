@@ -44,7 +44,9 @@ def test_a_launch_becomes_the_question_and_its_failure_is_explained(
     opened = visit("/", tolerated=(422,))
     page = opened.page
     hand_in(page, "ls -la")
-    expect(page.locator("#hand-in-form .field-error")).to_contain_text("No launcher is known by it")
+    expect(page.locator("#hand-in-form .field-error")).to_contain_text(
+        "ls (command): no launcher is known by it"
+    )
 
     hand_in(page, COMMAND)
     expect(page.locator("#launch-outcome")).to_contain_text("Read as vllm")

@@ -22,6 +22,7 @@ _OLLAMA = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*){0,3}:[A-Za-z0-9._-]+"
 )
 _HUB = "hub:"
+_OF_A_DRAFT = ("hf_config", "gguf", "origin")
 
 
 def is_place(text: str | None) -> bool:
@@ -55,6 +56,14 @@ def read_place(text: str) -> Brought:
         path = Path(text).expanduser()
         return dict(import_module("service.cli.model_files.local").read_path(path))
     return dict(import_module("service.cli.model_files.ollama").read_ollama(text))
+
+
+def read_draft(value: object) -> object:
+    """Return a draft model as a request takes it: a place's fields."""
+    if not isinstance(value, str) or not is_place(value):
+        return value
+    brought = read_place(value)
+    return {name: brought[name] for name in _OF_A_DRAFT if name in brought}
 
 
 def adopt_adapter(brought: Brought, options: argparse.Namespace) -> Brought:

@@ -7,9 +7,9 @@ assign differently is not known afterwards.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
 
 from service.formats.launches.shell.conditions import evaluate_test
+from service.formats.launches.shell.inner_shells import drop_shell, find_shell
 from service.formats.launches.shell.nodes import (
     ArrayWord,
     Body,
@@ -28,6 +28,7 @@ from service.formats.launches.values.errors import LaunchFormatError
 
 MAX_COMMANDS = 2_000
 _TESTS = frozenset({"[", "[[", "test"})
+_RUNS_TEXT = frozenset({"sbatch", "bash", "sh"})
 _DECLARATIONS = frozenset({"export", "declare", "local", "readonly", "typeset"})
 
 
@@ -165,8 +166,8 @@ class _Run:
                 self.variables.values[name] = value
 
     def _run_simple(self, node: Simple) -> bool | None:
-        if node.document is not None:
-            self._write(node, self.variables.join(node.document))
+        if node.document is not None and self._write(node, self.variables.join(node.document)):
+            return True
         index = 0
         assigned: dict[str, str] = {}
         while index < len(node.tokens) and self._assign(node.tokens[index], assigned):
@@ -178,13 +179,17 @@ class _Run:
             self.variables.values.pop(name, None)
         return self._run_words(list(self._expand(remaining)), remaining, node.line, assigned)
 
-    def _write(self, node: Simple, text: str) -> None:
-        """Keep a here-document: in a file, or in the variable of ``read``."""
+    def _write(self, node: Simple, text: str) -> bool:
+        """Keep a here-document in a file or variable; return whether it ran."""
         literals = [token.literal for token in node.tokens if isinstance(token, Word)]
         if node.target is not None:
             self.files[self.variables.join(node.target)] = text
         elif literals[:1] == ["read"]:
             self.variables.assign(literals[-1], text)
+        elif literals and literals[0] in _RUNS_TEXT:
+            self._run_text(text, node.line)
+            return True
+        return False
 
     def _expand(self, tokens: tuple[Word | ArrayWord, ...]) -> Iterator[str]:
         for word in tokens:
@@ -234,10 +239,10 @@ class _Run:
         return True
 
     def _keep(self, tokens: list[str], line: int, assigned: Mapping[str, str]) -> None:
-        inner = _find_shell(tokens)
+        inner = find_shell(tokens)
         if inner is not None:
             former = self.prefix
-            self.prefix += tuple(tokens[: inner - 2])
+            self.prefix += tuple(drop_shell(tokens[: inner - 1]))
             self._run_text(tokens[inner], line)
             self.prefix = former
             return
@@ -280,12 +285,3 @@ class _Run:
         if self.depth > MAX_DEPTH:
             message = "calls itself too often"
             raise LaunchFormatError(message, where=self.name)
-
-
-def _find_shell(tokens: list[str]) -> int | None:
-    """Return the place of the text of ``bash -c TEXT``, None without."""
-    for index, word in enumerate(tokens[1:-1], 1):
-        is_shell = PurePosixPath(tokens[index - 1]).name in {"bash", "sh"}
-        if is_shell and word.startswith("-") and word.endswith("c"):
-            return index + 1
-    return None

@@ -15,6 +15,7 @@ _STARTERS_WITHOUT_EFFECT = (
     *("bind_cores*", "force_multi", "machine_rank", "main_process_*", "debug", "gpu_ids"),
     *("job_name", "partition", "time", "label", "exclusive", "unbuffered", "cpus_per_task"),
     *("mca", "gmca", "H", "host", "x", "hostfile", "bind_to", "map_by", "allow_run_as_root"),
+    *("mpi", "container_*", "ntasks_per_socket", "distribution", "cpu_bind", "gpu_bind"),
     *("oversubscribe", "tag_output", "display_map", "verbose", "report_bindings", "use_env"),
     *(
         "nodes",

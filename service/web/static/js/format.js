@@ -100,6 +100,6 @@ export function words(name) {
 
 /** A message of the API as a sentence: with an end and, unless it starts with the path of a field, a capital. */
 export function sentence(text) {
-  const start = /^[a-z]+(?=[\s,;])/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
+  const start = /^[a-z]+(?=[\s,;])(?! \()/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
   return /[.?!]$/.test(start) ? start : `${start}.`;
 }

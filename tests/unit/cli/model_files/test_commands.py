@@ -64,6 +64,15 @@ def test_every_question_takes_a_place(
     assert f"model read from {tmp_path}" in lines
 
 
+def test_a_draft_may_be_a_place_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """The draft's file is read as the model's is, and the answer says so."""
+    draft = ("--speculative-draft", FILE, "--speculative-num-tokens", "2")
+
+    found = answer(capsys, "fit", FILE, "--gpu", "L4", *SERVE, *draft)
+
+    assert f"draft model read from {FILE}" in found["assumptions"]
+
+
 def test_an_adapter_trains_as_itself(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Its directory stands for its base with its own rank."""
     adapter = {"base_model_name_or_path": "gpt2", "r": 8, "target_modules": ["c_attn"]}

@@ -27,11 +27,13 @@ def list_words(text: str) -> list[tuple[str, ...]]:
         ("run \\\n  --a 1 \\\n  > log 2>&1 &", ("run", "--a", "1")),
         ("run 'a $B' \"c\\$D\"", ("run", "a $B", "c$D")),
         ('CMD="run --a 1"\neval $CMD', ("run", "--a", "1")),
+        ("srun -l bash -x -c 'run 1'", ("srun", "-l", "run", "1")),
         ("srun -N 2 bash -c 'cd x; run 1'", ("srun", "-N", "2", "run", "1")),
         ("f() { run $1; }\nf 7", ("run", "7")),
         ("for i in 1; do run $i; done", ("run", "1")),
         ("run # a comment\n", ("run",)),
         ("A=1 run", ("run",)),
+        ("A=1\nsbatch <<EOF\n#!/bin/bash\nrun $A \\$B\nEOF\n", ("run", "1", "${B}")),
         ("read -r -d '' A <<EOF\nx \\\n --y 1\nEOF\nrun $A", ("run", "x", "--y", "1")),
     ],
 )

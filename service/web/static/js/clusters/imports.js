@@ -27,7 +27,7 @@ export function isOurs(text) {
 
 /** Fields that say what the output itself does not; `cluster` is the one that the page is of, or null. */
 export function importFields(cluster) {
-  const field = (label, control) => h("label", { class: "field" }, h("span", { class: "field-label" }, label), control);
+  const field = (label, control) => h("label", { class: "field is-wide" }, h("span", { class: "field-label" }, label), control);
   return h(
     "div",
     { class: "stack" },
