@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.tape.ops.elementwise import activate_saving_input
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError

@@ -105,10 +105,13 @@ def trace(case: Case, *, composite_silu: bool = True) -> Ledger:
 
 
 def trace_peaks(setup: ProbeSetup, point: Point) -> dict[str, int]:
-    """Return the highest live bytes by traced phase, of a step or of a prefill."""
+    """Return the highest live bytes by traced phase, of a step, or of a prefill and the tokens
+    after it.
+    """
     ledger = _run(setup, point, composite_silu=True)
     if isinstance(setup.workload, ServeWorkload):
-        return {"prefill": _read_passes(ledger)["prefill"]}
+        passes = _read_passes(ledger)
+        return passes if setup.workload.output_tokens else {"prefill": passes["prefill"]}
     return _read_phases(ledger)
 
 

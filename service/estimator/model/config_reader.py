@@ -8,6 +8,16 @@ from collections.abc import Mapping
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 Config = Mapping[str, object]
+_MODEL_TYPES = {"kimi_k2": "deepseek_v3"}
+"""Types that transformers 5.23 has no class for, by the type whose class their ``architectures``
+name: Kimi K2's config.json says ``DeepseekV3ForCausalLM``.
+"""
+
+
+def put_known_model_type(config: Config) -> Config:
+    """Return the config with the ``model_type`` of its model's class."""
+    known = _MODEL_TYPES.get(str(config.get("model_type")))
+    return config if known is None else {**config, "model_type": known}
 
 
 def apply_aliases(config: Config, **names: str) -> Config:
@@ -28,6 +38,15 @@ def read_section(config: Config, name: str) -> Config:
         message = f"config field {name!r} is {value!r}; it must be an object"
         raise InvalidConfigError(message, field=name)
     return value or {}
+
+
+def read_sub_config(config: Config, name: str, absent: Config, default: Config) -> Config:
+    """Return a nested config with its class's defaults.
+
+    transformers makes one that is absent or null of other numbers than one that says nothing
+    (``SubConfigSpec.init_kwargs``): these are ``absent``.
+    """
+    return {**default, **(absent if config.get(name) is None else read_section(config, name))}
 
 
 def read_integer(config: Config, name: str, default: int | None = None) -> int:
@@ -142,6 +161,13 @@ def read_layer_kinds(config: Config, default: str, letters: Mapping[str, str]) -
         message = f"config field 'layer_types' must be a list of {', '.join(sorted(letters))}"
         raise InvalidConfigError(message, field="layer_types")
     return "".join(letters[name] for name in types)
+
+
+def refuse_false(config: Config, name: str) -> None:
+    """Refuse a switch that is off, where it is on by default."""
+    if not read_flag(config, name, default=True):
+        what = f"{name} false of model_type {config.get('model_type')!r}"
+        raise NotModelledError(what, field=name, modelled=["true"])
 
 
 def refuse_field(config: Config, name: str, *, modelled: str) -> None:

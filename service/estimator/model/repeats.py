@@ -35,6 +35,18 @@ def record_periods(
     return x
 
 
+def begins_alone(
+    ctx: Recording, members: tuple[tuple[BlockModule, int], ...], times: int, x: Value
+) -> bool:
+    """Return whether the first of these layers is recorded apart."""
+    count = members[0][1]
+    if ctx.settings.recompute_every is not None:
+        return count * times == 1
+    if len(members) == 1:
+        return _split_ends(ctx, count * times, x)[0] == 1
+    return _split_ends(ctx, times, x)[0] == 1 and _split_ends(ctx, count, x)[0] == 1
+
+
 def record_blocks(ctx: Recording, block: BlockModule, times: int, scope: str, x: Value) -> Value:
     """Record equal blocks as one.
 

@@ -5,7 +5,7 @@ It goes through embedding, layers, final norm, head and loss, and backward throu
 
 from service.estimator.model.architecture import Architecture, EmbeddingOutput
 from service.estimator.model.recording import Recording
-from service.estimator.model.repeats import record_periods
+from service.estimator.model.repeats import begins_alone, record_periods
 from service.estimator.model.task_head import TaskHead
 from service.estimator.model.weights.collectives import apply_sharded_linear
 from service.estimator.passes.heads import allocate_task_labels, record_task, record_task_loss
@@ -78,13 +78,14 @@ class ModelWalk:
         self._hold_embedding(embedded)
         self._make_tables(x.dtype)
         tape.hook(self.drop_tables)
-        count = model.num_hidden_layers
-        first = x.storage if embedded.x_is_local else None
-        retained = tape.alias(x) if count == 1 and embedded.x_is_local else None
+        runs, first = model.runs(), x.storage if embedded.x_is_local else None
+        retained = first is not None and begins_alone(ctx, *runs[0], x)
+        if retained:
+            tape.alias(x)
         mark = tape.ledger.mark()
-        for index, (members, times) in enumerate(model.runs()):
+        for index, (members, times) in enumerate(runs):
             x = record_periods(ctx, members, times, f"{index}.", x)
-        if first is not None and retained is None:
+        if first is not None and not retained:
             tape.revive(mark, first)
         if self.units is not None:
             self.units.open_head()

@@ -27,6 +27,7 @@ from transformers import (
     initialization,
 )
 
+from service.estimator.model.config_reader import put_known_model_type
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.saved_modules import select_saved_modules
 from service.estimator.values.dtypes import DType
@@ -127,7 +128,11 @@ def build_hf_config(config: Mapping[str, object], layers: Sequence[int]) -> PreT
             "quantization_config"
         )
         raise Refusal(FailureKind.UNSUPPORTED, message)
-    fields = {name: value for name, value in config.items() if name not in _IGNORED_FIELDS}
+    fields = {
+        name: value
+        for name, value in put_known_model_type(config).items()
+        if name not in _IGNORED_FIELDS
+    }
     hf_config = AutoConfig.for_model(str(fields.pop("model_type")), **fields)
     truncate_config(hf_config, get_layer_stack(architecture_from_config(config)), layers)
     hf_config.use_cache = hf_config.get_text_config().use_cache = (

@@ -1,6 +1,7 @@
 """Components of a serving peak, with their formulas in numbers."""
 
 from service.estimator.memory.answer.explain import TRACED, sort_parts
+from service.estimator.memory.kv_cache import recurrent_state_bytes
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.result import Basis, Component
 from service.estimator.values.units import format_count
@@ -50,6 +51,21 @@ def _describe_cache(model: Architecture, workload: ServeWorkload, num_bytes: int
     return f"{batch} x up to ({prompt} + {output}) {of_each}"
 
 
+def _describe_states(model: Architecture, workload: ServeWorkload, num_bytes: int) -> str:
+    """Return the formula of the recurrent states' bytes.
+
+    At the peak of a prefill the last layer has yet to write its own.
+    """
+    width, batch = workload.weight_dtype.bytes_per_element, workload.num_sequences
+    total = recurrent_state_bytes(model, workload)
+    missing = total - num_bytes
+    less = f" - {missing} B that are not written yet" if missing > 0 else ""
+    return (
+        f"{batch} sequences x {total // batch} B: the last positions of convolutions in {width} B "
+        f"and the states of scans in 4 B{less}"
+    )
+
+
 def build_serving_components(
     model: Architecture, workload: ServeWorkload, parts: dict[str, int]
 ) -> list[Component]:
@@ -60,10 +76,7 @@ def build_serving_components(
         "weights": _describe_served_weights(model, workload, width),
         "kv_cache": _describe_cache(model, workload, parts.get("kv_cache", 0)),
         "logits": f"{batch} x {model.vocab_size} vocabulary",
-        "recurrent_state": (
-            f"{batch} x the last positions of convolutions in {width} B and the states of scans in "
-            "4 B"
-        ),
+        "recurrent_state": _describe_states(model, workload, parts.get("recurrent_state", 0)),
     }
     other = f"{batch} through one layer, {workload.attention.value} attention"
     return [

@@ -9,6 +9,7 @@ from importlib import import_module
 from types import ModuleType
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.config_reader import put_known_model_type
 from service.estimator.model.heads.config import add_head, check_head, read_head
 from service.estimator.model.heads.decoders import put_task_head
 from service.estimator.model.spec import DecoderSpec
@@ -141,6 +142,7 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
     Raises UnknownModelTypeError, InvalidConfigError for missing or contradictory fields,
     NotModelledError for a known ``model_type`` with a switch that has no term yet.
     """
+    config = put_known_model_type(config)
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
         message = "config lacks 'model_type', which says how to read it"

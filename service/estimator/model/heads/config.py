@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from service.estimator.model.config_reader import Config, read_fraction, read_integer, read_string
+from service.estimator.model.config_reader import (
+    Config,
+    put_known_model_type,
+    read_fraction,
+    read_integer,
+    read_string,
+)
 from service.estimator.model.heads.classes import list_classes, list_known_names
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.values.errors import InvalidConfigError, InvalidInputError, NotModelledError
@@ -66,7 +72,7 @@ def put_head_in_config(config: Config, head: Head, num_labels: int | None) -> Co
     Raises NotModelledError for one that its family has not, InvalidInputError for labels of a head
     that has none.
     """
-    model_type = config.get("model_type")
+    model_type = put_known_model_type(config).get("model_type")
     classes = {kind: name for name, kind in list_classes(str(model_type)).items()}
     kind = Head.SEQUENCE_CLASSIFICATION if head is Head.REWARD else head
     if kind is Head.DEFAULT:

@@ -16,7 +16,7 @@ from service.estimator.model.heads.steps import (
     make_dropout,
     make_transform,
 )
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.saved_modules import is_saved_layer, select_saved_names
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.task_head import NO_OUTPUT, Pooling, TaskHead

@@ -3,8 +3,8 @@
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.modules.attention.projections import Attention
 from service.estimator.model.modules.layers.block import Block
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.mlp.feedforward import (
-    ACTIVATIONS,
     FeedForward,
     GatedFeedForward,
 )

@@ -178,6 +178,22 @@ def activate_saving_output(tape: Tape, x: Value) -> Value:
     )
 
 
+def compute_erf(tape: Tape, x: Value) -> Value:
+    """Return the error function of ``x``, which is kept.
+
+    ``2 / sqrt(pi) * exp(-(x ** 2)) * grad`` holds its four inner products until the end
+    (``erf`` in torch's ``derivatives.yaml``).
+    """
+
+    def backward(_: Storage) -> None:
+        inner = [tape.scratch(x.numel, x.dtype) for _ in range(4)]
+        grad = tape.scratch(x.numel, x.dtype)
+        tape.release(*inner)
+        tape.send(x, grad)
+
+    return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=backward)
+
+
 def softmax(tape: Tape, x: Value) -> Value:
     """Return the softmax over the last dimension.
 
@@ -217,23 +233,6 @@ def dropout(tape: Tape, x: Value, probability: float) -> Value:
             y.node.saved, (mask,)
         )  # an output of the kernel as well: a recomputation that ends here has made both
     tape.free(mask)
-    return y
-
-
-def compute_gelu_tanh(tape: Tape, x: Value) -> Value:
-    """Return GPT-2's tanh-approximated gelu as eight operations.
-
-    They are separate ones: ``0.5 x (1 + tanh(c (x + 0.044715 x³)))``.
-    """
-    half = multiply_scalar(tape, x)
-    inner = chain(tape, power(tape, x), multiply_scalar)
-    summed = add(tape, x, inner)
-    tape.free(inner)
-    gate = chain(
-        tape, chain(tape, chain(tape, summed, multiply_scalar), activate_saving_output), add_scalar
-    )
-    y = multiply(tape, half, gate)
-    tape.free(half, gate)
     return y
 
 

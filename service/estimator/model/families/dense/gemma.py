@@ -41,6 +41,8 @@ _GEMMA2 = _GEMMA | {
     "num_key_value_heads": 4,
 }
 _GEMMA3 = _GEMMA2 | {"vocab_size": 262208, "max_position_embeddings": 131072}
+_SCORE_CAP = 50.0
+"""Gemma 2's; gemma 3's attention never reads its ``attn_logit_softcapping``."""
 _MAX_LINEAR_FACTOR = 4096
 _COMMON = {
     "norm": "rms_plus_one",
@@ -63,10 +65,13 @@ def gemma2(config: Config) -> VariantSpec:
 
     Every other layer slides; scores and logits are capped.
     """
+    capped = config.get("attn_logit_softcapping", _SCORE_CAP) is not None
     return read_decoder(
         config,
         _GEMMA2,
-        **_read_alternating_layers(config, _GEMMA2, pattern=2, cap=30.0, score_cap=50.0),
+        **_read_alternating_layers(config, _GEMMA2, pattern=2, cap=30.0),
+        softcap=capped,
+        only_eager=not capped,
     )
 
 
@@ -76,7 +81,7 @@ def gemma3_text(config: Config) -> VariantSpec:
     Five layers slide and one does not, each kind with rotary tables of its own.
     """
     pattern = read_integer(config, "sliding_window_pattern", 6)
-    switches = _read_alternating_layers(config, _GEMMA3, pattern=pattern, cap=None, score_cap=None)
+    switches = _read_alternating_layers(config, _GEMMA3, pattern=pattern, cap=None)
     kinds = str(switches["layer_kinds"])
     return read_decoder(
         config,
@@ -123,7 +128,6 @@ def _read_alternating_layers(
     *,
     pattern: int,
     cap: float | None,
-    score_cap: float | None,
 ) -> dict[str, object]:
     """Return the switches of alternating layers.
 
@@ -138,6 +142,5 @@ def _read_alternating_layers(
         "sliding_window": read_sliding_window(config, 4096),
         "layer_kinds": read_layer_kinds(config, kinds, LETTERS),
         "mask_kinds": "fs",
-        "softcap": config.get("attn_logit_softcapping", score_cap) is not None,
         "logits_steps": 3 if config.get("final_logit_softcapping", cap) is not None else 0,
     }

@@ -61,6 +61,8 @@ class VariantSpec(DecoderSpec):
     norms_before_value: bool = False
     clips: bool = False
     softcap: bool = False
+    only_eager: bool = False
+    """Whether the class has no fused attention though it caps no scores, as gemma 2's."""
     scales_embedding: str = ""
     scales_residual: bool = False
     logits_steps: int = 0
@@ -115,7 +117,7 @@ def build_variant(spec: DecoderSpec) -> Architecture:
         buffer_bytes=spec.num_rotary_tables // 2 * rotary_buffer_bytes(rotary_dim),
         buffer_elements=int(spec.scales_embedding == "inside"),
         layers_keep_tables=spec.rotation != "interleaved",
-        only_eager=spec.softcap,
+        only_eager=spec.only_eager or spec.softcap,
         masks=tuple(windows[kind] for kind in spec.mask_kinds or FULL),
         scales_embedding=spec.scales_embedding == "inside",
         embed=_build_embed(spec),

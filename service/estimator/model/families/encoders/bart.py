@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from service.estimator.model.architecture import EmbeddingOutput
 from service.estimator.model.config_reader import (
     Config,
-    read_flag,
     read_fraction,
     read_head_dim,
     read_integer,
     read_string,
+    refuse_false,
     refuse_field,
 )
 from service.estimator.model.modules.layers.encoder_decoder import (
@@ -69,6 +69,8 @@ def mbart(config: Config) -> BartSpec:
 def _read(config: Config, family: str, *, norm_first: bool) -> BartSpec:
     for name in ("encoder_layerdrop", "decoder_layerdrop"):
         refuse_field(config, name, modelled="0")
+    # Encoder, decoder and head would each have a table of their own.
+    refuse_false(config, "tie_word_embeddings")
     hidden, heads = (
         read_integer(config, "d_model", 1024),
         read_integer(config, "decoder_attention_heads", 16),
@@ -90,7 +92,7 @@ def _read(config: Config, family: str, *, norm_first: bool) -> BartSpec:
         activation=read_string(config, "activation_function", "gelu"),
         norm="layer",
         gated=False,
-        tie_word_embeddings=read_flag(config, "tie_word_embeddings", default=True),
+        tie_word_embeddings=True,
         rotary=False,
         max_position_embeddings=read_integer(config, "max_position_embeddings", 1024),
         attention_dropout=read_fraction(config, "attention_dropout", 0.0),

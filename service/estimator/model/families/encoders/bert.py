@@ -76,7 +76,7 @@ def bert(config: Config) -> EncoderSpec:
 def roberta(config: Config) -> EncoderSpec:
     """Return a RoBERTa; its head is gelu whatever the layers are."""
     return read_encoder(
-        config, "roberta", vocab_size=50265, max_position_embeddings=514, head_activation="gelu"
+        config, "roberta", vocab_size=50265, max_position_embeddings=512, head_activation="gelu"
     )
 
 

@@ -25,7 +25,7 @@ from service.estimator.model.modules.layers.encoder import (
     build_padding_mask,
     count_labels,
 )
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.task_head import NO_OUTPUT, Pooling

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.estimator.model.modules.attention.dispatch import AttentionConfig, attend
 from service.estimator.model.modules.attention.returned_weights import keep_attention_weights
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value

@@ -18,7 +18,7 @@ from service.estimator.model.config_reader import (
 )
 from service.estimator.model.modules.attention.manual import add_in_fp32, make_tensor
 from service.estimator.model.modules.attention.returned_weights import hold_previous_scores
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder

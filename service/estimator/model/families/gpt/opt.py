@@ -18,7 +18,7 @@ from service.estimator.model.config_reader import (
 )
 from service.estimator.model.modules.attention.projections import Attention
 from service.estimator.model.modules.attention.returned_weights import keep_attention_weights
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder

@@ -36,13 +36,18 @@ class LatentSpec(MoeSpec):
 
 
 SPEC = LatentSpec
+_ROUTERS = {"greedy": "scaled_softmax", "group_limited_greedy": "grouped_softmax"}
+"""Routers by ``topk_method`` of DeepSeek-V2."""
 
 
 def deepseek_v2(config: Config) -> LatentSpec:
-    """Return a DeepSeek-V2: rotation by complex numbers, a greedy choice of experts."""
+    """Return a DeepSeek-V2: rotation by complex numbers, a choice by softmax."""
     method = config.get("topk_method", "greedy")
-    if method != "greedy":
-        raise NotModelledError(f"topk_method {method!r}", field="topk_method", modelled=["greedy"])
+    if method not in _ROUTERS:
+        raise NotModelledError(
+            f"topk_method {method!r}", field="topk_method", modelled=list(_ROUTERS)
+        )
+    grouped = method == "group_limited_greedy"
     dense = replace(
         read_base(config, biased=False), mlp_bias=read_flag(config, "mlp_bias", default=False)
     )
@@ -57,7 +62,9 @@ def deepseek_v2(config: Config) -> LatentSpec:
     spec = add_experts(
         dense,
         experts,
-        router="scaled_softmax",
+        router=_ROUTERS[method],
+        num_expert_groups=read_integer(config, "n_group") if grouped else 1,
+        num_chosen_groups=read_integer(config, "topk_group") if grouped else 1,
         expert_intermediate_size=read_integer(config, "moe_intermediate_size", 1407),
         shared_intermediate_size=read_integer(config, "moe_intermediate_size", 1407)
         * read_num_shared_experts(config, 2),

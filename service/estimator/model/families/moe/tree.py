@@ -8,12 +8,14 @@ from service.estimator.model.modules.attention.projections import Attention as S
 from service.estimator.model.modules.layers.block import Block, Mixer
 from service.estimator.model.modules.mlp.experts import Experts, SharedExpert, SparseFeedForward
 from service.estimator.model.modules.mlp.feedforward import GatedFeedForward
+from service.estimator.model.modules.mlp.group_routers import (
+    GroupedSigmoidRouter,
+    ScaledSoftmaxRouter,
+)
 from service.estimator.model.modules.mlp.routers import (
     BiasedRouter,
     ChosenSoftmaxRouter,
-    GroupedSigmoidRouter,
     Router,
-    ScaledSoftmaxRouter,
     SoftmaxRouter,
 )
 from service.estimator.model.recording import Recording
@@ -201,6 +203,8 @@ def _build_scaled_softmax_router(spec: MoeSpec) -> ScaledSoftmaxRouter:
         hidden_size=spec.hidden_size,
         num_experts=spec.num_experts,
         top_k=spec.num_experts_per_token,
+        num_groups=spec.num_expert_groups * (spec.router == "grouped_softmax"),
+        num_chosen_groups=spec.num_chosen_groups,
     )
 
 
@@ -222,6 +226,7 @@ _ROUTERS: dict[str, Callable[[MoeSpec], Router]] = {
     "softmax_of_chosen": _build_chosen_softmax_router,
     "biased": _build_biased_router,
     "scaled_softmax": _build_scaled_softmax_router,
+    "grouped_softmax": _build_scaled_softmax_router,
     "grouped_sigmoid": _build_grouped_sigmoid_router,
 }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.estimator.model.architecture import Architecture, EmbeddingOutput
 from service.estimator.model.config_reader import Config, read_flag, read_integer, read_string
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.ssm.mamba2 import Mamba2Mixer
 from service.estimator.model.modules.ssm.mamba_block import MambaBlock
 from service.estimator.model.recording import Recording

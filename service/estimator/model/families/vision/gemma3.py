@@ -5,7 +5,6 @@ defaults are those of transformers 5.23 (``models/gemma3/configuration_gemma3.py
 ``models/siglip``).
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from service.estimator.model.architecture import Architecture
@@ -14,6 +13,7 @@ from service.estimator.model.config_reader import (
     read_flag,
     read_fraction,
     read_integer,
+    read_section,
     read_string,
 )
 from service.estimator.model.families.dense.gemma import gemma3_text
@@ -62,7 +62,7 @@ SPEC = Gemma3Spec
 
 def gemma3(config: Config) -> Gemma3Spec:
     """Return a gemma 3 with its tower."""
-    text, vision = _read_section(config, "text_config"), _read_section(config, "vision_config")
+    text, vision = read_section(config, "text_config"), read_section(config, "vision_config")
     kind = read_string(vision, "model_type", "siglip_vision_model")
     if kind != "siglip_vision_model":
         message = f"vision_config is of model_type {kind!r}; a gemma3 has a siglip_vision_model"
@@ -86,14 +86,6 @@ def gemma3(config: Config) -> Gemma3Spec:
         vision_attention_dropout=read_fraction(vision, "attention_dropout", 0.0),
         tokens_per_image=read_integer(config, "mm_tokens_per_image", 256),
     )
-
-
-def _read_section(config: Config, name: str) -> Config:
-    section = config.get(name)
-    if not isinstance(section, Mapping):
-        message = f"config lacks {name!r}, an object that this model type needs"
-        raise InvalidConfigError(message, field=name)
-    return section
 
 
 def build(spec: DecoderSpec) -> Architecture:

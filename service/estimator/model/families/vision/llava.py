@@ -7,7 +7,13 @@ Two layers project the tower's features. Field names and defaults are those of t
 from dataclasses import asdict, dataclass, replace
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.config_reader import Config, read_flag, read_section, read_string
+from service.estimator.model.config_reader import (
+    Config,
+    read_flag,
+    read_section,
+    read_string,
+    read_sub_config,
+)
 from service.estimator.model.families.dense.llama import llama, mistral
 from service.estimator.model.families.vision.clip import (
     INDEX_BYTES,
@@ -34,6 +40,7 @@ _VISION = {
     "image_size": 336,
     "patch_size": 14,
 }
+"""Numbers of a tower that the config says nothing of (``LlavaConfig.sub_configs_defaults``)."""
 _TEXT_DEFAULTS = {
     "vocab_size": 32000,
     "hidden_size": 4096,
@@ -65,7 +72,7 @@ def llava(config: Config) -> LlavaSpec:
     """Return a LLaVA."""
     text, vision = (
         read_section(config, "text_config"),
-        {**_VISION, **read_section(config, "vision_config")},
+        read_sub_config(config, "vision_config", _VISION, {}),
     )
     family = read_string(text, "model_type", "llama")
     if family not in _TEXT:

@@ -12,8 +12,8 @@ from service.estimator.model.config_reader import (
     Config,
     read_flag,
     read_integer,
-    read_section,
     read_string,
+    read_sub_config,
 )
 from service.estimator.model.families.dense.llama import mistral
 from service.estimator.model.modules.attention.projections import Attention
@@ -37,11 +37,27 @@ _TEXT = {
     "max_position_embeddings": 131072,
     "sliding_window": None,
 }
-_VISION = {
+"""Numbers of a text model that the config says nothing of."""
+_MISTRAL = {
+    "vocab_size": 32000,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 131072,
+}
+"""Defaults of ``MistralConfig``."""
+_PIXTRAL = {
     "hidden_size": 1024,
     "intermediate_size": 4096,
     "num_hidden_layers": 24,
     "num_attention_heads": 16,
+    "image_size": 1024,
+    "patch_size": 16,
+}
+"""Defaults of ``PixtralVisionConfig``."""
+_VISION = _PIXTRAL | {
     "image_size": 1540,
     "patch_size": 14,
 }
@@ -75,8 +91,8 @@ def mistral3(config: Config) -> Mistral3Spec:
     Its head is its own unless a config says otherwise, as in its checkpoints.
     """
     text, vision = (
-        read_section(config, "text_config"),
-        {**_VISION, **read_section(config, "vision_config")},
+        read_sub_config(config, "text_config", _TEXT, _MISTRAL),
+        read_sub_config(config, "vision_config", _VISION, _PIXTRAL),
     )
     for inner, field, expected in (
         (text, "text_config", "mistral"),
@@ -94,7 +110,7 @@ def mistral3(config: Config) -> Mistral3Spec:
     tied = read_flag(config, "tie_word_embeddings", default=False) or read_flag(
         text, "tie_word_embeddings", default=False
     )
-    spec = mistral({**_TEXT, **text, "tie_word_embeddings": tied, "model_type": "mistral"})
+    spec = mistral({**text, "tie_word_embeddings": tied, "model_type": "mistral"})
     hidden, heads = read_integer(vision, "hidden_size"), read_integer(vision, "num_attention_heads")
     if hidden % heads:
         message = (

@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.config_reader import Config, read_flag, read_integer, read_string
+from service.estimator.model.config_reader import (
+    Config,
+    read_flag,
+    read_integer,
+    read_section,
+    read_string,
+)
 from service.estimator.model.families.dense.qwen import qwen2
 from service.estimator.model.families.dense.variants import VariantSpec, build_variant
 from service.estimator.model.modules.layers.vision import KIND, build_vision_linear
@@ -50,6 +56,8 @@ class QwenVisionSpec(VariantSpec):
     vision_intermediate_size: int
     vision_heads: int
     vision_kinds: str
+    vision_output_size: int = 0
+    """Width of what the tower hands out; 0 is the language model's."""
     vision_patch_size: int = 14
     vision_temporal_patch_size: int = 2
     vision_channels: int = 3
@@ -66,13 +74,14 @@ def qwen2_vl(config: Config) -> QwenVisionSpec:
 
     The tower has layer norms and a plain feed-forward, and every layer reads complete images.
     """
-    vision = _read_vision(config)
+    vision = read_section(config, "vision_config")
     hidden = read_integer(vision, "embed_dim", 1280)
     return _build_spec(
         config,
         "qwen2_vl",
         vision_hidden_size=hidden,
         vision_intermediate_size=hidden * read_integer(vision, "mlp_ratio", 4),
+        vision_output_size=read_integer(vision, "hidden_size", 3584),
         vision_kinds="f" * read_integer(vision, "depth", 32),
         vision_activation=read_string(vision, "hidden_act", "quick_gelu"),
     )
@@ -83,7 +92,7 @@ def qwen2_5_vl(config: Config) -> QwenVisionSpec:
 
     The tower has root-mean-square norms and gates, and windows in most of its layers.
     """
-    vision = _read_vision(config)
+    vision = read_section(config, "vision_config")
     depth, full_attention_layers = (
         read_integer(vision, "depth", 32),
         vision.get("fullatt_block_indexes", _FULL_ATTENTION_LAYERS),
@@ -101,6 +110,7 @@ def qwen2_5_vl(config: Config) -> QwenVisionSpec:
         "qwen2_5_vl",
         vision_hidden_size=read_integer(vision, "hidden_size", 3584),
         vision_intermediate_size=read_integer(vision, "intermediate_size", 3420),
+        vision_output_size=read_integer(vision, "out_hidden_size", 3584),
         vision_kinds="".join(
             "f" if index in full_attention_layers else "w" for index in range(depth)
         ),
@@ -109,20 +119,12 @@ def qwen2_5_vl(config: Config) -> QwenVisionSpec:
     )
 
 
-def _read_vision(config: Config) -> Config:
-    section = config.get("vision_config")
-    if not isinstance(section, Mapping):
-        message = "config lacks 'vision_config', an object that this model type needs"
-        raise InvalidConfigError(message, field="vision_config")
-    return section
-
-
 def _build_spec(config: Config, family: str, **tower: object) -> QwenVisionSpec:
     """Return the numbers of a model.
 
     ``tower`` gives those that the two families name differently.
     """
-    vision = _read_vision(config)
+    vision = read_section(config, "vision_config")
     common = {
         "vision_heads": read_integer(vision, "num_heads", 16),
         "vision_patch_size": read_integer(vision, "patch_size", 14),
@@ -188,7 +190,11 @@ def _build_vision_encoder(spec: QwenVisionSpec) -> PatchVisionEncoder:
             build_vision_linear(
                 "visual.merger.mlp.0", width * patches_per_token, width * patches_per_token
             ),
-            build_vision_linear("visual.merger.mlp.2", width * patches_per_token, spec.hidden_size),
+            build_vision_linear(
+                "visual.merger.mlp.2",
+                width * patches_per_token,
+                spec.vision_output_size or spec.hidden_size,
+            ),
         ),
         patches_per_token=patches_per_token,
         head_dim=width // spec.vision_heads,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.estimator.model.modules.attention.returned_weights import keep_attention_weights
 from service.estimator.model.modules.attention.t5 import T5Attention
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.shared_inputs import get_shared_inputs
 from service.estimator.model.weights.tensors import Linear, Norm, Weight

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.model.modules.attention.dispatch import AttentionConfig, attend
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS, GatedFeedForward
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
+from service.estimator.model.modules.mlp.feedforward import GatedFeedForward
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.graph import Tape

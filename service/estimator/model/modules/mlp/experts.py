@@ -6,7 +6,8 @@ Gated experts are stacked, and run over tokens sorted by expert.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS, GatedFeedForward
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
+from service.estimator.model.modules.mlp.feedforward import GatedFeedForward
 from service.estimator.model.modules.mlp.fused_experts import get_fused_parameter
 from service.estimator.model.modules.mlp.routers import Router, Routing
 from service.estimator.model.recording import Recording

@@ -1,51 +1,19 @@
 """Feed-forward layers: gated (SwiGLU) and plain."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
-from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import (
-    activate_saving_input,
-    activate_saving_output,
     chain,
-    compute_gelu_tanh,
     dropout,
     multiply,
-    multiply_scalar,
-    power,
-    silu,
 )
 from service.estimator.tape.ops.liger import multiply_activated
 from service.estimator.tape.ops.products import split
-
-
-def relu_squared(tape: Tape, x: Value) -> Value:
-    """Return ``relu(x) ** 2`` (transformers' ReLUSquaredActivation)."""
-    return chain(tape, activate_saving_output(tape, x), power)
-
-
-def quick_gelu(tape: Tape, x: Value) -> Value:
-    """Return ``x * sigmoid(1.702 x)`` as separate operations.
-
-    (transformers' QuickGELUActivation.)
-    """
-    gate = chain(tape, multiply_scalar(tape, x), activate_saving_output)
-    return chain(tape, gate, lambda t, value: multiply(t, x, value))
-
-
-ACTIVATIONS: dict[str, Callable[[Tape, Value], Value]] = {
-    "silu": silu,
-    "gelu": activate_saving_input,
-    "gelu_new": compute_gelu_tanh,
-    "gelu_pytorch_tanh": activate_saving_input,
-    "quick_gelu": quick_gelu,
-    "relu": activate_saving_output,
-    "relu2": relu_squared,
-}
-"""Activation functions by the name that a config gives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

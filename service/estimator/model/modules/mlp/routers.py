@@ -16,16 +16,11 @@ from service.estimator.tape.ops.elementwise import (
     add_scalar,
     cast,
     chain,
-    multiply_scalar,
     softmax,
 )
-from service.estimator.tape.ops.products import allocate_integers, linear
-from service.estimator.tape.ops.routing import divide_in_place, gather, sum_rows, top_k
+from service.estimator.tape.ops.products import linear
+from service.estimator.tape.ops.routing import divide_in_place, sum_rows, top_k
 from service.estimator.values.dtypes import DType
-
-BOOLEAN_BYTES = 1
-GROUP_EXPERTS = 2
-"""DeepSeek-V3 scores a group by its two best experts (arXiv:2412.19437, section 2.1.2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +56,19 @@ class SoftmaxRouter:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the table of experts."""
-        yield _build_table(self.name, self.num_experts, self.hidden_size)
+        yield build_table(self.name, self.num_experts, self.hidden_size)
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         tape, chosen = ctx.tape, ctx.shape.tokens(self.top_k)
         logits = apply_fused_linear(
-            ctx, _build_table(self.name, self.num_experts, self.hidden_size), x, scope
+            ctx, build_table(self.name, self.num_experts, self.hidden_size), x, scope
         )
         upcast = cast(tape, logits, DType.FP32)
         probabilities = chain(tape, upcast, softmax)
         top, indices = top_k(tape, probabilities, chosen)
         if self.renormalised:
-            top = _renormalise(ctx, top)
+            top = renormalise(ctx, top)
         weights = tape.alias(top) if self.keeps_fp32 else cast(tape, top, logits.dtype)
         tape.free(top, probabilities)
         return Routing(weights=weights, indices=indices, names=(logits,))
@@ -97,13 +92,13 @@ class ChosenSoftmaxRouter:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the table of experts."""
-        yield _build_table(self.name, self.num_experts, self.hidden_size)
+        yield build_table(self.name, self.num_experts, self.hidden_size)
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         tape = ctx.tape
         logits = apply_fused_linear(
-            ctx, _build_table(self.name, self.num_experts, self.hidden_size), x, scope
+            ctx, build_table(self.name, self.num_experts, self.hidden_size), x, scope
         )
         upcast = chain(tape, logits, lambda t, value: cast(t, value, DType.FP32))
         top, indices = top_k(tape, upcast, ctx.shape.tokens(self.top_k))
@@ -131,7 +126,7 @@ class BiasedRouter:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the table of experts and their biases."""
-        yield _build_table(self.name, self.num_experts, self.hidden_size)
+        yield build_table(self.name, self.num_experts, self.hidden_size)
         yield Weight(f"{self.name}.bias", "router", (self.num_experts,))
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
@@ -143,97 +138,6 @@ class BiasedRouter:
         return Routing(
             weights=chain(tape, top, activate_saving_output), indices=indices, names=(logits,)
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScaledSoftmaxRouter:
-    """Router with a scaled fp32 softmax (DeepSeek-V2, greedy choice).
-
-    The softmax is of an fp32 product; the best ``top_k`` are multiplied by a constant.
-    """
-
-    name: str
-    hidden_size: int
-    num_experts: int
-    top_k: int
-
-    def linears(self) -> tuple[Linear, ...]:
-        """Return no layer: the router is a bare parameter."""
-        return ()
-
-    def weights(self) -> Iterator[Weight]:
-        """Yield the table of experts."""
-        yield _build_table(self.name, self.num_experts, self.hidden_size)
-
-    def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
-        """Record the choice; ``x`` stays with the caller."""
-        tape = ctx.tape
-        logits = apply_fused_linear(
-            ctx, _build_table(self.name, self.num_experts, self.hidden_size), x, scope, in_fp32=True
-        )
-        scores = chain(tape, cast(tape, logits, DType.FP32), softmax)
-        top, indices = top_k(tape, scores, ctx.shape.tokens(self.top_k))
-        weights = chain(tape, top, multiply_scalar)
-        tape.free(scores)
-        return Routing(weights=weights, indices=indices, names=(logits,))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedSigmoidRouter:
-    """Router that chooses within the best expert groups (DeepSeek-V3).
-
-    Weights are the sigmoid of an fp32 product; the choice, by corrected scores within the best
-    groups, has no gradient.
-    """
-
-    name: str
-    hidden_size: int
-    num_experts: int
-    top_k: int
-    num_groups: int
-    num_chosen_groups: int
-    renormalised: bool
-
-    def linears(self) -> tuple[Linear, ...]:
-        """Return no layer: the router is a bare parameter."""
-        return ()
-
-    def weights(self) -> Iterator[Weight]:
-        """Yield the table of experts."""
-        yield _build_table(self.name, self.num_experts, self.hidden_size)
-
-    def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
-        """Record the choice; ``x`` stays with the caller."""
-        tape, chosen = ctx.tape, ctx.shape.tokens(self.top_k)
-        logits = apply_fused_linear(
-            ctx, _build_table(self.name, self.num_experts, self.hidden_size), x, scope, in_fp32=True
-        )
-        scores = activate_saving_output(tape, logits)
-        indices, names = self._choose_experts(ctx)
-        top = gather(tape, scores, indices, chosen)
-        if self.renormalised:
-            top = _renormalise(ctx, top, guarded=True)
-        weights = chain(tape, top, multiply_scalar)
-        tape.free(scores, *names)
-        return Routing(weights=weights, indices=indices, names=(logits,))
-
-    def _choose_experts(self, ctx: Recording) -> tuple[Value, list[Value]]:
-        """Return the indices of the chosen experts.
-
-        Also returns the tensors that the router's forward names until its end.
-        """
-        tape, tokens = ctx.tape, ctx.shape.tokens
-        per_group = 4 * self.num_groups
-        corrected = allocate_integers(tape, tokens(self.num_experts), bytes_each=4)
-        best = allocate_integers(tape, tokens(GROUP_EXPERTS * self.num_groups), bytes_each=12)
-        group_scores = allocate_integers(tape, tokens(1), bytes_each=per_group)
-        group_indices = allocate_integers(tape, tokens(self.num_chosen_groups))
-        group_mask = allocate_integers(tape, tokens(1), bytes_each=per_group)
-        mask = allocate_integers(tape, tokens(self.num_experts), bytes_each=BOOLEAN_BYTES)
-        masked = allocate_integers(tape, tokens(self.num_experts), bytes_each=4)
-        tape.free(corrected, best)
-        indices = allocate_integers(tape, tokens(self.top_k))
-        return indices, [group_scores, group_indices, group_mask, mask, masked]
 
 
 class Router(Protocol):
@@ -252,11 +156,12 @@ class Router(Protocol):
         ...
 
 
-def _build_table(name: str, num_experts: int, hidden_size: int) -> Weight:
+def build_table(name: str, num_experts: int, hidden_size: int) -> Weight:
+    """Return the table of experts, one row each."""
     return Weight(f"{name}.weight", "router", (num_experts, hidden_size))
 
 
-def _renormalise(ctx: Recording, top: Value, *, guarded: bool = False) -> Value:
+def renormalise(ctx: Recording, top: Value, *, guarded: bool = False) -> Value:
     """Return the chosen weights divided in place by their sum.
 
     ``guarded`` adds a guard against zero. ``top`` is dropped.

@@ -6,7 +6,7 @@ As transformers 5.23 runs it without kernels (``torch_chunk_gated_delta_rule``).
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.ssm.causal_conv import convolve_causally, mask_padding
 from service.estimator.model.modules.ssm.chunks import split_chunks
 from service.estimator.model.modules.ssm.delta_scan import DeltaScan

@@ -6,7 +6,7 @@ As transformers runs it without its kernels.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.ssm.causal_conv import convolve_causally, mask_padding
 from service.estimator.model.modules.ssm.recurrent_step import (
     STATE_DTYPE,
@@ -136,11 +136,12 @@ class MambaMixer:
             )
         hidden = chain(tape, hidden, lambda _, value: mask_padding(ctx, value))
         steps, entering, reading = self._select(ctx, hidden, scope)
+        bias = cast(tape, as_value(ctx.parameters(self.dt_proj.weights(), scope)[1]), DType.FP32)
         names: list[Storage] = []
         if ctx.shape.decoding:
             opened = apply_gate(
                 tape,
-                self._update(ctx, hidden, (steps, rates, entering, reading), scope),
+                self._update(ctx, hidden, (steps, rates, entering, reading), bias),
                 hidden,
                 gate,
             )
@@ -149,13 +150,13 @@ class MambaMixer:
                 (steps, rates, entering, reading),
                 cast(tape, as_value(skip), DType.FP32),
             )
-            scanned, names = self._scan(ctx, hidden, selected, skipped, scope)
+            scanned, names = self._scan(ctx, hidden, selected, skipped, bias)
             opened = self._apply_gate(ctx, scanned, gate)
         store_state(ctx, self.inner_size * self.state_size, STATE_DTYPE)
         narrowed = cast(tape, opened, x.dtype)
         y = chain(tape, narrowed, lambda _, value: ctx.linear(self.out_proj, value, scope))
         tape.release(*names)
-        tape.free(opened, steps, entering, reading, rates, hidden, gate, rows)
+        tape.free(opened, bias, steps, entering, reading, rates, hidden, gate, rows)
         return y
 
     def _select(self, ctx: Recording, hidden: Value, scope: str) -> tuple[Value, Value, Value]:
@@ -197,7 +198,7 @@ class MambaMixer:
         hidden: Value,
         selected: tuple[Value, Value, Value, Value],
         skip: Value,
-        scope: str,
+        bias: Value,
     ) -> tuple[Value, list[Storage]]:
         """Return the scan's output with the skip connection, and its last state.
 
@@ -206,7 +207,7 @@ class MambaMixer:
         tape, tokens = ctx.tape, ctx.shape.tokens
         raw, rates, entering, reading = selected
         full = tokens(self.inner_size * self.state_size)
-        steps = self._compute_steps(ctx, raw, scope)
+        steps = self._compute_steps(ctx, raw, bias)
         decay = chain(tape, multiply_broadcast(tape, rates, steps, full), _apply_exponential)
         wide = cast(tape, entering, DType.FP32)
         discrete_b = chain(tape, wide, lambda t, v: multiply_broadcast(t, steps, v, full))
@@ -225,23 +226,26 @@ class MambaMixer:
         return summed, []
 
     def _update(
-        self, ctx: Recording, hidden: Value, selected: tuple[Value, Value, Value, Value], scope: str
+        self,
+        ctx: Recording,
+        hidden: Value,
+        selected: tuple[Value, Value, Value, Value],
+        bias: Value,
     ) -> Value:
         """Return the state's output for the newest position."""
         raw, rates, entering, reading = selected
-        steps = self._compute_steps(ctx, raw, scope)
+        steps = self._compute_steps(ctx, raw, bias)
         state = sizes.per_sequence(self.inner_size * self.state_size)
         y = update_channels(ctx, (hidden, steps, rates, entering, reading), state)
         ctx.tape.free(steps)
         return y
 
-    def _compute_steps(self, ctx: Recording, raw: Value, scope: str) -> Value:
-        """Return ``softplus(step + bias)``; the step stays with the caller."""
+    def _compute_steps(self, ctx: Recording, raw: Value, bias: Value) -> Value:
+        """Return ``softplus(step + bias)``; both stay with the caller."""
         tape = ctx.tape
-        bias = cast(tape, as_value(ctx.parameters(self.dt_proj.weights(), scope)[1]), DType.FP32)
         near = cast(tape, bias, raw.dtype)
         biased = add(tape, raw, near)
-        tape.free(near, bias)
+        tape.free(near)
         return chain(tape, chain(tape, biased, autocast_to_fp32), activate_saving_input)
 
     def _apply_gate(self, ctx: Recording, scanned: Value, gate: Value) -> Value:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from service.estimator.model.modules.attention.projections import Attention
 from service.estimator.model.modules.attention.returned_weights import keep_attention_weights
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.ssm.mamba2 import Mamba2Mixer
 from service.estimator.model.modules.ssm.mamba_block import MambaBlock
 from service.estimator.model.recording import Recording

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from service.estimator.model.architecture import Embed, EmbeddingOutput
 from service.estimator.model.images import ImageInput, Images
-from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.vision.encoder import Tower
 from service.estimator.model.modules.vision.image_shape import ImageShape, record_over_images
 from service.estimator.model.recording import Recording

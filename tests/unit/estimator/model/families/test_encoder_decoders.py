@@ -270,3 +270,12 @@ def test_a_formula_counts_both_stacks() -> None:
         "2 x 96 tokens through 3 layers + 2 x 32 tokens through 3 layers, "
     )
     assert formulas["logits"].startswith("2 x 32 tokens x 640 vocabulary")
+
+
+@pytest.mark.parametrize("model_type", ["bart", "mbart"])
+def test_untied_tables_are_refused(model_type: str) -> None:
+    """Untied, transformers gives encoder, decoder and head a table each; none is left out."""
+    with pytest.raises(NotModelledError) as refused:
+        architecture_from_config({"model_type": model_type, "tie_word_embeddings": False})
+
+    assert refused.value.field == "tie_word_embeddings"

@@ -120,6 +120,6 @@ def test_heads_that_do_not_add_up_are_refused(change: dict[str, object], field: 
 def test_an_unknown_activation_is_refused() -> None:
     """An activation without a term is named."""
     with pytest.raises(InvalidConfigError) as refused:
-        a_family(**_CONFIG | {"hidden_act": "tanh"})
+        a_family(**_CONFIG | {"hidden_act": "xielu"})
 
     assert refused.value.field == "activation"

@@ -6,6 +6,7 @@ with eager attention.
 
 import pytest
 
+from service.catalog.models import load_architecture, resolve_model
 from service.estimator.estimate import estimate
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
@@ -94,3 +95,24 @@ def test_only_layers_with_attention_keep_tokens() -> None:
 
     assert answer.serving is not None
     assert answer.serving.kv_bytes_per_token == 2 * 2 * 16 * 2
+
+
+def test_states_are_counted_layer_by_layer() -> None:
+    """The caches of four layers hold what the traced run held, 884,736 bytes, of which the last
+    layer has yet to write its own at the peak of prefill.
+    """
+    model = load_architecture(resolve_model("mamba-130m")).with_layers(4)
+
+    answer = estimate(
+        model,
+        a_serving(num_sequences=2, prompt_tokens=256, output_tokens=2),
+        layout=Layout(),
+        device=a_device(),
+    )
+
+    (states,) = [part for part in answer.components if part.name == "recurrent_state"]
+    assert answer.serving is not None
+    assert answer.serving.kv_cache_bytes == 884_736
+    assert states.bytes == 884_736 - 196_608
+    assert "2 sequences x 442368 B" in states.formula
+    assert "- 196608 B that are not written yet" in states.formula

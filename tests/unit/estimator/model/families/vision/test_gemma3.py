@@ -72,7 +72,7 @@ def test_text_is_served_as_by_the_text_model() -> None:
 @pytest.mark.parametrize(
     ("config", "kind", "field"),
     [
-        (_config() | {"text_config": None}, InvalidConfigError, "text_config"),
+        (_config() | {"text_config": 7}, InvalidConfigError, "text_config"),
         (_config() | {"vision_config": "siglip"}, InvalidConfigError, "vision_config"),
         (
             _changed("vision_config", model_type="clip_vision_model"),

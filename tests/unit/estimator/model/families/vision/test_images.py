@@ -232,7 +232,7 @@ def test_fsdp2_refuses_a_scalar_parameter() -> None:
         ("llava", {"vision_feature_layer": -9}, InvalidConfigError, "vision_feature_layer"),
         ("llava", {"vision_feature_layer": 0}, NotModelledError, "vision_feature_layer"),
         ("llava", {"vision_config": 7}, InvalidConfigError, "vision_config"),
-        ("qwen2_vl", {"vision_config": None}, InvalidConfigError, "vision_config"),
+        ("qwen2_vl", {"vision_config": []}, InvalidConfigError, "vision_config"),
         (
             "qwen2_5_vl",
             {"vision_config": {"fullatt_block_indexes": "all"}},
