@@ -61,10 +61,13 @@ def record_model(
     hf_config = build_config(config)
     hf_config.use_cache = hf_config.get_text_config().use_cache = False
     recorder = Recorder(config=config, hf_config=hf_config, model=_build_meta(config, hf_config))
-    steps = {name: part for name, part in variants.items() if part.phase is Phase.STEP}
-    served = {name: part for name, part in variants.items() if part.phase is not Phase.STEP}
-    short = _record_short(recorder, steps, served)
-    return recorder.record(steps, served) if short is None else short
+    short = _record_short(recorder, variants)
+    return recorder.record(variants) if short is None else short
+
+
+def _list_names(variants: Mapping[str, Variant], *, served: bool) -> list[str]:
+    """Return the names of passes with a cache, or of those of a training step."""
+    return [name for name in variants if name.endswith(("/prefill", "/decode")) is served]
 
 
 def _build_meta(config: Mapping[str, Any], hf_config: PreTrainedConfig) -> PreTrainedModel:
@@ -72,9 +75,7 @@ def _build_meta(config: Mapping[str, Any], hf_config: PreTrainedConfig) -> PreTr
         return build_any_model(config, hf_config, dtype=torch.float32, attention="sdpa")
 
 
-def _record_short(
-    full: "Recorder", steps: Mapping[str, Variant], served: Mapping[str, Variant]
-) -> RecordedModel | None:
+def _record_short(full: "Recorder", variants: Mapping[str, Variant]) -> RecordedModel | None:
     """Record a stack on a model with just its kinds of layers.
 
     None where that does not say what the whole model runs.
@@ -90,11 +91,12 @@ def _record_short(
     short = Recorder(config=full.config, hf_config=hf_config, model=model)
     try:
         lowered = {
-            name: short.lower(name, variant, (lower_pass,)) for name, variant in steps.items()
+            name: short.lower(name, variants[name], (lower_pass,))
+            for name in _list_names(variants, served=False)
         }
     except Refusal:
         return None
-    lowered |= short.lower_served(served, lowered)
+    lowered |= short.lower_served(variants, lowered)
     order = _extend_order(stack, lowered)
     return None if order is None else describe_model(full.model, lowered, order)
 
@@ -110,19 +112,18 @@ class Recorder:
     hf_config: PreTrainedConfig
     model: PreTrainedModel
 
-    def record(self, steps: Mapping[str, Variant], served: Mapping[str, Variant]) -> RecordedModel:
+    def record(self, variants: Mapping[str, Variant]) -> RecordedModel:
         """Record all layers, as a stack or one after another."""
         ways: tuple[Lower, ...] = (lower_pass, lower_flat)
-        lowered = {name: self.lower(name, variant, ways) for name, variant in steps.items()}
+        names = _list_names(variants, served=False)
+        lowered = {name: self.lower(name, variants[name], ways) for name in names}
         if len({(part.prefix, part.kinds) for part in lowered.values()}) > 1:
-            lowered = {
-                name: self.lower(name, variant, (lower_flat,)) for name, variant in steps.items()
-            }
-        lowered |= self.lower_served(served, lowered)
+            lowered = {name: self.lower(name, variants[name], (lower_flat,)) for name in names}
+        lowered |= self.lower_served(variants, lowered)
         return describe_model(self.model, lowered, next(iter(lowered.values())).kinds)
 
     def lower_served(
-        self, served: Mapping[str, Variant], steps: Mapping[str, LoweredPass]
+        self, variants: Mapping[str, Variant], steps: Mapping[str, LoweredPass]
     ) -> dict[str, LoweredPass]:
         """Return the passes with a cache.
 
@@ -130,11 +131,11 @@ class Recorder:
         """
         layouts = {(part.prefix, part.kinds) for part in steps.values()}
         lowered: dict[str, LoweredPass] = {}
-        for name, variant in served.items():
+        for name in _list_names(variants, served=True):
             if (None, ()) in layouts:
                 break
             try:
-                part = self.lower(name, variant, (lower_pass,))
+                part = self.lower(name, variants[name], (lower_pass,))
             except Refusal:
                 if not steps:
                     raise
