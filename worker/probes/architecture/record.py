@@ -66,7 +66,7 @@ def record_model(
 
 
 def _list_names(variants: Mapping[str, Variant], *, served: bool) -> list[str]:
-    """Return the names of passes with a cache, or of those of a training step."""
+    """Return the names of passes with a cache, or of all others."""
     return [name for name in variants if name.endswith(("/prefill", "/decode")) is served]
 
 

@@ -151,7 +151,7 @@ def encode_recording(recorded: RecordedModel) -> dict[str, object]:
 
 
 def _write_lengths(recorded: RecordedModel) -> dict[str, object]:
-    """Return the lengths at which the recording is exact, where they are not all."""
+    """Return the lengths of a recording that is not exact at all."""
     step = {"length_step": recorded.length_step} if recorded.length_step > 1 else {}
     longest = {"max_length": recorded.max_length} if recorded.max_length else {}
     return {**step, **longest}
