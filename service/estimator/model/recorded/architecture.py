@@ -112,7 +112,9 @@ class RecordedArchitecture(Architecture):
 
     def describe(self) -> dict[str, object]:
         """Return the specification, and which recording it is."""
-        return Architecture.describe(self) | {"recording": self.recorded.digest}
+        difference = self.recorded.difference
+        bound = {"recording_difference_bytes": difference} if difference else {}
+        return Architecture.describe(self) | {"recording": self.recorded.digest} | bound
 
 
 def _refuse_loss(ctx: Recording, logits: Value) -> Value:  # noqa: ARG001 - one of the tree's functions
