@@ -112,7 +112,28 @@ class RecordedArchitecture(Architecture):
 
     def describe(self) -> dict[str, object]:
         """Return the specification, and which recording it is."""
-        return Architecture.describe(self) | {"recording": self.recorded.digest}
+        recorded = self.recorded
+        layers = [
+            {
+                "count": recorded.order.count(kind),
+                "parameters": sum(weight.numel for weight in layer.weights),
+                "linear_layers": len(layer.linears),
+                "operators": {
+                    name: len(part.blocks[kind].instructions)
+                    for name, part in recorded.passes.items()
+                },
+            }
+            for kind, layer in enumerate(recorded.layers)
+        ]
+        return Architecture.describe(self) | {
+            "recording": {
+                "digest": recorded.digest,
+                "model_class": recorded.model_class,
+                "transformers": recorded.transformers,
+                "torch": recorded.torch,
+                "layers": layers,
+            }
+        }
 
 
 def _refuse_loss(ctx: Recording, logits: Value) -> Value:  # noqa: ARG001 - one of the tree's functions
