@@ -112,9 +112,29 @@ class RecordedArchitecture(Architecture):
 
     def describe(self) -> dict[str, object]:
         """Return the specification, and which recording it is."""
-        difference = self.recorded.difference
-        bound = {"recording_difference_bytes": difference} if difference else {}
-        return Architecture.describe(self) | {"recording": self.recorded.digest} | bound
+        recorded = self.recorded
+        layers = [
+            {
+                "count": recorded.order.count(kind),
+                "parameters": sum(weight.numel for weight in layer.weights),
+                "linear_layers": len(layer.linears),
+                "operators": {
+                    name: len(part.blocks[kind].instructions)
+                    for name, part in recorded.passes.items()
+                },
+            }
+            for kind, layer in enumerate(recorded.layers)
+        ]
+        return Architecture.describe(self) | {
+            "recording": {
+                "digest": recorded.digest,
+                "model_class": recorded.model_class,
+                "transformers": recorded.transformers,
+                "torch": recorded.torch,
+                "layers": layers,
+                **({"difference": recorded.difference} if recorded.difference else {}),
+            }
+        }
 
 
 def _refuse_loss(ctx: Recording, logits: Value) -> Value:  # noqa: ARG001 - one of the tree's functions

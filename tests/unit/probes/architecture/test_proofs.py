@@ -93,7 +93,9 @@ def test_a_recording_that_misses_little_says_so(monkeypatch: pytest.MonkeyPatch)
 
     assert 512 <= recorded.difference <= 516
     assert decode_recording(encode_recording(recorded)).difference == recorded.difference
-    assert build_recorded(recorded).describe()["recording_difference_bytes"] == recorded.difference
+    description = build_recorded(recorded).describe()["recording"]
+    assert isinstance(description, dict)
+    assert description["difference"] == recorded.difference
 
 
 def test_a_length_beyond_a_window_is_refused() -> None:
