@@ -8,6 +8,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.check import check_recording
 from worker.probes.architecture.depth import (
@@ -158,6 +159,11 @@ class Recorder:
                     difference = check_recording(recorded, fake, name, variant)
                 except Refusal as error:
                     refusal = error
+                except (LookupError, ValueError) as error:
+                    message = (
+                        f"this model's layers are called in a way that is not followed: {error}"
+                    )
+                    refusal = Refusal(FailureKind.UNSUPPORTED, message)
                 else:
                     return replace(lowered, difference=difference)
         assert refusal is not None  # noqa: S101 - every way has raised one

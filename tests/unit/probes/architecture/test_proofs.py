@@ -13,6 +13,7 @@ from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.values.errors import NotModelledError
 from service.probing.refusal import Refusal
 from worker.probes.architecture import check
+from worker.probes.architecture import record as recorder
 from worker.probes.architecture.check import compute_peak
 from worker.probes.architecture.depth import differs_in_depth_alone, find_stack
 from worker.probes.architecture.describe import find_longest
@@ -83,6 +84,24 @@ def test_a_recording_that_misses_bytes_is_refused(monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(Refusal, match="takes 1 bytes where the model itself takes"):
         record(model_type="llama", num_hidden_layers=1)
+
+
+def test_layers_that_are_no_stack_are_recorded_one_after_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same bytes come of a program without layers that repeat."""
+    fields = {"model_type": "llama", "num_hidden_layers": 1}
+    stacked = record(**fields)
+
+    def fail(*_: object) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(recorder, "lower_pass", fail)
+    flat = record(**fields)
+
+    assert (len(stacked.order), len(flat.order)) == (1, 0)
+    peaks = [compute_peak(build_recorded(part), HALF, EXTENT) for part in (stacked, flat)]
+    assert peaks[0] == peaks[1]
 
 
 def test_a_recording_that_misses_little_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
