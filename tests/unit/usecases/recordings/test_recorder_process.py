@@ -91,6 +91,14 @@ def test_a_recording_that_does_not_run_is_refused() -> None:
         read_document(document)
 
 
+def test_a_recording_without_its_embedding_is_refused() -> None:
+    """The table that it names must be among its weights."""
+    document = make_document() | {"embedding": "nowhere.weight"}
+
+    with pytest.raises(InvalidInputError, match=r"nowhere\.weight"):
+        read_document(document)
+
+
 def test_a_recording_with_an_unknown_pass_is_refused() -> None:
     """Passes have names that a question asks for."""
     document = make_document()
@@ -98,6 +106,19 @@ def test_a_recording_with_an_unknown_pass_is_refused() -> None:
 
     with pytest.raises(InvalidInputError, match="'quarter'"):
         read_document(document)
+
+
+def test_a_recording_takes_no_memory_by_a_number_alone() -> None:
+    """Places for storages are made by their number, and layers run one after another."""
+    document = make_document()
+    document["passes"]["half"]["num_storages"] = 2**40
+    deep = make_document()
+    deep["order"] = [0] * 10_000
+
+    with pytest.raises(InvalidInputError, match="num_storages"):
+        read_document(document)
+    with pytest.raises(InvalidInputError, match="10,000 layers"):
+        read_document(deep)
 
 
 def run_script(script: str, *, stop: bool = False, deadline_s: float = 60.0) -> tuple[object, ...]:
