@@ -55,7 +55,7 @@ def read_document(document: Document) -> RecordedArchitecture:
         error.field = (error.field or "").removeprefix("recording").lstrip(".[") or None
         raise
     except (KeyError, IndexError, ValueError) as error:
-        message = f"this recording names what it has not: {error}"
+        message = f"this recording does not fit together: {error}"
         raise InvalidInputError(message) from error
     for name in model.recorded.passes:
         try:

@@ -91,11 +91,13 @@ def test_a_recording_that_does_not_run_is_refused() -> None:
         read_document(document)
 
 
-def test_a_recording_without_its_embedding_is_refused() -> None:
-    """The table that it names must be among its weights."""
-    document = make_document() | {"embedding": "nowhere.weight"}
+def test_an_embedding_that_is_no_table_is_refused() -> None:
+    """It has a row for each token."""
+    document = make_document()
+    table = next(part for part in document["outer_weights"] if part[0] == document["embedding"])
+    table[2] = [64_000]
 
-    with pytest.raises(InvalidInputError, match=r"nowhere\.weight"):
+    with pytest.raises(InvalidInputError, match="does not fit together"):
         read_document(document)
 
 
