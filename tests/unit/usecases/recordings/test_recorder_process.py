@@ -91,10 +91,11 @@ def test_a_recording_that_does_not_run_is_refused() -> None:
         read_document(document)
 
 
-def test_an_embedding_that_is_no_table_is_refused() -> None:
+def test_a_head_that_is_no_table_is_refused() -> None:
     """It has a row for each token."""
     document = make_document()
-    table = next(part for part in document["outer_weights"] if part[0] == document["embedding"])
+    name = f"{document['head']}.weight"
+    table = next(part for part in document["outer_weights"] if part[0] == name)
     table[2] = [64_000]
 
     with pytest.raises(InvalidInputError, match="does not fit together"):
