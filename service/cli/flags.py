@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
 from service.cli.model_files import spelling
-from service.cli.model_files.json_files import read_config
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
@@ -45,6 +44,13 @@ def add_question(
     parser.add_argument("model", nargs="?", help=spelling.MODEL_HELP)
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of a name"
+    )
+    parser.add_argument(
+        "--recording",
+        type=Path,
+        metavar="FILE",
+        help="what `headroom models record` wrote of a config whose type has no module, in place "
+        "of a name",
     )
     add_head(parser)
     parser.add_argument(
@@ -111,28 +117,6 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
             if flag.dest not in seen:
                 seen.add(flag.dest)
                 _add_flag(group, flag)
-
-
-def get_model(options: argparse.Namespace) -> object:
-    """Return the request's ``model``; one that a launch describes is whole already."""
-    described: object = getattr(options, "launch_model", None)
-    if described is not None:
-        return described
-    if (options.model is None) == (options.config is None):
-        message = "which model? give either a name, such as llama-2-7b, or --config FILE"
-        raise InvalidRequestError(message)
-    other = get_head(options)
-    if spelling.is_place(options.model):
-        return {**spelling.adopt_adapter(spelling.read_place(options.model), options), **other}
-    if options.config is not None:
-        return {"hf_config": read_config(options.config), **other}
-    return {"name": options.model, **other} if other else options.model
-
-
-def get_head(options: argparse.Namespace) -> dict[str, object]:
-    """Return the fields of a request's ``model`` that say another head."""
-    fields = {"head": options.head, "num_labels": options.num_labels}
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def get_gpu(options: argparse.Namespace) -> object:

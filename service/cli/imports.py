@@ -10,9 +10,10 @@ from typing import Any
 from httpx import Client
 
 from service.base.errors import InvalidRequestError, ServiceError
-from service.cli.flags import add_head, build_workload, get_model
+from service.cli.flags import add_head, build_workload
 from service.cli.http import Document, ask, build_path
 from service.cli.model_files.json_files import read_object
+from service.cli.model_files.naming import get_model, name_model
 from service.cli.schema_flags import translate_to_flags
 from service.contract.schemas.imports.measurements import MAX_IMPORT_BYTES
 from service.formats.measured.reading import Format
@@ -111,7 +112,7 @@ def build_question(options: argparse.Namespace) -> Document:
     It says what ran, and which readings are of it.
     """
     question: dict[str, Any] = {} if options.jobs is None else read_object(options.jobs)
-    if options.config is not None or options.model is not None:
+    if name_model(options) is not None:
         question["model"] = get_model(options)
     if options.task is not None:
         question |= build_workload(options)

@@ -8,15 +8,9 @@ from importlib import import_module
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_search_confidence, get_confidence
-from service.cli.flags import (
-    add_gpu,
-    add_question,
-    build_workload,
-    get_gpu,
-    get_model,
-    parse_number,
-)
+from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, parse_number
 from service.cli.launch.questions import add_launch, take_launch
+from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
 from service.planner.plans.ceiling_values import Maximized
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
@@ -61,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         # As for a fit: who reads JSON does not wait for tables.
         view = import_module("service.cli.views.ceilings")
-        view.show_ceiling(str(options.model or options.config or "a model of its own size"), result)
+        view.show_ceiling(str(name_model(options) or "a model of its own size"), result)
     tell_source(source, is_json=options.json)
     return DOES_NOT_FIT if result["value"] is None else FITS
 
@@ -80,7 +74,7 @@ def _build_document(options: argparse.Namespace) -> dict[str, object]:
         document["num_gpus"] = options.num_gpus
     if options.maximize != Maximized.NUM_PARAMETERS:
         document["model"] = get_model(options)
-    elif options.model is not None or options.config is not None:
+    elif name_model(options) is not None:
         message = "--maximize num_parameters asks for a size, of scaled models; leave the model out"
         raise InvalidRequestError(message)
     return document

@@ -9,8 +9,9 @@ from typing import Any
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_confidence
-from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, get_model
+from service.cli.flags import add_gpu, add_question, build_workload, get_gpu
 from service.cli.launch.questions import add_launch, take_launch
+from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _build_question(options: argparse.Namespace) -> dict[str, Any] | None:
     """Return what ran, ``None`` where nothing of it is said."""
-    named = options.model is not None or options.config is not None
+    named = name_model(options) is not None
     if not named:
         spelled = [flag for dest, flag in options.provided.items() if dest not in _OWN]
         if spelled:

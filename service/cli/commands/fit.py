@@ -7,8 +7,9 @@ from importlib import import_module
 
 from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_confidence
-from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, get_model
+from service.cli.flags import add_gpu, add_question, build_workload, get_gpu
 from service.cli.launch.questions import add_launch, take_launch
+from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, TIGHT
 
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(result)
     else:
-        subject = f"{options.model or options.config} on {options.gpu or options.gpu_memory}"
+        subject = f"{name_model(options)} on {options.gpu or options.gpu_memory}"
         num_gpus = result["num_gpus"]
         # A program that reads JSON need not wait for the terminal library, a tenth of a cold
         # answer.

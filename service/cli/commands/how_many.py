@@ -7,15 +7,9 @@ from importlib import import_module
 
 from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_search_confidence, get_confidence
-from service.cli.flags import (
-    add_gpu,
-    add_question,
-    build_workload,
-    get_gpu,
-    get_model,
-    parse_number,
-)
+from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, parse_number
 from service.cli.launch.questions import add_launch, take_launch
+from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
@@ -78,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         # As for a fit: who reads JSON does not wait for tables.
         view = import_module("service.cli.views.how_many")
-        view.show_plans(str(options.model or options.config), answers)
+        view.show_plans(str(name_model(options)), answers)
     tell_source(source, is_json=options.json)
     return DOES_NOT_FIT if any(plan["num_gpus"] is None for plan in answers) else FITS
 

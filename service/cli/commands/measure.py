@@ -10,10 +10,11 @@ import httpx
 
 from service.base.errors import InvalidRequestError, ServiceError
 from service.cli.answer_source import Source
-from service.cli.flags import add_question, build_workload, get_model
+from service.cli.flags import add_question, build_workload
 from service.cli.http import Document, add_server, ask, build_path, connect, find_server, read
 from service.cli.ignored import refuse_ignored
 from service.cli.launch.questions import add_launch, take_launch
+from service.cli.model_files.naming import get_model
 from service.cli.printing import print_json
 from service.cli.schema_flags import translate_to_flags
 from service.cli.views.artifacts import describe_artifacts

@@ -5,6 +5,7 @@ installation is listed and shown.
 import argparse
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from msgspec import to_builtins
@@ -12,10 +13,11 @@ from msgspec import to_builtins
 from service.base.errors import InvalidRequestError, ServiceError, UnavailableError
 from service.catalog.models import find_model, list_models
 from service.catalog.spellings import read_spelling
-from service.cli.flags import add_head, get_head
+from service.cli.flags import add_head
 from service.cli.http import Document, ask, build_path, connect
 from service.cli.ignored import refuse_ignored
 from service.cli.model_files.json_files import read_config
+from service.cli.model_files.naming import get_head
 from service.cli.model_files.spelling import is_place, read_place
 from service.cli.printing import print_json
 from service.cli.resources import (
@@ -29,13 +31,13 @@ from service.cli.views.tables import add_title, make_console, make_table, show_b
 from service.contract.to_answer.catalogue_models import build_catalogue_item, build_catalogue_model
 from service.estimator.values.units import format_count
 
-_PUSH = "push"
+_PUSH, _RECORD = "push", "record"
 _READING = frozenset({"list", "show"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action, the model and its config."""
-    add_actions(parser, noun="model", actions=(*ACTIONS, _PUSH))
+    add_actions(parser, noun="model", actions=(*ACTIONS, _PUSH, _RECORD))
     parser.add_argument(
         "--config",
         type=Path,
@@ -49,6 +51,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the name to store under, for push; push takes a directory, a .gguf or .safetensors "
         "file, a name that Ollama has, or hub:org/name, and sends their headers alone",
     )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where record writes, compressed where it ends in .gz (default: beside the config); "
+        "record takes a config.json of any type that transformers knows, and runs its code on "
+        "this machine without weights",
+    )
     add_head(parser)
     parser.add_argument(
         "--offline",
@@ -61,6 +72,10 @@ def run(options: argparse.Namespace) -> int:
     """Run the action and print its result."""
     if options.action == _PUSH:
         return _push(options)
+    if options.action == _RECORD:
+        refuse_ignored(options, "models record", takes=("name", "output"))
+        # Only here is a process started that loads torch.
+        return int(import_module("service.cli.model_files.recorder").record(options))
     is_own = options.action in _READING and options.server is None
     if options.offline:
         if not is_own:

@@ -8,14 +8,9 @@ from importlib import import_module
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_search_confidence, get_confidence
-from service.cli.flags import (
-    add_gpu_memory,
-    add_question,
-    build_workload,
-    get_model,
-    read_gpu_memory,
-)
+from service.cli.flags import add_gpu_memory, add_question, build_workload, read_gpu_memory
 from service.cli.launch.questions import add_launch, take_launch
+from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
 
@@ -100,9 +95,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(result)
     else:
         # As for a fit: who reads JSON does not wait for tables.
-        import_module("service.cli.views.plan").show_plan(
-            str(options.model or options.config), result
-        )
+        import_module("service.cli.views.plan").show_plan(str(name_model(options)), result)
     tell_source(source, is_json=options.json)
     return DOES_NOT_FIT if result["num_gpus"] is None else FITS
 

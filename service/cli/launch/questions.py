@@ -12,7 +12,8 @@ from typing import Any
 
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, answer_question
-from service.cli.flags import collect_fields, get_gpu, get_model
+from service.cli.flags import collect_fields, get_gpu
+from service.cli.model_files.naming import get_model, name_model
 from service.cli.schema_flags import translate_to_flags
 from service.formats.launches.values.launch import Launcher
 from service.terminal.arguments import format_choices, make_choice_reader
@@ -55,13 +56,13 @@ def take_launch(options: argparse.Namespace, source: Source, *, keeps_layout: bo
         return
     task = {} if options.task is None else {"workload": {"task": options.task}}
     flags: dict[str, Any] = collect_fields(options, task)
-    if options.model is not None or options.config is not None:
+    if name_model(options) is not None:
         flags["model"] = get_model(options)
     if getattr(options, "gpu", None) is not None:
         flags["gpu"] = get_gpu(options)
     layout = flags.get("layout", {})
     question = _import_launch(options, flags, source)
-    if options.config is None:
+    if options.config is None and options.recording is None:
         model = question["model"]
         is_named = isinstance(model, str)
         options.model = model if is_named else options.model or _UNNAMED

@@ -264,3 +264,16 @@ def get_or_default(value: T | UnsetType, default: T) -> T:
 def get_or_none(value: T | UnsetType) -> T | None:
     """Return the value that was sent, or None."""
     return None if isinstance(value, UnsetType) else value
+
+
+RecordingDocument = Annotated[
+    JsonObject,
+    Meta(
+        description=(
+            "A recording of transformers' own code, for a `model_type` without a module here: the "
+            "document that `headroom models record` writes. Training in framework transformers is "
+            "answered from it."
+        ),
+        examples=[{"format": 1, "model_type": "helium", "layers": [], "passes": {}}],
+    ),
+]

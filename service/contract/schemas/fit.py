@@ -13,6 +13,7 @@ from service.contract.schemas.fields import (
     JsonObject,
     ModelText,
     NumLabels,
+    RecordingDocument,
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
@@ -33,9 +34,8 @@ from service.planner.fit.parts import FitPart
 
 
 class InlineModel(Strict, frozen=True, kw_only=True):
-    """A model that is not stored, or a named one with another head: exactly one of the first six,
-    its head where the config does not say the right one, and what its files hold, if that is to be
-    checked.
+    """A model that is not stored, or a named one with another head: one of the first seven, its
+    head where the config does not say it, and what its files hold.
     """
 
     hf_config: Annotated[
@@ -53,6 +53,7 @@ class InlineModel(Strict, frozen=True, kw_only=True):
         Meta(description="Stored or catalogue name, for a model with another `head`."),
     ] = UNSET
     gguf: GgufDocument | UnsetType = UNSET
+    recording: RecordingDocument | UnsetType = UNSET
     hub: HubId | UnsetType = UNSET
     revision: HubRevision | UnsetType = UNSET
     file: HubFile | UnsetType = UNSET
@@ -63,8 +64,7 @@ class InlineModel(Strict, frozen=True, kw_only=True):
     origin: Origin | UnsetType = UNSET
 
 
-CUSTOM_GPU = "custom"
-"""What answers call a GPU that was described by its memory."""
+CUSTOM_GPU = "custom"  # what answers call a GPU that was described by its memory
 
 
 class GpuByMemory(Strict, frozen=True, kw_only=True):

@@ -12,15 +12,17 @@ from service.catalog.spellings import read_spelling
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import InlineModel, ModelReference
 from service.contract.schemas.models import ModelSource as StoredSource
-from service.contract.to_question.heads import put_head_in_source
+from service.contract.to_question.heads import put_head_in_source, refuse_head_of_recording
 from service.contract.to_question.hub import FetchModel, expand_inline, read_hub, refuse_hub
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
+from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.estimator.values.errors import EstimatorError
+from service.usecases.recordings.documents import get_recorded_config
 from service.usecases.stored_specs.checkpoints import Checkpoint, read_header, read_index
 from service.usecases.stored_specs.model_sources import list_source_warnings, read_source
 
-INLINE = ("hf_config", "architecture", "num_parameters", "name", "gguf", "hub")
+INLINE = ("hf_config", "architecture", "num_parameters", "name", "gguf", "recording", "hub")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,10 @@ def resolve_reference(
     if named is None:
         return read_inline(reference)
     model = find(named)
+    if isinstance(model.architecture, RecordedArchitecture):
+        with prefix_error_field("model"):
+            refuse_head_of_recording(reference.head)
+        return model
     source = (
         {"architecture": model.architecture.describe()}
         if model.hf_config is None
@@ -107,7 +113,11 @@ def read_inline(reference: InlineModel) -> ResolvedModel:
     origin = get_or_none(reference.origin)
     return ResolvedModel(
         architecture=architecture,
-        hf_config=value if kind == "hf_config" else None,
+        hf_config=get_recorded_config(value)
+        if kind == "recording"
+        else value
+        if kind == "hf_config"
+        else None,
         notes=(
             *(() if origin is None else (f"model read from {origin}",)),
             *list_source_warnings(sent, architecture, read_files(reference, "model")),

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from service.base.errors import InvalidRequestError
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.estimator.rules.obstacles import (
     find_model_obstacles,
     find_rank_obstacles,
     find_workload_obstacles,
 )
 from service.estimator.rules.transformers import check_in_transformers
+from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
 from service.jobs.artifacts import NO_SNAPSHOT, ArtifactName
@@ -44,9 +46,18 @@ def check_plannable(architecture: Architecture, workload: Workload, layout: Layo
 
     A probe plans its runs with the estimator, which must have an answer.
     """
+    refuse_recording(architecture)
     for field, message in find_model_obstacles(architecture, workload, layout):
         raise InvalidRequestError(message, errors=[{"field": field, "message": message}])
     check_in_transformers(architecture, workload, layout)
+
+
+def refuse_recording(architecture: Architecture) -> None:
+    """Refuse a measurement of a model whose passes were recorded."""
+    if isinstance(architecture, RecordedArchitecture):
+        modelled = ["families with a module of their own (headroom families)"]
+        what = f"measurements of a recording of {architecture.family}"
+        raise NotModelledError(what, field="model", modelled=modelled)
 
 
 def _find_obstacles(request: MeasureRequest) -> Iterator[Obstacle]:

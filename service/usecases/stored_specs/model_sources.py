@@ -12,6 +12,7 @@ from service.estimator.model.families.registry import (
 )
 from service.formats.checkpoints.gguf_document import GgufModel
 from service.formats.checkpoints.gguf_model import build_gguf_architecture, list_gguf_differences
+from service.usecases.recordings.documents import read_document
 from service.usecases.stored_specs.checkpoints import (
     Checkpoint,
     find_disagreements,
@@ -115,4 +116,5 @@ _READERS: Mapping[str, Callable[[Mapping[str, object]], Architecture]] = {
     "hf_config": architecture_from_config,
     "architecture": architecture_from_spec,
     "gguf": build_gguf_architecture,
+    "recording": read_document,
 }

@@ -9,13 +9,8 @@ import pytest
 from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
-from service.cli.flags import (
-    add_gpu,
-    add_question,
-    build_workload,
-    get_gpu,
-    get_model,
-)
+from service.cli.flags import add_gpu, add_question, build_workload, get_gpu
+from service.cli.model_files.naming import get_model
 from service.cli.schema_flags import translate_to_flags
 from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.layouts import LayoutRequest

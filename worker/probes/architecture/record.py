@@ -191,13 +191,13 @@ def _add_cache(layer: RecordedLayer, served: list[RecordedPass], kind: int) -> R
 
 
 def _make_weight(name: str, weight: torch.Tensor) -> Weight:
-    return Weight(name, _guess_kind(name), tuple(weight.shape))
+    return Weight(name, guess_kind(name), tuple(weight.shape))
 
 
 def _make_linear(name: str, layer: nn.Linear) -> Linear:
     return Linear(
         name=name,
-        kind=_guess_kind(name),
+        kind=guess_kind(name),
         in_features=layer.in_features,
         out_features=layer.out_features,
         bias=layer.bias is not None,
@@ -214,7 +214,7 @@ _KINDS = (
 )
 
 
-def _guess_kind(name: str) -> str:
+def guess_kind(name: str) -> str:
     """Return the kind under which a weight is counted, by its name."""
     return next((kind for pattern, kind in _KINDS if re.search(pattern, name)), "other")
 

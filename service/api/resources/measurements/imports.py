@@ -40,6 +40,7 @@ from service.formats.measured.reading import Parsed
 from service.jobs.contract import ModelSource
 from service.usecases.imports import imports, stored_imports
 from service.usecases.imports.imports import ImportQuestion, ImportReport, Item
+from service.usecases.jobs.measurable import refuse_recording
 
 MAX_LEFT_OUT = 100
 EXAMPLE = {
@@ -163,6 +164,7 @@ def _build_question(
         message = f"{missing} is missing: say what ran, for all of the file or under each of jobs"
         raise InvalidRequestError(message, errors=[{"field": missing, "message": message}])
     resolved = resolve_model(deps, model, scope)
+    refuse_recording(resolved.architecture)
     gpu = get_or_none(request.gpu) if isinstance(job.gpu, UnsetType) else job.gpu
     source = ModelSource(
         architecture=resolved.architecture.describe(),

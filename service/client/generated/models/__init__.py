@@ -123,6 +123,7 @@ from .inline_model import InlineModel
 from .inline_model_architecture import InlineModelArchitecture
 from .inline_model_gguf import InlineModelGguf
 from .inline_model_hf_config import InlineModelHfConfig
+from .inline_model_recording import InlineModelRecording
 from .inline_model_safetensors_header import InlineModelSafetensorsHeader
 from .inline_model_safetensors_index import InlineModelSafetensorsIndex
 from .instant_answer import InstantAnswer
@@ -422,6 +423,7 @@ __all__ = (
     "InlineModelArchitecture",
     "InlineModelGguf",
     "InlineModelHfConfig",
+    "InlineModelRecording",
     "InlineModelSafetensorsHeader",
     "InlineModelSafetensorsIndex",
     "InstantAnswer",

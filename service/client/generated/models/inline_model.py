@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..models.inline_model_architecture import InlineModelArchitecture
     from ..models.inline_model_gguf import InlineModelGguf
     from ..models.inline_model_hf_config import InlineModelHfConfig
+    from ..models.inline_model_recording import InlineModelRecording
     from ..models.inline_model_safetensors_header import InlineModelSafetensorsHeader
     from ..models.inline_model_safetensors_index import InlineModelSafetensorsIndex
 
@@ -21,8 +22,8 @@ T = TypeVar("T", bound="InlineModel")
 
 @_attrs_define
 class InlineModel:
-    """A model that is not stored, or a named one with another head: exactly one of the first six, its head where the
-    config does not say the right one, and what its files hold, if that is to be checked.
+    """A model that is not stored, or a named one with another head: one of the first seven, its head where the config does
+    not say it, and what its files hold.
 
         Attributes:
             hf_config (InlineModelHfConfig | Unset): A Hugging Face config.json.
@@ -32,6 +33,9 @@ class InlineModel:
             gguf (InlineModelGguf | Unset): Header of a GGUF file: `metadata` by key, without the arrays of the tokenizer,
                 and `tensors`, each `{name, type, shape}` with the length of its rows first, as the file has them; of a split
                 file the tensors of all parts. Its bytes are counted tensor by tensor.
+            recording (InlineModelRecording | Unset): A recording of transformers' own code, for a `model_type` without a
+                module here: the document that `headroom models record` writes. Training in framework transformers is answered
+                from it.
             hub (str | Unset): Id of a model on the Hugging Face hub or its mirror, which this server reads where its
                 operator allows it. The header `Hub-Token` sends a token of the caller's.
             revision (str | Unset): Branch, tag or commit on the hub; default `main`.
@@ -50,6 +54,7 @@ class InlineModel:
     num_parameters: int | Unset = UNSET
     name: str | Unset = UNSET
     gguf: InlineModelGguf | Unset = UNSET
+    recording: InlineModelRecording | Unset = UNSET
     hub: str | Unset = UNSET
     revision: str | Unset = UNSET
     file: str | Unset = UNSET
@@ -75,6 +80,10 @@ class InlineModel:
         gguf: dict[str, Any] | Unset = UNSET
         if not isinstance(self.gguf, Unset):
             gguf = self.gguf.to_dict()
+
+        recording: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.recording, Unset):
+            recording = self.recording.to_dict()
 
         hub = self.hub
 
@@ -111,6 +120,8 @@ class InlineModel:
             field_dict["name"] = name
         if gguf is not UNSET:
             field_dict["gguf"] = gguf
+        if recording is not UNSET:
+            field_dict["recording"] = recording
         if hub is not UNSET:
             field_dict["hub"] = hub
         if revision is not UNSET:
@@ -135,6 +146,7 @@ class InlineModel:
         from ..models.inline_model_architecture import InlineModelArchitecture  # noqa: PLC0415
         from ..models.inline_model_gguf import InlineModelGguf  # noqa: PLC0415
         from ..models.inline_model_hf_config import InlineModelHfConfig  # noqa: PLC0415
+        from ..models.inline_model_recording import InlineModelRecording  # noqa: PLC0415
         from ..models.inline_model_safetensors_header import InlineModelSafetensorsHeader  # noqa: PLC0415
         from ..models.inline_model_safetensors_index import InlineModelSafetensorsIndex  # noqa: PLC0415
 
@@ -163,6 +175,13 @@ class InlineModel:
             gguf = UNSET
         else:
             gguf = InlineModelGguf.from_dict(_gguf)
+
+        _recording = d.pop("recording", UNSET)
+        recording: InlineModelRecording | Unset
+        if isinstance(_recording, Unset):
+            recording = UNSET
+        else:
+            recording = InlineModelRecording.from_dict(_recording)
 
         hub = d.pop("hub", UNSET)
 
@@ -201,6 +220,7 @@ class InlineModel:
             num_parameters=num_parameters,
             name=name,
             gguf=gguf,
+            recording=recording,
             hub=hub,
             revision=revision,
             file=file,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.moe.tree import MoeSpec
+from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.scheme import Packing
@@ -87,6 +88,8 @@ class ModelFacts:
     """Whether it takes images."""
     shares_weights: bool
     """Whether layers have weights in common."""
+    recorded: bool
+    """Whether its passes were recorded, and no module is written for it."""
     tree: Architecture
     """The model itself, for predicates that look at its modules."""
 
@@ -176,6 +179,7 @@ def collect_facts(model: Architecture) -> ModelFacts:
         has_encoder=isinstance(model, EncoderDecoder),
         has_images=model.images is not None,
         shares_weights=model.shares_weights,
+        recorded=isinstance(model, RecordedArchitecture),
         tree=model,
     )
 

@@ -58,6 +58,7 @@ class ModelFields:
     has_encoder: Field[bool] = Field("model.has_encoder")
     has_images: Field[bool] = Field("model.has_images")
     shares_weights: Field[bool] = Field("model.shares_weights")
+    recorded: Field[bool] = Field("model.recorded")
 
 
 class LayoutFields:

@@ -81,6 +81,22 @@ def is_text_decoder(case: Case) -> bool:
     return is_plain and tree.shifts_labels and tree.images is None
 
 
+def has_plain_loss(case: Case) -> bool:
+    """Return whether a recording ends in cross entropy on its head's logits."""
+    tree = case.model.tree
+    return isinstance(tree, RecordedArchitecture) and tree.recorded.has_plain_loss
+
+
+def has_served_passes(case: Case) -> bool:
+    """Return whether a recording has passes with a cache."""
+    tree = case.model.tree
+    return (
+        isinstance(tree, RecordedArchitecture)
+        and any(name.endswith("/decode") for name in tree.recorded.passes)
+        and any(layer.cache_elements for layer in tree.recorded.layers)
+    )
+
+
 def list_module_kinds(case: Case) -> list[str]:
     """Return the kinds of modules that a model has, sorted."""
     return sorted(case.model.tree.parameter_counts().by_module)

@@ -34,6 +34,7 @@ ODD: Mapping[str, dict[str, Any]] = {
     "deep": {"num_hidden_layers": 12},
     "tied": {"tied": True},
     "gguf": {"from_gguf": True},
+    "recorded": {"recorded": True},
 }
 """Sizes that other models might have."""
 GRPO: dict[str, object] = {

@@ -26,6 +26,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import get_serving, keeps_own_format
+from service.estimator.rules.tables.recorded import RECORDED_SERVING
 from service.estimator.rules.tables.serving.adapter_slots import ADAPTER_SLOTS
 from service.estimator.rules.tables.serving.engine_ranks import (
     FINDS_EXPERTS_BESIDE_OWN,
@@ -126,6 +127,7 @@ _GGUF_RULES = (
 )
 
 ENGINES = (
+    *RECORDED_SERVING,
     Rule(
         require=is_at_most(TOKENS, LONGEST),
         field=workload.max_model_len.path,

@@ -27,6 +27,7 @@ from service.estimator.rules.grammar.rule import (
 )
 from service.estimator.rules.predicates.models import get_served_packing, get_serving
 from service.estimator.rules.tables.own_code import IMAGES, KERNELS
+from service.estimator.rules.tables.recorded import RECORDED_SERVING
 from service.estimator.rules.tables.serving.adapter_slots import NO_ADAPTER_SLOTS
 from service.estimator.rules.tables.serving.encoders import ENCODERS
 from service.estimator.rules.tables.serving.engine_ranks import (
@@ -244,7 +245,7 @@ SERVE_TRANSFORMERS = RuleTable(
     name="serve_transformers",
     beside=(*_LAYOUTS, *_DECODERS[:2], *ENCODERS),
     rules=(
-        *(*_DECODERS, *_RUNS, *IMAGES, *_LAYOUTS),
+        *(*RECORDED_SERVING, *_DECODERS, *_RUNS, *IMAGES, *_LAYOUTS),
         *(*TRANSFORMERS_KEEPS_ALL, *NO_ADAPTER_SLOTS),
     ),
     topics=(
@@ -266,7 +267,10 @@ SERVE_TRANSFORMERS = RuleTable(
 
 SERVE_ENCODERS = RuleTable(
     name="serve_transformers",
-    rules=(*ENCODERS, *_RUNS, *IMAGES, *_LAYOUTS, *TRANSFORMERS_KEEPS_ALL, *NO_ADAPTER_SLOTS),
+    rules=(
+        *(*RECORDED_SERVING, *ENCODERS, *_RUNS, *IMAGES, *_LAYOUTS),
+        *(*TRANSFORMERS_KEEPS_ALL, *NO_ADAPTER_SLOTS),
+    ),
     topics=(
         *(Topic.RUNNER, Topic.FORMATS, Topic.PRECISION, Topic.CACHE, Topic.WORDS, Topic.EAGER),
         *(Topic.KV_CACHE, Topic.BEAMS, Topic.IMAGES, Topic.SEQUENCE, Topic.ATTENTION),

@@ -19,6 +19,7 @@ from service.estimator.rules.grammar.rule import (
     invalid,
     unmodelled,
 )
+from service.estimator.rules.tables.recorded import RECORDED_ELSEWHERE
 from service.estimator.rules.tables.training.heads import make_head_rule
 from service.estimator.rules.tables.training.megatron_layouts import MEGATRON_LAYOUTS
 from service.estimator.rules.tables.training.weights import READS_NO_GGUF
@@ -206,7 +207,7 @@ _RULES = (
 
 TRAIN_MEGATRON = RuleTable(
     name="train_megatron",
-    rules=_RULES,
+    rules=(*RECORDED_ELSEWHERE, *_RULES),
     topics=(
         *(Topic.MODEL, Topic.METHOD, Topic.LOSS, Topic.OPTIMIZER, Topic.ATTENTION, Topic.WORDS),
         *(Topic.OFFLOAD, Topic.PRECISION, Topic.SEQUENCE, Topic.SHARDING, Topic.SEPARATE),

@@ -24,6 +24,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import get_training
+from service.estimator.rules.tables.recorded import RECORDED_ELSEWHERE
 from service.estimator.rules.tables.training.contexts import RING_ALONE
 from service.estimator.rules.tables.training.heads import make_head_rule
 from service.estimator.rules.tables.training.pipelines import TORCHTITAN_PIPELINES
@@ -270,7 +271,7 @@ _RULES = (
 )
 TRAIN_TORCHTITAN = RuleTable(
     name="train_torchtitan",
-    rules=_RULES,
+    rules=(*RECORDED_ELSEWHERE, *_RULES),
     beside=(*TRAINING_STEP, *AUTOCAST),
     topics=(
         *(

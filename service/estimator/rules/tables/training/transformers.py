@@ -23,6 +23,7 @@ from service.estimator.rules.grammar.rule import (
 )
 from service.estimator.rules.predicates.models import is_text_decoder
 from service.estimator.rules.tables.own_code import IMAGES
+from service.estimator.rules.tables.recorded import RECORDED_TRAINING
 from service.estimator.rules.tables.training.adapters import ADAPTERS
 from service.estimator.rules.tables.training.contexts import SHARED_SEQUENCES
 from service.estimator.rules.tables.training.heads import HEADS, LANGUAGE_MODEL
@@ -230,6 +231,7 @@ _PLAN = unmodelled(
 )
 
 _ALL = (
+    *RECORDED_TRAINING,
     *make_layout_rules(_PLAN),
     *_WORDS,
     *SHARED_SEQUENCES,

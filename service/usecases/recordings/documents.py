@@ -1,0 +1,133 @@
+"""Documents of recordings as architectures, and as they are stored; pure."""
+
+import gzip
+import io
+import json
+from collections.abc import Mapping
+
+from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
+from service.estimator.model.recorded.decoding import decode_recording
+from service.estimator.model.recorded.encoding import compute_digest
+from service.estimator.passes.config import Generation, ServingPass, TrainingPass
+from service.estimator.passes.recorder import log_training
+from service.estimator.passes.serving import log_serving
+from service.estimator.tape.ledger import Section
+from service.estimator.tape.ops.kv_cache_update import CacheState
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import EstimatorError, InvalidConfigError, InvalidInputError
+from service.estimator.values.workload import Attention, Cache, Checkpointing, Lora
+
+Document = Mapping[str, object]
+MAX_DOCUMENT_BYTES = 64 * 2**20
+"""Largest document as JSON; a decoder of two kinds of layers has a tenth of a megabyte."""
+CONFIG = "config"
+"""Field of a document with the config.json that was recorded."""
+_FORMATS = {
+    "fp32": (DType.FP32, None),
+    "half": (DType.BF16, None),
+    "autocast": (DType.FP32, DType.BF16),
+}
+_KINDS = {
+    "": None,
+    "frozen": None,
+    "prefill": Section.PREFILL,
+    "decode": Section.DECODE,
+    "generate/prefill": Section.PREFILL,
+    "generate/decode": Section.DECODE,
+}
+"""What follows the formats in the name of a pass."""
+
+
+def read_document(document: Document) -> RecordedArchitecture:
+    """Return the architecture of a recording's document.
+
+    Each of its passes is run once, so that what is broken is refused here and not in a question.
+    Raises InvalidInputError for what is no recording.
+    """
+    model = build_recorded(decode_recording(document))
+    for name in model.recorded.passes:
+        try:
+            _run_trial(model, name)
+        except EstimatorError:
+            raise
+        except Exception as error:
+            message = f"the pass {name} of this recording does not run: {type(error).__name__}"
+            raise InvalidInputError(message, field=f"recording.passes.{name}") from error
+    return model
+
+
+def get_recorded_config(document: Document) -> Mapping[str, object] | None:
+    """Return the config.json that a document was recorded from, if it says."""
+    config = document.get(CONFIG)
+    return config if isinstance(config, Mapping) else None
+
+
+def compute_document_digest(document: Document) -> str:
+    """Return the address of a document's content."""
+    return compute_digest(document)
+
+
+def pack_document(document: Document) -> bytes:
+    """Return a document compressed, the same bytes for the same content."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return gzip.compress(text.encode(), mtime=0)
+
+
+def unpack_document(packed: bytes) -> dict[str, object]:
+    """Return the document of a file, compressed or not.
+
+    Raises InvalidConfigError for what is no JSON object, or too large a one.
+    """
+    try:
+        text = _inflate(packed) if packed[:2] == b"\x1f\x8b" else packed
+        document = json.loads(text)
+    except (OSError, EOFError, ValueError, RecursionError) as error:
+        message = f"this is no recording: {error}"
+        raise InvalidConfigError(message, field="recording") from None
+    if not isinstance(document, dict):
+        message = f"a recording is a JSON object, and this is {type(document).__name__}"
+        raise InvalidConfigError(message, field="recording")
+    return document
+
+
+def _inflate(packed: bytes) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
+        text = stream.read(MAX_DOCUMENT_BYTES + 1)
+    if len(text) > MAX_DOCUMENT_BYTES:
+        message = f"it has more than {MAX_DOCUMENT_BYTES:,} bytes"
+        raise ValueError(message)
+    return text
+
+
+def _run_trial(model: RecordedArchitecture, name: str) -> None:
+    """Run a pass once."""
+    formats, _, kind = name.partition("/")
+    if formats not in _FORMATS or kind not in _KINDS:
+        message = (
+            f"this recording has a pass {name!r}; known are {', '.join(_FORMATS)}, each followed "
+            f"by nothing or one of {', '.join(f'/{word}' for word in _KINDS if word)}"
+        )
+        raise InvalidInputError(message, field="recording.passes")
+    dtype, autocast = _FORMATS[formats]
+    section = _KINDS[kind]
+    if section is not None:
+        generation = Generation() if kind.startswith("generate/") else None
+        serving = ServingPass(
+            dtype=dtype,
+            attention=Attention.SDPA,
+            cache=CacheState(kind=Cache.DYNAMIC),
+            generation=generation,
+        )
+        log_serving(model, serving, section)
+        return
+    training = TrainingPass(
+        param_dtype=dtype,
+        autocast=autocast,
+        trains_all=not kind,
+        lora=Lora(rank=1) if kind else None,
+        checkpointing=Checkpointing.NONE,
+        attention=Attention.SDPA,
+        keeps_logits=False,
+        accumulating=False,
+    )
+    log_training(model, training)

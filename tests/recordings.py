@@ -1,0 +1,30 @@
+"""A recording of a small helium, as ``headroom models record`` wrote it."""
+
+from pathlib import Path
+from typing import Any
+
+from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.usecases.recordings.documents import read_document, unpack_document
+
+HELIUM: dict[str, Any] = {
+    "model_type": "helium",
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_hidden_layers": 9,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 1000,
+}
+"""Config that was recorded; no module is written for its type."""
+PACKED = Path(__file__).parent / "data" / "recordings" / "helium.json.gz"
+
+
+def make_document() -> dict[str, Any]:
+    """Return the document of the recording."""
+    return unpack_document(PACKED.read_bytes())
+
+
+def make_recorded() -> RecordedArchitecture:
+    """Return the architecture of the recording."""
+    return read_document(make_document())

@@ -1,0 +1,103 @@
+"""What a recording cannot say is refused in words, never answered as if it could."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.catalog.gpus import resolve_gpu
+from service.estimator.estimate import estimate
+from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.rules.violations import find_violation
+from service.estimator.values.batches import SequencePacking
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import EstimatorError, NotModelledError
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Loss
+from service.estimator.values.result import Detail
+from service.estimator.values.workload import (
+    Attention,
+    Engine,
+    Framework,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
+from tests.recordings import make_recorded
+
+MODEL = make_recorded()
+H100 = resolve_gpu("H100-SXM5-80GB").to_device()
+FSDP2 = Layout(data_parallel=2, sharding=Sharding.FSDP2, zero_stage=3)
+RANKS = Layout(tensor_parallel=2)
+
+
+def train(**fields: object) -> TrainWorkload:
+    """Return a step of one sequence."""
+    return TrainWorkload(sequence_length=128, **fields)  # type: ignore[arg-type]  # fields of a step
+
+
+def serve(engine: Engine) -> ServeWorkload:
+    """Return a replica of one sequence."""
+    return ServeWorkload(num_sequences=1, prompt_tokens=64, output_tokens=8, engine=engine)
+
+
+OWN_MODELS = (Engine.TENSORRT_LLM, Engine.LLAMA_CPP, Engine.LMDEPLOY, Engine.TGI)
+"""Engines that run models of their own code alone."""
+UNSUPPORTED: list[tuple[Workload, Layout]] = [
+    *((serve(engine), layout) for engine in OWN_MODELS for layout in (Layout(), RANKS)),
+    (train(framework=Framework.MEGATRON), Layout()),
+    (train(framework=Framework.TORCHTITAN), Layout()),
+    (train(attention=Attention.EAGER), Layout()),
+    (train(attention=Attention.EFFICIENT), Layout()),
+    (train(padding_mask=True), Layout()),
+    (train(packing=SequencePacking.PACKED), Layout()),
+    (train(frozen=("embedding",)), Layout()),
+    (train(), RANKS),
+    (train(), replace(FSDP2, tensor_parallel=2)),
+    (train(), replace(FSDP2, context_parallel=2)),
+    (train(), Layout(pipeline_parallel=3)),
+]
+
+
+@pytest.mark.parametrize("family", ["helium", "llama"])
+@pytest.mark.parametrize(("workload", "layout"), UNSUPPORTED)
+def test_what_a_recording_has_not_is_refused(
+    workload: Workload, layout: Layout, family: str
+) -> None:
+    """The same for a recording of a type that a module is written for; the planner agrees."""
+    model = replace(MODEL, spec=replace(MODEL.spec, family=family))
+
+    with pytest.raises(EstimatorError) as refusal:
+        estimate(model, workload, layout=layout, device=H100, detail=Detail.NUMBERS)
+
+    assert isinstance(refusal.value, NotModelledError)
+    assert find_violation(model, workload, layout) is not None
+
+
+@pytest.mark.parametrize("layout", [Layout(), Layout(data_parallel=2), FSDP2])
+def test_training_in_transformers_is_answered(layout: Layout) -> None:
+    """A recording is trained on one GPU and on ranks that share states."""
+    answer = estimate(MODEL, train(), layout=layout, device=H100, detail=Detail.NUMBERS)
+
+    assert answer.allocated_bytes > MODEL.weight_bytes(train().precision.param_dtype)
+    assert find_violation(MODEL, train(), layout) is None
+
+
+@pytest.mark.parametrize("engine", [Engine.TRANSFORMERS, Engine.VLLM, Engine.SGLANG])
+def test_serving_needs_passes_with_a_cache(engine: Engine) -> None:
+    """A recording that has them is served, and one of training alone is refused."""
+    passes = {name: part for name, part in MODEL.recorded.passes.items() if "/" not in name}
+    trained = replace(MODEL, recorded=replace(MODEL.recorded, passes=passes))
+
+    answer = estimate(MODEL, serve(engine), layout=Layout(), device=H100, detail=Detail.NUMBERS)
+
+    assert answer.allocated_bytes > MODEL.weight_bytes(DType.BF16)
+    with pytest.raises(NotModelledError, match="no pass with a cache"):
+        estimate(trained, serve(engine), layout=Layout(), device=H100, detail=Detail.NUMBERS)
+
+
+def test_a_loss_of_its_own_takes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of logits are those of a head whose cross entropy is the loss."""
+    monkeypatch.setattr(RecordedModel, "has_plain_loss", property(lambda _self: False))
+
+    with pytest.raises(NotModelledError, match="a loss of its own"):
+        estimate(MODEL, train(loss=Loss.CHUNKED), layout=Layout(), device=H100)
