@@ -83,6 +83,8 @@ def _iter_rollout_effects(before: Rollout | None, after: Rollout) -> Iterator[Ef
     share = None if before is None else before.gpu_memory_fraction
     if after.gpu_memory_fraction != share:
         yield "rollout", f"the rollout's pool is that of {after.gpu_memory_fraction} of a GPU"
+    if after.max_model_len != (None if before is None else before.max_model_len):
+        yield "length", f"the engine accepts sequences of {after.max_model_len:,} tokens"
     if before is None or after.sleep_level > before.sleep_level:
         yield "sleep", "the engine wakes for every rollout, and its weights are sent again"
 

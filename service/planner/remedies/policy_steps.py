@@ -38,6 +38,23 @@ def shrink_engine(config: Config) -> Iterator[Config]:
                     yield replace(workload, rollout=smaller), layout
 
 
+def shorten_engine(config: Config) -> Iterator[Config]:
+    """Let the engine accept no longer sequences than are trained.
+
+    Its pool must have room for one of the longest, which is the model's own where nobody says so.
+    """
+    match config:
+        case (
+            TrainWorkload(
+                rollout=Rollout(engine=RolloutEngine.VLLM | RolloutEngine.SGLANG) as rollout
+            ) as workload,
+            layout,
+        ):
+            length = workload.sequence_length
+            if rollout.max_model_len is None or rollout.max_model_len > length:
+                yield replace(workload, rollout=replace(rollout, max_model_len=length)), layout
+
+
 def move_states(config: Config) -> Iterator[Config]:
     """Keep the trainer's states on the host while the engine generates."""
     match config:

@@ -24,6 +24,7 @@ STEPS: tuple[RemedyStep, ...] = (
     training_steps.shrink_optimizer_states,
     training_steps.step_in_backward,
     training_steps.drop_reference,
+    policy_steps.shorten_engine,
     policy_steps.let_engine_sleep,
     policy_steps.move_states,
     training_steps.use_selective_checkpointing,

@@ -45,7 +45,7 @@ def run_broadcast_attention(
 
 
 def _multiply(tape: Tape, left: Value, shared: Value, num_copies: int, out: Size) -> Value:
-    """Return a product with a head copied for each of ``left``, where it is."""
+    """Return a product with the shared head, copied or as it lies."""
     if not num_copies:
         return batched_product(tape, left, shared, out)
     return chain(

@@ -7,7 +7,12 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Loss, Trainer
 from service.estimator.values.workload import TrainWorkload
 from service.planner.fit.changes import list_changes
-from service.planner.remedies.policy_steps import let_engine_sleep, move_states, shrink_engine
+from service.planner.remedies.policy_steps import (
+    let_engine_sleep,
+    move_states,
+    shorten_engine,
+    shrink_engine,
+)
 from tests.builders import a_training
 
 
@@ -35,6 +40,18 @@ def test_an_engines_share_is_lowered_step_by_step() -> None:
 
     assert [rollout.gpu_memory_fraction for rollout in smaller] == [0.3, 0.2, 0.1]
     assert list(shrink_engine(_grpo())) == []
+
+
+def test_an_engine_accepts_no_more_than_is_trained() -> None:
+    """Unsaid, its longest sequence is the model's, for which its pool must have room."""
+    workload, layout = _grpo()
+    length = workload.sequence_length
+
+    shorter = _get_rollouts(shorten_engine((workload, layout)))
+
+    assert [rollout.max_model_len for rollout in shorter] == [length]
+    assert list(shorten_engine(_grpo(max_model_len=length))) == []
+    assert list(shorten_engine(_grpo(engine=RolloutEngine.TRANSFORMERS))) == []
 
 
 def test_states_are_moved_where_a_trainer_can_move_them() -> None:
