@@ -43,7 +43,7 @@ from service.usecases.stored_specs.model_sources import make_content
 from service.usecases.stored_specs.spec_cache import NamedModel, SpecCache
 
 R = TypeVar("R", bound=Struct)
-_SOURCES = ("hf_config", "architecture", "gguf", "hub")
+_SOURCES = ("hf_config", "architecture", "gguf", "recording", "hub")
 _TOKEN = re.compile(r"[!-~]{1,512}")
 
 

@@ -16,8 +16,8 @@ from service.catalog.spellings import read_spelling
 from service.cli.flags import add_head
 from service.cli.http import Document, ask, build_path, connect
 from service.cli.ignored import refuse_ignored
-from service.cli.model_files.json_files import read_config
 from service.cli.model_files.naming import get_head
+from service.cli.model_files.recordings import read_config_or_recording
 from service.cli.model_files.spelling import is_place, read_place
 from service.cli.printing import print_json
 from service.cli.resources import (
@@ -148,7 +148,7 @@ def _read_body(options: argparse.Namespace) -> Document:
     if options.config is None:
         message = "which model? name its config.json with --config FILE"
         raise InvalidRequestError(message)
-    return {"source": {"hf_config": read_config(options.config), **get_head(options)}}
+    return {"source": {**read_config_or_recording(options.config), **get_head(options)}}
 
 
 def _show_list(items: list[Document]) -> None:

@@ -13,6 +13,7 @@ from service.contract.schemas.fields import (
     Name,
     NumLabels,
     PageLimit,
+    RecordingDocument,
     Strict,
 )
 
@@ -100,7 +101,7 @@ Origin = Annotated[
 
 
 class ModelSource(Strict, frozen=True, kw_only=True):
-    """Where a model's structure comes from: exactly one of the first four; what its files hold, if
+    """Where a model's structure comes from: exactly one of the first five; what its files hold, if
     that is to be checked; its head, where the config does not say the right one.
     """
 
@@ -111,6 +112,7 @@ class ModelSource(Strict, frozen=True, kw_only=True):
         JsonObject | UnsetType, Meta(description="Our own spec, as GET shows it.")
     ] = UNSET
     gguf: GgufDocument | UnsetType = UNSET
+    recording: RecordingDocument | UnsetType = UNSET
     hub: HubId | UnsetType = UNSET
     revision: HubRevision | UnsetType = UNSET
     file: HubFile | UnsetType = UNSET

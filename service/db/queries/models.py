@@ -1,6 +1,7 @@
 """Statements about stored models and their revisions."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 from sqlalchemy import Select, delete, func, select, update
@@ -8,8 +9,10 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, contains_eager
 
 from service.db.pages import Page, PageRequest, make_page, paginate
+from service.db.records.recordings import Recording
 from service.db.records.stored import ModelContent, StoredModel
-from service.db.tables.models import ModelRevisionRow, ModelRow, RetiredModelRow
+from service.db.tables.base import Json
+from service.db.tables.models import ModelRevisionRow, ModelRow, RecordingRow, RetiredModelRow
 
 LIST = "models"
 
@@ -59,7 +62,13 @@ def read_model(session: Session, name: str, *, revision: int | None = None) -> S
     row = session.scalars(
         _select_revisions().where(ModelRow.name == name, ModelRevisionRow.number == number)
     ).one_or_none()
-    return None if row is None else _to_stored_model(row)
+    if row is None:
+        return None
+    stored = _to_stored_model(row)
+    return replace(
+        stored,
+        content=replace(stored.content, recording=_read_recording(session, row.architecture)),
+    )
 
 
 def add_revision(session: Session, name: str, content: ModelContent) -> None:
@@ -127,7 +136,23 @@ def _select_revisions() -> Select[ModelRevisionRow]:
     return statement.execution_options(populate_existing=True)
 
 
+def _read_recording(session: Session, architecture: Json) -> Recording | None:
+    """Return the recording that a specification names, if it names one."""
+    named = architecture.get("recording")
+    if not isinstance(named, dict):
+        return None
+    digest = str(named["digest"])
+    packed = session.scalars(select(RecordingRow.packed).where(RecordingRow.digest == digest)).one()
+    return Recording(digest=digest, packed=packed)
+
+
 def _insert_revision(session: Session, model_id: UUID, number: int, content: ModelContent) -> None:
+    if (recording := content.recording) is not None:
+        session.execute(
+            insert(RecordingRow)
+            .values(digest=recording.digest, packed=recording.packed)
+            .on_conflict_do_nothing()
+        )
     session.execute(
         insert(ModelRevisionRow).values(
             id=uuid4(),

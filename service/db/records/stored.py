@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from service.db.records.recordings import Recording
 from service.planner.cluster.inventory import ClusterInventory
 from service.planner.cluster.reservation import Reservation, Share
 
@@ -23,6 +24,7 @@ class ModelContent:
     num_active_parameters: int
     num_embedding_parameters: int
     parameters_by_module: Mapping[str, int]
+    recording: Recording | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +43,7 @@ class StoredModel:
 
     @property
     def etag(self) -> str:
-        """Opaque version, without quotes.
-
-        It is another one after every change, and after a deletion under the same name.
-        """
+        """Opaque version, without quotes; another one after every change and deletion."""
         return self.revision_id.hex
 
 

@@ -3,7 +3,15 @@
 import uuid
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Integer, UniqueConstraint, func
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    UniqueConstraint,
+    func,
+)
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from service.db.tables.base import Base, Json
@@ -68,3 +76,23 @@ class RetiredModelRow(Base):
 
     name: Mapped[str] = mapped_column(primary_key=True)
     last_revision: Mapped[int] = mapped_column(Integer)
+
+
+MAX_PACKED_BYTES = 16 * 2**20
+"""Largest compressed document; that of a decoder has 10,000 bytes."""
+
+
+class RecordingRow(Base):
+    """A recording of transformers' own code, by the address of its content."""
+
+    __tablename__ = "recordings"
+    __table_args__ = (
+        CheckConstraint(f"octet_length(packed) BETWEEN 1 AND {MAX_PACKED_BYTES}", name="packed"),
+        CheckConstraint("digest ~ '^[0-9a-f]{64}$'", name="digest"),
+    )
+
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    """SHA-256 of the document, which names the releases that it was recorded with."""
+    packed: Mapped[bytes] = mapped_column(LargeBinary)
+    """The document as JSON, gzipped."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -52,6 +52,6 @@ def count_parameters(
         by_module=by_module,
         num_tensors=sum(times for _, times in weights),
         tensors=weights,
-        largest_block=max(size for size, _ in block_sizes),
+        largest_block=max((size for size, _ in block_sizes), default=0),
         outside_blocks=total - sum(size * times for size, times in block_sizes),
     )

@@ -25,6 +25,8 @@ class RecordedWalk(ModelWalk):
         super().__init__(model, ctx)
         self.recorded_model = model
         self.recorded = _choose_pass(model, ctx)
+        if ctx.tape.builds_graph:
+            _check_length(model, ctx.settings.length)
         weights = {weight.name: weight for weight in model.recorded.outer_weights}
         layers = {layer.name: layer for layer in (*model.outer_linears, model.head)}
 
@@ -106,6 +108,19 @@ class RecordedWalk(ModelWalk):
         rows = count_rows(numel, layer.out_features)
         category = Category.LOGITS if layer.name == model.head.name else Category.ACTIVATIONS
         return ctx.linear(layer, x, "", rows=rows, category=category)
+
+
+def _check_length(model: RecordedArchitecture, length: int | None) -> None:
+    """Refuse a length at which the recording is not exact."""
+    step, most = model.recorded.length_step, model.recorded.max_length
+    if length is None:
+        return
+    if length % step:
+        message = f"{length} tokens of a recording that is exact at multiples of {step}"
+        raise NotModelledError(message, field="workload.sequence_length", modelled=[])
+    if most and length > most:
+        message = f"{length} tokens of a recording that holds up to {most}, below the window"
+        raise NotModelledError(message, field="workload.sequence_length", modelled=[])
 
 
 def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:

@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
 
 from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
@@ -20,6 +22,8 @@ from service.estimator.values.workload import Attention, Cache, Checkpointing, L
 Document = Mapping[str, object]
 MAX_DOCUMENT_BYTES = 64 * 2**20
 """Largest document as JSON; a decoder of two kinds of layers has a tenth of a megabyte."""
+MAX_KEPT_BYTES = 4 * 2**20
+"""Compressed bytes of the recordings that a process keeps decoded, some fifty times as large."""
 CONFIG = "config"
 """Field of a document with the config.json that was recorded."""
 _FORMATS = {
@@ -53,6 +57,27 @@ def read_document(document: Document) -> RecordedArchitecture:
         except Exception as error:
             message = f"the pass {name} of this recording does not run: {type(error).__name__}"
             raise InvalidInputError(message, field=f"recording.passes.{name}") from error
+    return model
+
+
+_DECODED: OrderedDict[str, tuple[RecordedArchitecture, int]] = OrderedDict()
+_LOCK = threading.Lock()
+
+
+def load_recording(digest: str, packed: bytes) -> RecordedArchitecture:
+    """Return the architecture of a stored recording, decoded once in a process.
+
+    Those that were asked for last are kept, as many as have ``MAX_KEPT_BYTES`` when compressed.
+    """
+    with _LOCK:
+        if digest in _DECODED:
+            _DECODED.move_to_end(digest)
+            return _DECODED[digest][0]
+    model = build_recorded(decode_recording(unpack_document(packed)))
+    with _LOCK:
+        _DECODED[digest] = (model, len(packed))
+        while sum(size for _, size in _DECODED.values()) > MAX_KEPT_BYTES and len(_DECODED) > 1:
+            _DECODED.popitem(last=False)
     return model
 
 

@@ -4,15 +4,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from service.base.errors import InvalidRequestError
+from service.db.records.recordings import Recording
 from service.db.records.stored import ModelContent
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import (
     architecture_from_config,
     architecture_from_spec,
 )
+from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.formats.checkpoints.gguf_document import GgufModel
 from service.formats.checkpoints.gguf_model import build_gguf_architecture, list_gguf_differences
-from service.usecases.recordings.documents import read_document
+from service.usecases.recordings.documents import (
+    get_recorded_config,
+    load_recording,
+    pack_document,
+    read_document,
+)
 from service.usecases.stored_specs.checkpoints import (
     Checkpoint,
     find_disagreements,
@@ -54,6 +61,12 @@ def make_content(
     from it.
     """
     architecture = read_source(source)
+    recording = None
+    if isinstance(architecture, RecordedArchitecture):
+        document: Source = source["recording"]  # type: ignore[assignment]  # read_source took it
+        recording = Recording(digest=architecture.recorded.digest, packed=pack_document(document))
+        config = get_recorded_config(document)
+        source = {} if config is None else {"hf_config": config}
     if "gguf" in source:
         source = {"gguf": GgufModel.parse(source["gguf"]).describe()}  # type: ignore[arg-type]  # read_source took it
     counts = architecture.parameter_counts()
@@ -78,6 +91,7 @@ def make_content(
         num_active_parameters=counts.active,
         num_embedding_parameters=counts.embedding,
         parameters_by_module=dict(counts.by_module),
+        recording=recording,
     )
 
 
@@ -86,6 +100,9 @@ def load_stored_architecture(content: ModelContent) -> Architecture:
 
     It comes from its own spec: the source is not read again.
     """
+    recording = content.recording
+    if recording is not None:
+        return load_recording(recording.digest, recording.packed)
     return architecture_from_spec(content.architecture)
 
 

@@ -65,6 +65,29 @@ def count_needed(signatures: Sequence[Signature]) -> int:
     return min(len(signatures), max(_MIN_LAYERS, max(first_places, default=0) + 2))
 
 
+def differs_in_depth_alone(model: nn.Module, short: nn.Module, stack: Stack) -> bool:
+    """Return whether a shortened model lacks only its later layers.
+
+    An encoder beside the stack may have been shortened in its place.
+    """
+    depth = count_needed(stack.signatures)
+    first = find_stack(short)
+    return (
+        first.prefix == stack.prefix
+        and first.signatures == stack.signatures[:depth]
+        and _list_outer(model, stack) == _list_outer(short, stack)
+    )
+
+
+def _list_outer(model: nn.Module, stack: Stack) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the weights outside of a stack, with their shapes."""
+    return [
+        (name, tuple(weight.shape))
+        for name, weight in model.named_parameters()
+        if not name.startswith(stack.prefix)
+    ]
+
+
 def shorten(hf_config: PreTrainedConfig, depth: int) -> PreTrainedConfig:
     """Return the config of the first layers alone."""
     shortened = deepcopy(hf_config)

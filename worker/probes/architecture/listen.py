@@ -12,6 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from service.estimator.values.workload import Attention
+from service.jobs.contract import FailureKind
+from service.probing.refusal import Refusal
 from worker.probes.architecture.inputs import make_batch
 from worker.probes.architecture.listener import Listener
 from worker.probes.architecture.model_class import build_any_model
@@ -117,7 +119,10 @@ def _listen(model: PreTrainedModel, variant: Variant, extent: Extent, *, packs: 
     ):
         listener.raw.inputs = {name: listener.number(tensor) for name, tensor in batch.items()}
         outputs = model(**batch)
-        loss = outputs.loss
+        loss = getattr(outputs, "loss", None)
+        if loss is None:
+            message = f"{type(model).__name__} returns no loss for labels"
+            raise Refusal(FailureKind.UNSUPPORTED, message)
         listener.raw.returned = {
             name: listener.number(part)
             for name, part in outputs.items()

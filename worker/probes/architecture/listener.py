@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from worker.probes.architecture.raw_pass import (
@@ -26,7 +27,7 @@ from worker.probes.architecture.raw_pass import (
     RawRelease,
     RawValue,
 )
-from worker.probes.architecture.trees import iterate_tensors
+from worker.probes.architecture.trees import find_linears, iterate_tensors
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH
 
 _DEVICE = torch.ops.prim.device.default
@@ -40,7 +41,7 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
     ``packs``: the graph keeps numbers in place of tensors.
     """
 
-    def __init__(self, model: nn.Module, *, packs: bool) -> None:
+    def __init__(self, model: PreTrainedModel, *, packs: bool) -> None:
         """Know the model's weights by name."""
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.raw = RawPass()
@@ -50,6 +51,7 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self._parameters = {id(weight): name for name, weight in model.named_parameters()}
         self._model = model
         self._names = {id(module): name for name, module in model.named_modules()}
+        self._linears = find_linears(model)
         for name, tensor in (*model.named_buffers(), *model.named_parameters()):
             self._fixed[tensor.untyped_storage()._cdata] = name  # noqa: SLF001 - the storage's identity
         self._storages: dict[int, int] = {}
@@ -70,7 +72,7 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             self.raw.events.append(
                 RawEntry(
                     module=self._names[id(module)],
-                    kind=type(module).__name__,
+                    kind="Linear" if id(module) in self._linears else type(module).__name__,
                     inputs=self._number_all((args, named)),
                 )
             )
@@ -229,7 +231,11 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         """
         if (record := self._nodes.get(id(function))) is not None:
             return record
-        node = RawNode(number=len(self.raw.nodes), name=function.name())
+        node = RawNode(
+            number=len(self.raw.nodes),
+            order=function._sequence_nr(),  # noqa: SLF001 - torch has no public name for it
+            name=function.name(),
+        )
         self._nodes[id(function)] = node
         self._functions.append(function)
         self.raw.nodes.append(node)

@@ -20,6 +20,7 @@ from service.estimator.tape.programs.program import (
 )
 from service.estimator.tape.sizes import ZERO, Size
 from service.estimator.values.dtypes import DType
+from worker.probes.architecture.listen import Extent
 from worker.probes.architecture.polynomials import fit_size
 from worker.probes.architecture.raw_pass import RawPass
 from worker.probes.architecture.steps import (
@@ -44,14 +45,19 @@ class Passes:
     steps: tuple[list[Step], ...]
     embedding: str
     """Name of the module that embeds tokens."""
+    extents: tuple[Extent, ...]
+
+    def fit(self, counts: Sequence[int]) -> Size:
+        """Return the polynomial of a size, from its values at the extents."""
+        return fit_size(counts, self.extents)
 
     def fit_value(self, value: int) -> Size:
         """Return the elements of a tensor."""
-        return fit_size([listened.values[value].numel for listened in self.passes])
+        return self.fit([listened.values[value].numel for listened in self.passes])
 
     def fit_storage(self, storage: int) -> Size:
         """Return the bytes of a storage."""
-        return fit_size([listened.sizes[storage] for listened in self.passes])
+        return self.fit([listened.sizes[storage] for listened in self.passes])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,7 +142,7 @@ def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Opera
             Allocation(storage=numbers.get_storage(storage), size=passes.fit_storage(storage))
             for storage in step.allocated
         ),
-        scratch=tuple(fit_size(parts) for parts in zip(*(s.scratch for s in column), strict=True)),
+        scratch=tuple(map(passes.fit, zip(*(s.scratch for s in column), strict=True))),
         nodes=tuple(
             _lower_node(numbers, nodes) for nodes in zip(*(s.nodes for s in column), strict=True)
         ),
@@ -144,12 +150,12 @@ def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Opera
 
 
 def _lower_node(numbers: Numbers, column: Sequence[NodeStep]) -> GraphNode:
-    node = column[0]
+    node, fit = column[0], numbers.passes.fit
     events = [
         BackwardEvent(
             action=Action(parts[0][0]),
             index=parts[0][1],
-            size=fit_size([part[2] for part in parts]) if parts[0][0] == "allocate" else ZERO,
+            size=fit([part[2] for part in parts]) if parts[0][0] == "allocate" else ZERO,
         )
         for parts in zip(*(n.events for n in column), strict=True)
     ]

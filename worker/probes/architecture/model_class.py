@@ -15,18 +15,21 @@ _IGNORED_FIELDS = frozenset(
     {"architectures", "torch_dtype", "dtype", "auto_map", "quantization_config", "model_type"}
 )
 _MAPPINGS = (
-    "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
-    "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
     "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
+    "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
     "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
     "MODEL_FOR_MASKED_LM_MAPPING_NAMES",
+    "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
     "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES",
     "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES",
     "MODEL_FOR_CTC_MAPPING_NAMES",
     "MODEL_FOR_PRETRAINING_MAPPING_NAMES",
     "MODEL_MAPPING_NAMES",
 )
-"""Tables of classes by model type, in the order in which a config's own task is looked for."""
+"""Tables of classes by model type, the narrower task before the wider.
+
+BART and BERT are also known as causal models.
+"""
 
 
 def build_config(config: Mapping[str, Any]) -> PreTrainedConfig:

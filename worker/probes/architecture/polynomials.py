@@ -4,42 +4,71 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 
-from service.estimator.tape.sizes import Size, evaluate, evaluate_monomials
+from service.estimator.tape.sizes import ZERO, Size, evaluate, evaluate_monomials
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.listen import Extent
 
+LENGTH_STEP = 64
+"""Tokens of which a length is a multiple where kernels pad other lengths."""
+PROVED = Extent(batch=5, length=331)
+"""Extent that each polynomial must meet without having been fitted to it."""
+ALIGNED = Extent(batch=5, length=5 * LENGTH_STEP)
+"""The same where lengths are multiples of a step."""
+FEW = (Extent(batch=2, length=64), Extent(batch=3, length=128))
+"""Extents that determine, with a third, a size of one monomial: their ratios differ there."""
 FITTED = tuple(Extent(batch=batch, length=length) for batch in (2, 3) for length in (64, 128, 192))
 """Extents that determine the six coefficients of a size."""
-PROVED = (Extent(batch=5, length=320),)
-"""Extents that each polynomial must meet without having been fitted to them."""
-EXTENTS = (*FITTED, *PROVED)
+EXTENTS = (*FITTED, PROVED)
 
 
-def fit_size(counts: Sequence[int]) -> Size:
-    """Return the polynomial of a size, from its values at ``EXTENTS``.
+class NoPolynomial(Refusal):
+    """A size that is no polynomial of those that were looked for."""
 
-    Raises Refusal where there is none with integer coefficients.
+
+def fit_size(counts: Sequence[int], extents: tuple[Extent, ...] = EXTENTS) -> Size:
+    """Return the polynomial of a size, from its values at ``extents``.
+
+    Raises NoPolynomial where there is none with integer coefficients.
     """
-    return _fit(tuple(counts))
+    return _fit(tuple(counts), extents)
 
 
 @cache
-def _fit(counts: tuple[int, ...]) -> Size:
-    if len(set(counts)) == 1:
-        return (counts[0], 0, 0, 0, 0, 0)
+def _fit(counts: tuple[int, ...], extents: tuple[Extent, ...]) -> Size:
+    rows = [evaluate_monomials(extent.batch, extent.length) for extent in extents]
+    size = _fit_monomial(counts, rows)
+    if size is None and len(extents) > len(FITTED):
+        size = _fit_all(counts, rows)
+    if size is None:
+        message = f"a size is no polynomial of batch and length: {counts} at {extents}"
+        raise NoPolynomial(FailureKind.UNSUPPORTED, message)
+    return size
+
+
+def _fit_monomial(counts: Sequence[int], rows: Sequence[Size]) -> Size | None:
+    """Return a size of one coefficient."""
+    for place, column in enumerate(zip(*rows, strict=True)):
+        factor, rest = divmod(counts[0], column[0])
+        if not rest and all(factor * part == c for part, c in zip(column, counts, strict=True)):
+            coefficients = [0] * len(ZERO)
+            coefficients[place] = factor
+            a, b, c, d, e, f = coefficients
+            return (a, b, c, d, e, f)
+    return None
+
+
+def _fit_all(counts: Sequence[int], rows: Sequence[Size]) -> Size | None:
+    """Return a size of several coefficients, met by all extents."""
     coefficients = [
         sum((part * count for part, count in zip(row, counts, strict=False)), Fraction(0))
         for row in _invert()
     ]
-    size = tuple(int(coefficient) for coefficient in coefficients)
-    if any(coefficient.denominator != 1 for coefficient in coefficients) or any(
-        evaluate(size, evaluate_monomials(extent.batch, extent.length)) != count  # type: ignore[arg-type]  # six of them
-        for extent, count in zip(EXTENTS, counts, strict=True)
-    ):
-        message = f"a size is no polynomial of batch and length: {counts} at {EXTENTS}"
-        raise Refusal(FailureKind.UNSUPPORTED, message)
-    return size  # type: ignore[return-value]  # six of them
+    a, b, c, d, e, f = map(int, coefficients)
+    size = (a, b, c, d, e, f)
+    meets_all = all(evaluate(size, row) == count for row, count in zip(rows, counts, strict=True))
+    is_whole = all(coefficient.denominator == 1 for coefficient in coefficients)
+    return size if is_whole and meets_all else None
 
 
 @cache

@@ -15,7 +15,13 @@ from worker.probes.architecture.layers import (
     slice_layers,
 )
 from worker.probes.architecture.lowering import Numbers, Passes, lower_steps
-from worker.probes.architecture.steps import BoundaryStep, LinearStep, OperationStep, ReleaseStep
+from worker.probes.architecture.steps import (
+    BoundaryStep,
+    LinearStep,
+    OperationStep,
+    ReleaseStep,
+    Step,
+)
 
 
 def make_block(passes: Passes, part: Slice, prefix: str) -> tuple[Program, tuple[int, ...]]:
@@ -70,7 +76,10 @@ class LoweredPass:
 
     recorded: RecordedPass
     kinds: tuple[int, ...]
-    prefix: str
+    prefix: str | None
+    """Name before the numbers of the layers, None where no layers repeat."""
+    length_step: int = 1
+    """Tokens of which every length is a multiple where sizes are these polynomials."""
 
 
 Block = tuple[Program, tuple[int, ...]]
@@ -93,6 +102,50 @@ def lower_pass(passes: Passes, head: str | None) -> LoweredPass:
     )
     recorded = surroundings.lower(blocks, head)
     return LoweredPass(recorded=recorded, kinds=tuple(kinds), prefix=prefix)
+
+
+def lower_flat(passes: Passes, head: str | None) -> LoweredPass:
+    """Return a pass as one program without layers that repeat."""
+    numbers, names, steps = Numbers(passes=passes), passes.passes[0], passes.steps[0]
+    inputs = tuple(map(numbers.get_value, dict.fromkeys(names.inputs.values())))
+    columns = list(zip(*passes.steps, strict=True))
+    calls = [
+        place
+        for place, step in enumerate(steps)
+        if isinstance(step, LinearStep) and step.layer == head
+    ]
+    end = _begin_head(steps, calls[-1]) if calls else len(steps)
+    loss = names.returned["loss"]
+    prologue = tuple(lower_steps(numbers, columns[:end]))
+    hidden = numbers.get_value(list_reads(steps[end])[0] if calls else loss)
+    tail = tuple(lower_steps(numbers, columns[end:]))
+    recorded = RecordedPass(
+        inputs=inputs,
+        prologue=prologue,
+        x=hidden,
+        holds_x=False,
+        layer_args=(),
+        blocks=(),
+        block_inputs=(),
+        output=hidden,
+        epilogue=(),
+        hidden=hidden,
+        tail=tail,
+        loss=numbers.get_value(loss),
+        returned=tuple(
+            numbers.get_value(value) for name, value in names.returned.items() if name != "loss"
+        ),
+        values=tuple(numbers.specs),
+        num_storages=numbers.num_storages,
+    )
+    return LoweredPass(recorded=recorded, kinds=(), prefix=None)
+
+
+def _begin_head(steps: Sequence[Step], place: int) -> int:
+    """Return where the views that the output layer reads begin."""
+    while isinstance(step := steps[place - 1], OperationStep) and step.operator in _VIEWS:
+        place -= 1
+    return place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,11 +244,7 @@ class _Surroundings:
             if isinstance(step := steps[place], LinearStep) and step.layer == head
         )
         place = next(places, len(steps))
-        if place == len(steps):
-            return place
-        while isinstance(step := steps[place - 1], OperationStep) and step.operator in _VIEWS:
-            place -= 1
-        return place
+        return place if place == len(steps) else _begin_head(steps, place)
 
     def _get_hidden(self, head_place: int, output: int) -> int:
         steps = self.passes.steps[0]

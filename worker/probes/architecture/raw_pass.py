@@ -37,6 +37,8 @@ class RawNode:
     """
 
     number: int
+    order: int
+    """Place among the nodes in the order in which they were made."""
     name: str
     targets: list[tuple[str, str | int, int] | None] = field(default_factory=list)
     outputs: dict[int, int] = field(default_factory=dict)

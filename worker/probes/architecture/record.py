@@ -1,34 +1,37 @@
 """Recording of a model: its config in, its weights and passes out."""
 
-import re
-from collections.abc import Mapping
-from dataclasses import replace
-from hashlib import sha256
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import transformers
-from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
-from service.estimator.model.spec import DecoderSpec
-from service.estimator.model.weights.tensors import Linear, Weight
-from service.estimator.tape.programs.program import CacheUpdate
-from service.estimator.tape.programs.recorded_pass import RecordedPass
+from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.probing.refusal import Refusal
+from worker.probes.architecture.check import check_recording
 from worker.probes.architecture.depth import (
     Signature,
     Stack,
     count_needed,
+    differs_in_depth_alone,
     find_stack,
     shorten,
 )
-from worker.probes.architecture.listen import Phase, Variant, listen_twice, make_fake_model
+from worker.probes.architecture.describe import describe_model, find_head, name_embedding
+from worker.probes.architecture.hearing import Hearing, OtherOperationsError
+from worker.probes.architecture.listen import Phase, Variant, make_fake_model
 from worker.probes.architecture.lowering import Passes
 from worker.probes.architecture.model_class import build_any_model, build_config
-from worker.probes.architecture.polynomials import EXTENTS
-from worker.probes.architecture.programs import LoweredPass, lower_pass
-from worker.probes.architecture.steps import make_steps
+from worker.probes.architecture.polynomials import (
+    ALIGNED,
+    FEW,
+    FITTED,
+    LENGTH_STEP,
+    PROVED,
+    NoPolynomial,
+)
+from worker.probes.architecture.programs import LoweredPass, lower_flat, lower_pass
 
 VARIANTS = {
     "fp32": Variant(dtype=torch.float32),
@@ -57,36 +60,129 @@ def record_model(
     """
     hf_config = build_config(config)
     hf_config.use_cache = hf_config.get_text_config().use_cache = False
+    recorder = Recorder(config=config, hf_config=hf_config, model=_build_meta(config, hf_config))
+    short = _record_short(recorder, variants)
+    return recorder.record(variants) if short is None else short
+
+
+def _list_names(variants: Mapping[str, Variant], *, served: bool) -> list[str]:
+    """Return the names of passes with a cache, or of all others."""
+    return [name for name in variants if name.endswith(("/prefill", "/decode")) is served]
+
+
+def _build_meta(config: Mapping[str, Any], hf_config: PreTrainedConfig) -> PreTrainedModel:
     with torch.device("meta"):
-        model = build_any_model(config, hf_config, dtype=torch.float32, attention="sdpa")
-    stack = find_stack(model)
+        return build_any_model(config, hf_config, dtype=torch.float32, attention="sdpa")
+
+
+def _record_short(full: "Recorder", variants: Mapping[str, Variant]) -> RecordedModel | None:
+    """Record a stack on a model with just its kinds of layers.
+
+    None where that does not say what the whole model runs.
+    """
+    stack = find_stack(full.model)
     depth = count_needed(stack.signatures)
-    lowered = _lower_variants(config, shorten(hf_config, depth), model, variants)
+    if depth >= len(stack.signatures):
+        return None
+    hf_config = shorten(full.hf_config, depth)
+    model = _build_meta(full.config, hf_config)
+    if not differs_in_depth_alone(full.model, model, stack):
+        return None
+    short = Recorder(config=full.config, hf_config=hf_config, model=model)
+    try:
+        lowered = {
+            name: short.lower(name, variants[name], (lower_pass,))
+            for name in _list_names(variants, served=False)
+        }
+    except Refusal:
+        return None
+    lowered |= short.lower_served(variants, lowered)
     order = _extend_order(stack, lowered)
-    if order is None:
-        lowered = _lower_variants(config, hf_config, model, variants)
-        order = next(iter(lowered.values())).kinds
-    return _describe(model, lowered, order)
+    return None if order is None else describe_model(full.model, lowered, order)
 
 
-def _lower_variants(
-    config: Mapping[str, Any],
-    hf_config: PreTrainedConfig,
-    model: PreTrainedModel,
-    variants: Mapping[str, Variant],
-) -> dict[str, LoweredPass]:
-    head = _find_head(model)
-    lowered = {}
-    for name, variant in variants.items():
-        with make_fake_model(config, hf_config, variant) as fake:
-            heard = [listen_twice(fake, variant, extent) for extent in EXTENTS]
-        passes = Passes(
-            passes=tuple(part.names for part in heard),
-            steps=tuple(make_steps(part.names, part.graph) for part in heard),
-            embedding=_name_module(model, model.get_input_embeddings()),
-        )
-        lowered[name] = lower_pass(passes, head)
-    return lowered
+Lower = Callable[[Passes, str | None], LoweredPass]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorder:
+    """A model on the meta device, with its config."""
+
+    config: Mapping[str, Any]
+    hf_config: PreTrainedConfig
+    model: PreTrainedModel
+
+    def record(self, variants: Mapping[str, Variant]) -> RecordedModel:
+        """Record all layers, as a stack or one after another."""
+        ways: tuple[Lower, ...] = (lower_pass, lower_flat)
+        names = _list_names(variants, served=False)
+        lowered = {name: self.lower(name, variants[name], ways) for name in names}
+        if len({(part.prefix, part.kinds) for part in lowered.values()}) > 1:
+            lowered = {name: self.lower(name, variants[name], (lower_flat,)) for name in names}
+        lowered |= self.lower_served(variants, lowered)
+        return describe_model(self.model, lowered, next(iter(lowered.values())).kinds)
+
+    def lower_served(
+        self, variants: Mapping[str, Variant], steps: Mapping[str, LoweredPass]
+    ) -> dict[str, LoweredPass]:
+        """Return the passes with a cache.
+
+        Those that do not run the same stack are left out.
+        """
+        layouts = {(part.prefix, part.kinds) for part in steps.values()}
+        lowered: dict[str, LoweredPass] = {}
+        for name in _list_names(variants, served=True):
+            if (None, ()) in layouts:
+                break
+            try:
+                part = self.lower(name, variants[name], (lower_pass,))
+            except Refusal:
+                if not steps:
+                    raise
+                continue
+            if not layouts or (part.prefix, part.kinds) in layouts:
+                lowered[name] = part
+                layouts = layouts or {(part.prefix, part.kinds)}
+        return lowered
+
+    def lower(self, name: str, variant: Variant, ways: Sequence[Lower]) -> LoweredPass:
+        """Return a variant's programs, as a plain pass proves them."""
+        head, embedding = find_head(self.model), name_embedding(self.model)
+        refusal: Refusal | None = None
+        with make_fake_model(self.config, self.hf_config, variant) as fake:
+            hearing = Hearing(fake=fake, variant=variant, embedding=embedding)
+            for way in ways:
+                try:
+                    lowered = _lower_heard(hearing, way, head)
+                    recorded = describe_model(self.model, {name: lowered}, lowered.kinds)
+                    check_recording(recorded, fake, name, variant)
+                except Refusal as error:
+                    refusal = error
+                else:
+                    return lowered
+        assert refusal is not None  # noqa: S101 - every way has raised one
+        raise refusal
+
+
+def _lower_heard(hearing: Hearing, lower: Lower, head: str | None) -> LoweredPass:
+    """Return a pass's programs, and the lengths at which they hold.
+
+    Few extents come first: they are enough where every size is one product.
+    """
+    attempts = (
+        ((*FEW, PROVED), 1),
+        ((*FEW, ALIGNED), LENGTH_STEP),
+        ((*FITTED, PROVED), 1),
+        ((*FITTED, ALIGNED), LENGTH_STEP),
+    )
+    refusal: Refusal | None = None
+    for extents, length_step in attempts:
+        try:
+            return replace(lower(hearing.listen(extents), head), length_step=length_step)
+        except (NoPolynomial, OtherOperationsError) as error:
+            refusal = error
+    assert refusal is not None  # noqa: S101 - every attempt has raised one
+    raise refusal
 
 
 def _extend_order(stack: Stack, lowered: Mapping[str, LoweredPass]) -> tuple[int, ...] | None:
@@ -102,142 +198,3 @@ def _extend_order(stack: Stack, lowered: Mapping[str, LoweredPass]) -> tuple[int
         if kinds.setdefault(signature, kind) != kind:
             return None
     return tuple(kinds[signature] for signature in stack.signatures)
-
-
-def _find_head(model: PreTrainedModel) -> str | None:
-    output = model.get_output_embeddings()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
-    return None if output is None else _name_module(model, output)
-
-
-def _name_module(model: nn.Module, part: nn.Module) -> str:
-    names: dict[int, str] = {id(module): name for name, module in model.named_modules()}
-    return names[id(part)]
-
-
-def _describe(
-    model: PreTrainedModel, lowered: Mapping[str, LoweredPass], order: tuple[int, ...]
-) -> RecordedModel:
-    prefix, head = next(iter(lowered.values())).prefix, _find_head(model) or ""
-    weights = {name: _make_weight(name, weight) for name, weight in model.named_parameters()}
-    linears = [
-        _make_linear(name, module)
-        for name, module in model.named_modules()
-        if type(module) is nn.Linear
-    ]
-    served = [part.recorded for name, part in lowered.items() if name.endswith("/prefill")]
-    layers = [
-        _add_cache(_select_layer(prefix, order.index(kind), weights, linears), served, kind)
-        for kind in range(max(order) + 1)
-    ]
-    embedding = model.get_input_embeddings().weight
-    table = next(name for name, weight in model.named_parameters() if weight is embedding)
-    return RecordedModel(
-        spec=_make_spec(model.config),
-        model_type=model.config.model_type,
-        model_class=type(model).__name__,
-        transformers=transformers.__version__,
-        torch=torch.__version__,
-        layers=tuple(layers),
-        order=order,
-        outer_weights=tuple(
-            weight for name, weight in weights.items() if not name.startswith(prefix)
-        ),
-        outer_linears=tuple(
-            layer for layer in linears if not layer.name.startswith(prefix) and layer.name != head
-        ),
-        embedding=table,
-        head=head,
-        buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
-        digest=sha256(repr(lowered).encode()).hexdigest(),
-        passes={name: part.recorded for name, part in lowered.items()},
-    )
-
-
-def _select_layer(
-    prefix: str, index: int, weights: Mapping[str, Weight], linears: list[Linear]
-) -> RecordedLayer:
-    start = f"{prefix}{index}."
-    return RecordedLayer(
-        weights=tuple(
-            Weight(name.removeprefix(start), weight.kind, weight.shape)
-            for name, weight in weights.items()
-            if name.startswith(start)
-        ),
-        linears=tuple(
-            Linear(
-                name=layer.name.removeprefix(start),
-                kind=layer.kind,
-                in_features=layer.in_features,
-                out_features=layer.out_features,
-                bias=layer.bias,
-            )
-            for layer in linears
-            if layer.name.startswith(start)
-        ),
-    )
-
-
-def _add_cache(layer: RecordedLayer, served: list[RecordedPass], kind: int) -> RecordedLayer:
-    """Return a kind of layer with what its cache keeps."""
-    if not served:
-        return layer
-    block = served[0].blocks[kind]
-    updates = [part for part in block.instructions if isinstance(part, CacheUpdate)]
-    elements = sum(
-        sum(block.values[part].numel[1:4:2]) for update in updates for part in update.parts
-    )
-    window = updates[0].window if updates else None
-    return replace(layer, cache_elements=elements, cache_window=window)
-
-
-def _make_weight(name: str, weight: torch.Tensor) -> Weight:
-    return Weight(name, guess_kind(name), tuple(weight.shape))
-
-
-def _make_linear(name: str, layer: nn.Linear) -> Linear:
-    return Linear(
-        name=name,
-        kind=guess_kind(name),
-        in_features=layer.in_features,
-        out_features=layer.out_features,
-        bias=layer.bias is not None,
-    )
-
-
-_KINDS = (
-    (r"norm|ln_|\bln", "norm"),
-    (r"router|\bgate\.weight", "router"),
-    (r"attn|attention", "attention"),
-    (r"mlp|expert|feed_forward|ffn|fc\d|dense", "mlp"),
-    (r"embed", "embedding"),
-    (r"head", "head"),
-)
-
-
-def guess_kind(name: str) -> str:
-    """Return the kind under which a weight is counted, by its name."""
-    return next((kind for pattern, kind in _KINDS if re.search(pattern, name)), "other")
-
-
-def _make_spec(hf_config: PreTrainedConfig) -> DecoderSpec:
-    text = hf_config.get_text_config()
-
-    def read(*names: str, default: int = 0) -> int:
-        values = (getattr(text, name, None) for name in names)
-        return next((value for value in values if isinstance(value, int)), default)
-
-    heads = read("num_attention_heads", "n_head", default=1)
-    hidden = read("hidden_size", "d_model", "n_embd", default=1)
-    return DecoderSpec(
-        family=hf_config.model_type,
-        vocab_size=read("vocab_size"),
-        hidden_size=hidden,
-        num_hidden_layers=read("num_hidden_layers", "n_layer", default=1),
-        num_attention_heads=heads,
-        num_key_value_heads=read("num_key_value_heads", default=heads),
-        head_dim=read("head_dim", default=hidden // heads),
-        intermediate_size=read("intermediate_size"),
-        activation=str(getattr(text, "hidden_act", "")),
-        tie_word_embeddings=bool(getattr(text, "tie_word_embeddings", False)),
-        max_position_embeddings=read("max_position_embeddings"),
-    )

@@ -129,16 +129,21 @@ def make_steps(names: RawPass, graph: RawPass) -> list[Step]:
             steps.append(
                 BoundaryStep(module=event.module, entered=False, outputs=tuple(event.outputs))
             )
-    for plain, ran in zip(names.nodes, graph.nodes, strict=True):
+    for plain, ran in zip(_sort_nodes(names), _sort_nodes(graph), strict=True):
         _attach(names, graph, producers, plain, ran)
     return _join_linears(names, steps)
 
 
 def _check_alike(names: RawPass, graph: RawPass) -> None:
-    same_graph = [node.name for node in names.nodes] == [node.name for node in graph.nodes]
+    same_graph = [n.name for n in _sort_nodes(names)] == [n.name for n in _sort_nodes(graph)]
     if _list_operators(names) != _list_operators(graph) or not same_graph:
         message = "this model's code runs other operations each time: it cannot be recorded"
         raise Refusal(FailureKind.UNSUPPORTED, message)
+
+
+def _sort_nodes(listened: RawPass) -> list[RawNode]:
+    """Return a pass's nodes in the order in which they were made."""
+    return sorted(listened.nodes, key=lambda node: node.order)
 
 
 def _list_operators(listened: RawPass) -> list[str]:

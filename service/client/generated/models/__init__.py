@@ -189,6 +189,7 @@ from .model_source import ModelSource
 from .model_source_architecture import ModelSourceArchitecture
 from .model_source_gguf import ModelSourceGguf
 from .model_source_hf_config import ModelSourceHfConfig
+from .model_source_recording import ModelSourceRecording
 from .model_source_safetensors_header import ModelSourceSafetensorsHeader
 from .model_source_safetensors_index import ModelSourceSafetensorsIndex
 from .never_answer import NeverAnswer
@@ -489,6 +490,7 @@ __all__ = (
     "ModelSourceArchitecture",
     "ModelSourceGguf",
     "ModelSourceHfConfig",
+    "ModelSourceRecording",
     "ModelSourceSafetensorsHeader",
     "ModelSourceSafetensorsIndex",
     "NeverAnswer",

@@ -18,7 +18,7 @@ class ModelCreate:
 
     Attributes:
         name (str): Name to store it under; no name of the catalogue.
-        source (ModelSource): Where a model's structure comes from: exactly one of the first four; what its files hold,
+        source (ModelSource): Where a model's structure comes from: exactly one of the first five; what its files hold,
             if that is to be checked; its head, where the config does not say the right one.
     """
 

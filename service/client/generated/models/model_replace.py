@@ -19,7 +19,7 @@ class ModelReplace:
     """A new revision of a stored model.
 
     Attributes:
-        source (ModelSource): Where a model's structure comes from: exactly one of the first four; what its files hold,
+        source (ModelSource): Where a model's structure comes from: exactly one of the first five; what its files hold,
             if that is to be checked; its head, where the config does not say the right one.
         name (str | Unset): If given, the name in the path.
     """

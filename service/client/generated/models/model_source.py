@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..models.model_source_architecture import ModelSourceArchitecture
     from ..models.model_source_gguf import ModelSourceGguf
     from ..models.model_source_hf_config import ModelSourceHfConfig
+    from ..models.model_source_recording import ModelSourceRecording
     from ..models.model_source_safetensors_header import ModelSourceSafetensorsHeader
     from ..models.model_source_safetensors_index import ModelSourceSafetensorsIndex
 
@@ -21,7 +22,7 @@ T = TypeVar("T", bound="ModelSource")
 
 @_attrs_define
 class ModelSource:
-    """Where a model's structure comes from: exactly one of the first four; what its files hold, if that is to be checked;
+    """Where a model's structure comes from: exactly one of the first five; what its files hold, if that is to be checked;
     its head, where the config does not say the right one.
 
         Attributes:
@@ -30,6 +31,9 @@ class ModelSource:
             gguf (ModelSourceGguf | Unset): Header of a GGUF file: `metadata` by key, without the arrays of the tokenizer,
                 and `tensors`, each `{name, type, shape}` with the length of its rows first, as the file has them; of a split
                 file the tensors of all parts. Its bytes are counted tensor by tensor.
+            recording (ModelSourceRecording | Unset): A recording of transformers' own code, for a `model_type` without a
+                module here: the document that `headroom models record` writes. Training in framework transformers is answered
+                from it.
             hub (str | Unset): Id of a model on the Hugging Face hub or its mirror, which this server reads where its
                 operator allows it. The header `Hub-Token` sends a token of the caller's.
             revision (str | Unset): Branch, tag or commit on the hub; default `main`.
@@ -45,6 +49,7 @@ class ModelSource:
     hf_config: ModelSourceHfConfig | Unset = UNSET
     architecture: ModelSourceArchitecture | Unset = UNSET
     gguf: ModelSourceGguf | Unset = UNSET
+    recording: ModelSourceRecording | Unset = UNSET
     hub: str | Unset = UNSET
     revision: str | Unset = UNSET
     file: str | Unset = UNSET
@@ -65,6 +70,10 @@ class ModelSource:
         gguf: dict[str, Any] | Unset = UNSET
         if not isinstance(self.gguf, Unset):
             gguf = self.gguf.to_dict()
+
+        recording: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.recording, Unset):
+            recording = self.recording.to_dict()
 
         hub = self.hub
 
@@ -95,6 +104,8 @@ class ModelSource:
             field_dict["architecture"] = architecture
         if gguf is not UNSET:
             field_dict["gguf"] = gguf
+        if recording is not UNSET:
+            field_dict["recording"] = recording
         if hub is not UNSET:
             field_dict["hub"] = hub
         if revision is not UNSET:
@@ -117,6 +128,7 @@ class ModelSource:
         from ..models.model_source_architecture import ModelSourceArchitecture  # noqa: PLC0415
         from ..models.model_source_gguf import ModelSourceGguf  # noqa: PLC0415
         from ..models.model_source_hf_config import ModelSourceHfConfig  # noqa: PLC0415
+        from ..models.model_source_recording import ModelSourceRecording  # noqa: PLC0415
         from ..models.model_source_safetensors_header import ModelSourceSafetensorsHeader  # noqa: PLC0415
         from ..models.model_source_safetensors_index import ModelSourceSafetensorsIndex  # noqa: PLC0415
 
@@ -141,6 +153,13 @@ class ModelSource:
             gguf = UNSET
         else:
             gguf = ModelSourceGguf.from_dict(_gguf)
+
+        _recording = d.pop("recording", UNSET)
+        recording: ModelSourceRecording | Unset
+        if isinstance(_recording, Unset):
+            recording = UNSET
+        else:
+            recording = ModelSourceRecording.from_dict(_recording)
 
         hub = d.pop("hub", UNSET)
 
@@ -175,6 +194,7 @@ class ModelSource:
             hf_config=hf_config,
             architecture=architecture,
             gguf=gguf,
+            recording=recording,
             hub=hub,
             revision=revision,
             file=file,

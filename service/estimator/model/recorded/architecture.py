@@ -112,7 +112,28 @@ class RecordedArchitecture(Architecture):
 
     def describe(self) -> dict[str, object]:
         """Return the specification, and which recording it is."""
-        return Architecture.describe(self) | {"recording": self.recorded.digest}
+        recorded = self.recorded
+        layers = [
+            {
+                "count": recorded.order.count(kind),
+                "parameters": sum(weight.numel for weight in layer.weights),
+                "linear_layers": len(layer.linears),
+                "operators": {
+                    name: len(part.blocks[kind].instructions)
+                    for name, part in recorded.passes.items()
+                },
+            }
+            for kind, layer in enumerate(recorded.layers)
+        ]
+        return Architecture.describe(self) | {
+            "recording": {
+                "digest": recorded.digest,
+                "model_class": recorded.model_class,
+                "transformers": recorded.transformers,
+                "torch": recorded.torch,
+                "layers": layers,
+            }
+        }
 
 
 def _refuse_loss(ctx: Recording, logits: Value) -> Value:  # noqa: ARG001 - one of the tree's functions
@@ -125,13 +146,13 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
     """Return the tree of a recorded model."""
     order = recorded.order
     outer = {weight.name: weight for weight in recorded.outer_weights}
-    embedding, head = outer.pop(recorded.embedding), outer.pop(f"{recorded.head}.weight", None)
+    embedding = outer.pop(recorded.embedding, Weight("", "embedding", (0, 0)))
+    head = outer.pop(f"{recorded.head}.weight", embedding)
     bias = outer.pop(f"{recorded.head}.bias", None)
     blocks = tuple(
         (RecordedBlock(kind=kind, layer=layer), order.count(kind))
         for kind, layer in enumerate(recorded.layers)
     )
-    vocab, hidden = embedding.shape
     return RecordedArchitecture(
         spec=recorded.spec,
         embedding=embedding,
@@ -143,13 +164,14 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         head=Linear(
             name=recorded.head,
             kind="head",
-            in_features=head.shape[1] if head is not None else hidden,
-            out_features=head.shape[0] if head is not None else vocab,
+            in_features=head.shape[1],
+            out_features=head.shape[0] if recorded.head else 0,
             bias=bias is not None,
         ),
         outer_linears=recorded.outer_linears,
         buffer_bytes=recorded.buffer_bytes,
         finish_logits=None if recorded.has_plain_loss else _refuse_loss,
+        chunked=recorded.length_step > 1 or recorded.max_length > 0,
         walker=("passes.recorded", "RecordedWalk"),
         recorded=recorded,
     )

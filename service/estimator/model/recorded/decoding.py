@@ -33,6 +33,11 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 
 
+def _read_optional(top: Reader, name: str, default: int) -> int:
+    """Return a count that is written where it is not its default."""
+    return top.get(name).read_count() if name in dict(top.entries()) else default
+
+
 def decode_recording(document: object) -> RecordedModel:
     """Return the recording of a document.
 
@@ -73,6 +78,8 @@ def decode_recording(document: object) -> RecordedModel:
         embedding=top.get("embedding").read_text(),
         head=top.get("head").read_text(),
         buffer_bytes=top.get("buffer_bytes").read_count(),
+        max_length=_read_optional(top, "max_length", 0),
+        length_step=max(_read_optional(top, "length_step", 1), 1),
         digest=compute_digest(document),
         passes=passes,
     )

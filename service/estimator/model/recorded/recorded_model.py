@@ -36,6 +36,10 @@ class RecordedModel:
     head: str
     buffer_bytes: int
     digest: str
+    length_step: int = 1
+    """Tokens of which a length is a multiple where the recording is exact."""
+    max_length: int = 0
+    """Most tokens of a sequence for which it holds, 0 for any: a window cuts longer ones."""
     passes: dict[str, RecordedPass]
     """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained,
     ``…/prefill`` and ``…/decode`` with a dynamic cache.

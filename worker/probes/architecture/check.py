@@ -1,0 +1,99 @@
+"""Proof of a recording against a plain pass of its model."""
+
+from contextlib import nullcontext
+
+import torch
+from transformers import PreTrainedModel
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.architecture import build_recorded
+from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.passes.config import TrainingPass
+from service.estimator.passes.recorder import log_training
+from service.estimator.tape.sizes import evaluate, evaluate_monomials
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Attention, Checkpointing
+from service.jobs.contract import FailureKind
+from service.probing.refusal import Refusal
+from worker.probes.architecture.inputs import make_batch
+from worker.probes.architecture.listen import Extent, Phase, Variant
+from worker.probes.attention.names import Kernel
+from worker.probes.attention.trace_dispatch import make_trace_context
+from worker.probes.trace.known_values import report_cuda_autocast
+from worker.probes.trace.recorder import record_storages
+
+_BATCH, _STEPS, _LENGTH = 4, 4, 203
+"""Sequences and tokens of a pass that is traced and compared; nothing was fitted to it."""
+_DTYPES = {torch.float32: DType.FP32, torch.bfloat16: DType.BF16, torch.float16: DType.FP16}
+_LOSS_GRADIENT = 4
+"""Bytes of the gradient that backward begins with, which its caller holds until it ends."""
+
+
+def check_recording(
+    recorded: RecordedModel, fake: PreTrainedModel, name: str, variant: Variant
+) -> None:
+    """Refuse a recording whose peak is not that of a plain pass.
+
+    A pass whose weights are frozen is not run by itself, as it is run with adapters only, nor one
+    with a cache, which tests hold against families written by hand.
+    """
+    if variant.frozen or variant.phase is not Phase.STEP:
+        return
+    step = recorded.length_step
+    extent = Extent(batch=_BATCH, length=step * _STEPS if step > 1 else _LENGTH)
+    traced = trace_peak(fake, variant, extent)
+    peak = compute_peak(build_recorded(recorded), variant, extent)
+    if not 0 <= traced - peak <= _LOSS_GRADIENT:
+        message = (
+            f"the recording in {name} takes {peak} bytes where the model itself takes {traced}: "
+            "it is not kept"
+        )
+        raise Refusal(FailureKind.UNSUPPORTED, message)
+
+
+def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:
+    """Return a fake model's highest live bytes beside its weights.
+
+    Storages are counted as they come and go: neither names nor a graph are looked at.
+    """
+    kernels = make_trace_context(variant.attention)
+    kernel = Kernel.EAGER if variant.attention is Attention.EAGER else Kernel.FLASH
+    autocast = (
+        nullcontext() if variant.autocast is None else torch.autocast("cpu", variant.autocast)
+    )
+    with record_storages() as recorder:
+        batch = make_batch(model, extent.batch, extent.length)
+        with report_cuda_autocast(variant.autocast), kernels(kernel), autocast:
+            outputs = model(**batch)
+        outputs.loss.backward()
+        model.zero_grad(set_to_none=True)
+    return max(recorder.ledger.live())
+
+
+def compute_peak(
+    model: Architecture, variant: Variant, extent: Extent, *, window_reached: bool = False
+) -> int:
+    """Return the highest live bytes of a training pass beside the weights."""
+    events = log_training(
+        model,
+        TrainingPass(
+            param_dtype=_DTYPES[variant.dtype],
+            autocast=None if variant.autocast is None else _DTYPES[variant.autocast],
+            trains_all=True,
+            lora=None,
+            checkpointing=Checkpointing.NONE,
+            attention=variant.attention,
+            keeps_logits=True,
+            accumulating=False,
+            batched=extent.batch > 1,
+            window_reached=window_reached,
+            length=extent.length,
+        ),
+    )
+    values = evaluate_monomials(extent.batch, extent.length)
+    sizes = [evaluate(size, values) for size in events.sizes]
+    live = highest = 0
+    for event in events.order:
+        live += sizes[events.kinds[event]] if event >= 0 else -sizes[events.kinds[~event]]
+        highest = max(highest, live)
+    return highest

@@ -1,0 +1,216 @@
+"""Weights, linear layers and numbers of a recorded model."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+
+import torch
+import transformers
+from torch import nn
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
+from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.programs.program import CacheUpdate
+from service.estimator.tape.programs.recorded_pass import RecordedPass
+from worker.probes.architecture.polynomials import PROVED
+from worker.probes.architecture.programs import LoweredPass
+
+
+def find_head(model: PreTrainedModel) -> str | None:
+    """Return the name of the output layer, None without one."""
+    output = model.get_output_embeddings()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
+    return _name_module(model, output) if type(output) is nn.Linear else None
+
+
+def find_embedding(model: PreTrainedModel) -> nn.Module | None:
+    """Return the module with the table of tokens, if any."""
+    try:
+        module = model.get_input_embeddings()
+    except NotImplementedError:
+        return None
+    weight = getattr(module, "weight", None)
+    is_table = isinstance(weight, nn.Parameter) and weight.dim() == 2  # noqa: PLR2004 - rows and columns
+    return module if is_table else None
+
+
+def name_embedding(model: PreTrainedModel) -> str:
+    """Return the name of the module that embeds tokens, if any."""
+    module = find_embedding(model)
+    return "" if module is None else _name_module(model, module)
+
+
+def _name_module(model: nn.Module, part: nn.Module) -> str:
+    names: dict[int, str] = {id(module): name for name, module in model.named_modules()}
+    return names[id(part)]
+
+
+def describe_model(
+    model: PreTrainedModel, lowered: Mapping[str, LoweredPass], order: tuple[int, ...]
+) -> RecordedModel:
+    """Return the recording of a model whose passes are ``lowered``."""
+    prefix, head = next(iter(lowered.values())).prefix, find_head(model) or ""
+    weights = _list_weights(model, head)
+    linears = [
+        _make_linear(name, module)
+        for name, module in model.named_modules()
+        if type(module) is nn.Linear and f"{name}.weight" in weights
+    ]
+    served = [part.recorded for name, part in lowered.items() if name.endswith("/prefill")]
+    layers = [
+        _add_cache(_select_layer(prefix, order.index(kind), weights, linears), served, kind)
+        for kind in range(max(order, default=-1) + 1)
+    ]
+    table, embedding = "", find_embedding(model)
+    if embedding is not None:
+        table = next(n for n, w in model.named_parameters() if w is embedding.weight)
+    output = model.get_submodule(head) if head else None
+    is_tied = output is not None and embedding is not None and output.weight is embedding.weight
+    return RecordedModel(
+        spec=_make_spec(model.config, is_tied=is_tied),
+        model_type=model.config.model_type,
+        model_class=type(model).__name__,
+        transformers=transformers.__version__,
+        torch=torch.__version__,
+        layers=tuple(layers),
+        order=order,
+        outer_weights=tuple(
+            weight
+            for name, weight in weights.items()
+            if prefix is None or not name.startswith(prefix)
+        ),
+        outer_linears=tuple(
+            layer
+            for layer in linears
+            if layer.name != head and (prefix is None or not layer.name.startswith(prefix))
+        ),
+        embedding=table,
+        head=head,
+        buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
+        digest=sha256(repr(lowered).encode()).hexdigest(),
+        max_length=find_longest(model.config, PROVED.length),
+        length_step=max(part.length_step for part in lowered.values()),
+        passes={name: part.recorded for name, part in lowered.items()},
+    )
+
+
+_WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention", "window_size")
+"""Fields of configs that limit what a token attends to."""
+
+
+def find_longest(hf_config: PreTrainedConfig, heard: int) -> int:
+    """Return the most tokens that no window cuts.
+
+    It is 0 where no window is longer than ``heard``.
+    """
+    text = hf_config.get_text_config()
+    windows = [getattr(text, name, None) for name in _WINDOWS]
+    longer = [w for w in windows if isinstance(w, int) and w > heard]
+    return min(longer, default=1) - 1
+
+
+def _list_weights(model: PreTrainedModel, head: str) -> dict[str, Weight]:
+    """Return the weights by name.
+
+    A bias that the head shares has the head's name.
+    """
+    bias = model.get_submodule(head).bias if head else None
+    names = {
+        name: f"{head}.bias" if weight is bias else name
+        for name, weight in model.named_parameters()
+    }
+    return {
+        names[name]: _make_weight(names[name], weight) for name, weight in model.named_parameters()
+    }
+
+
+def _select_layer(
+    prefix: str | None, index: int, weights: Mapping[str, Weight], linears: list[Linear]
+) -> RecordedLayer:
+    start = f"{prefix}{index}."
+    return RecordedLayer(
+        weights=tuple(
+            Weight(name.removeprefix(start), weight.kind, weight.shape)
+            for name, weight in weights.items()
+            if name.startswith(start)
+        ),
+        linears=tuple(
+            Linear(
+                name=layer.name.removeprefix(start),
+                kind=layer.kind,
+                in_features=layer.in_features,
+                out_features=layer.out_features,
+                bias=layer.bias,
+            )
+            for layer in linears
+            if layer.name.startswith(start)
+        ),
+    )
+
+
+def _add_cache(layer: RecordedLayer, served: list[RecordedPass], kind: int) -> RecordedLayer:
+    """Return a kind of layer with what its cache keeps."""
+    if not served:
+        return layer
+    block = served[0].blocks[kind]
+    updates = [part for part in block.instructions if isinstance(part, CacheUpdate)]
+    elements = sum(
+        sum(block.values[part].numel[1:4:2]) for update in updates for part in update.parts
+    )
+    window = updates[0].window if updates else None
+    return replace(layer, cache_elements=elements, cache_window=window)
+
+
+def _make_weight(name: str, weight: torch.Tensor) -> Weight:
+    return Weight(name, guess_kind(name), tuple(weight.shape))
+
+
+def _make_linear(name: str, layer: nn.Linear) -> Linear:
+    return Linear(
+        name=name,
+        kind=guess_kind(name),
+        in_features=layer.in_features,
+        out_features=layer.out_features,
+        bias=layer.bias is not None,
+    )
+
+
+_KINDS = (
+    (r"norm|ln_|\bln", "norm"),
+    (r"router|\bgate\.weight", "router"),
+    (r"attn|attention", "attention"),
+    (r"mlp|expert|feed_forward|ffn|fc\d|dense", "mlp"),
+    (r"embed", "embedding"),
+    (r"head", "head"),
+)
+
+
+def guess_kind(name: str) -> str:
+    """Return the kind under which a weight is counted, by its name."""
+    return next((kind for pattern, kind in _KINDS if re.search(pattern, name)), "other")
+
+
+def _make_spec(hf_config: PreTrainedConfig, *, is_tied: bool) -> DecoderSpec:
+    text = hf_config.get_text_config()
+
+    def read(*names: str, default: int = 0) -> int:
+        values = (getattr(text, name, None) for name in names)
+        return next((value for value in values if isinstance(value, int)), default)
+
+    heads = read("num_attention_heads", "n_head", default=1)
+    hidden = read("hidden_size", "d_model", "n_embd", default=1)
+    return DecoderSpec(
+        family=hf_config.model_type,
+        vocab_size=read("vocab_size"),
+        hidden_size=hidden,
+        num_hidden_layers=read("num_hidden_layers", "n_layer", default=1),
+        num_attention_heads=heads,
+        num_key_value_heads=read("num_key_value_heads", default=heads),
+        head_dim=read("head_dim", default=hidden // heads),
+        intermediate_size=read("intermediate_size"),
+        activation=str(getattr(text, "hidden_act", "")),
+        tie_word_embeddings=is_tied,
+        max_position_embeddings=read("max_position_embeddings"),
+    )

@@ -1,0 +1,91 @@
+"""Passes of one model at several extents, each listened to once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from transformers import PreTrainedModel
+
+from service.jobs.contract import FailureKind
+from service.probing.refusal import Refusal
+from worker.probes.architecture.listen import Extent, Variant, listen_twice
+from worker.probes.architecture.lowering import Passes
+from worker.probes.architecture.raw_pass import RawPass
+from worker.probes.architecture.steps import (
+    BoundaryStep,
+    CacheStep,
+    LinearStep,
+    OperationStep,
+    Step,
+    make_steps,
+)
+
+
+class OtherOperationsError(Refusal):
+    """Passes of one model that are not the same operations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hearing:
+    """A model of fake tensors, and its passes so far."""
+
+    fake: PreTrainedModel
+    variant: Variant
+    embedding: str
+    heard: dict[Extent, tuple[RawPass, list[Step]]] = field(default_factory=dict)
+
+    def listen(self, extents: tuple[Extent, ...]) -> Passes:
+        """Return the passes at ``extents``.
+
+        Raises Refusal where they are not the same operations.
+        """
+        for extent in extents:
+            if extent not in self.heard:
+                both = listen_twice(self.fake, self.variant, extent)
+                self.heard[extent] = both.names, make_steps(both.names, both.graph)
+        parts = [self.heard[extent] for extent in extents]
+        first = [_sign(step) for step in parts[0][1]]
+        for extent, (_, steps) in zip(extents, parts, strict=True):
+            signatures = [_sign(step) for step in steps]
+            if signatures != first:
+                raise self._refuse(extents[0], extent, first, signatures)
+        return Passes(
+            passes=tuple(names for names, _ in parts),
+            steps=tuple(steps for _, steps in parts),
+            embedding=self.embedding,
+            extents=extents,
+        )
+
+    def _refuse(
+        self, one: Extent, other: Extent, first: Sequence[object], second: Sequence[object]
+    ) -> OtherOperationsError:
+        pairs = zip_longest(first, second)
+        place, (left, right) = next((i, p) for i, p in enumerate(pairs) if p[0] != p[1])
+        steps = self.heard[one][1][:place]
+        modules = [step.module for step in steps if isinstance(step, BoundaryStep)]
+        message = (
+            f"this model runs other operations on {other.batch} sequences of {other.length} tokens "
+            f"than on {one.batch} of {one.length}: near {modules[-1] if modules else 'the start'} "
+            f"{_name(right)} in place of {_name(left)}"
+        )
+        return OtherOperationsError(FailureKind.UNSUPPORTED, message)
+
+
+def _name(signature: object) -> str:
+    return str(signature[0]) if isinstance(signature, tuple) else "a release"
+
+
+def _sign(step: Step) -> object:
+    if isinstance(step, OperationStep):
+        nodes = [
+            (node.name, [event[:2] for event in node.events], node.saved_before, node.saved_after)
+            for node in step.nodes
+        ]
+        return (step.operator, step.inputs, step.outputs, step.allocated, len(step.scratch), nodes)
+    if isinstance(step, CacheStep):
+        return ("cache update", step.parts, step.joined, step.window)
+    if isinstance(step, LinearStep):
+        return (step.layer, step.x, step.output)
+    if isinstance(step, BoundaryStep):
+        return (step.module, step.entered)
+    return step.storage
