@@ -25,30 +25,35 @@ from worker.probes.trace.recorder import record_storages
 _BATCH, _STEPS, _LENGTH = 4, 4, 203
 """Sequences and tokens of a pass that is traced and compared; nothing was fitted to it."""
 _DTYPES = {torch.float32: DType.FP32, torch.bfloat16: DType.BF16, torch.float16: DType.FP16}
+_LIMIT = 1000
+"""Part of the bytes that a recording may miss; what it misses is said with it."""
 _LOSS_GRADIENT = 4
 """Bytes of the gradient that backward begins with, which its caller holds until it ends."""
 
 
 def check_recording(
     recorded: RecordedModel, fake: PreTrainedModel, name: str, variant: Variant
-) -> None:
-    """Refuse a recording whose peak is not that of a plain pass.
+) -> int:
+    """Return the bytes by which a recording's peak misses a plain pass.
 
     A pass whose weights are frozen is not run by itself, as it is run with adapters only, nor one
-    with a cache, which tests hold against families written by hand.
+    with a cache, which tests hold against families written by hand. Raises Refusal where it misses
+    more than a part in ``_LIMIT``.
     """
     if variant.frozen or variant.phase is not Phase.STEP:
-        return
+        return 0
     step = recorded.length_step
     extent = Extent(batch=_BATCH, length=step * _STEPS if step > 1 else _LENGTH)
     traced = trace_peak(fake, variant, extent)
     peak = compute_peak(build_recorded(recorded), variant, extent)
-    if not 0 <= traced - peak <= _LOSS_GRADIENT:
+    difference = abs(traced - peak)
+    if difference > traced // _LIMIT:
         message = (
             f"the recording in {name} takes {peak} bytes where the model itself takes {traced}: "
             "it is not kept"
         )
         raise Refusal(FailureKind.UNSUPPORTED, message)
+    return difference if difference > _LOSS_GRADIENT else 0
 
 
 def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:

@@ -90,6 +90,7 @@ def describe_model(
         head=head,
         buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
         digest=sha256(repr(lowered).encode()).hexdigest(),
+        difference=max(part.difference for part in lowered.values()),
         max_length=find_longest(model.config, PROVED.length),
         length_step=max(part.length_step for part in lowered.values()),
         passes={name: part.recorded for name, part in lowered.items()},

@@ -78,6 +78,8 @@ class LoweredPass:
     kinds: tuple[int, ...]
     prefix: str | None
     """Name before the numbers of the layers, None where no layers repeat."""
+    difference: int = 0
+    """Bytes by which its peak missed that of a plain pass."""
     length_step: int = 1
     """Tokens of which every length is a multiple where sizes are these polynomials."""
 

@@ -155,11 +155,11 @@ class Recorder:
                 try:
                     lowered = _lower_heard(hearing, way, head)
                     recorded = describe_model(self.model, {name: lowered}, lowered.kinds)
-                    check_recording(recorded, fake, name, variant)
+                    difference = check_recording(recorded, fake, name, variant)
                 except Refusal as error:
                     refusal = error
                 else:
-                    return lowered
+                    return replace(lowered, difference=difference)
         assert refusal is not None  # noqa: S101 - every way has raised one
         raise refusal
 

@@ -132,6 +132,7 @@ class RecordedArchitecture(Architecture):
                 "transformers": recorded.transformers,
                 "torch": recorded.torch,
                 "layers": layers,
+                **({"difference": recorded.difference} if recorded.difference else {}),
             }
         }
 

@@ -78,6 +78,7 @@ def decode_recording(document: object) -> RecordedModel:
         embedding=top.get("embedding").read_text(),
         head=top.get("head").read_text(),
         buffer_bytes=top.get("buffer_bytes").read_count(),
+        difference=_read_optional(top, "difference", 0),
         max_length=_read_optional(top, "max_length", 0),
         length_step=max(_read_optional(top, "length_step", 1), 1),
         digest=compute_digest(document),

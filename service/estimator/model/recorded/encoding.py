@@ -144,17 +144,18 @@ def encode_recording(recorded: RecordedModel) -> dict[str, object]:
         "embedding": recorded.embedding,
         "head": recorded.head,
         "buffer_bytes": recorded.buffer_bytes,
-        **_write_lengths(recorded),
+        **_write_limits(recorded),
         "sizes": [list(size) for size in writer.sizes],
         "passes": passes,
     }
 
 
-def _write_lengths(recorded: RecordedModel) -> dict[str, object]:
-    """Return the lengths of a recording that is not exact at all."""
+def _write_limits(recorded: RecordedModel) -> dict[str, object]:
+    """Return the limits within which a recording holds."""
     step = {"length_step": recorded.length_step} if recorded.length_step > 1 else {}
     longest = {"max_length": recorded.max_length} if recorded.max_length else {}
-    return {**step, **longest}
+    difference = {"difference": recorded.difference} if recorded.difference else {}
+    return {**step, **longest, **difference}
 
 
 def _write_weight(weight: Weight) -> list[object]:

@@ -38,6 +38,8 @@ class RecordedModel:
     digest: str
     length_step: int = 1
     """Tokens of which a length is a multiple where the recording is exact."""
+    difference: int = 0
+    """Bytes by which its peak missed that of the model itself, where it was not equal."""
     max_length: int = 0
     """Most tokens of a sequence for which it holds, 0 for any: a window cuts longer ones."""
     passes: dict[str, RecordedPass]

@@ -7,6 +7,8 @@ import pytest
 from torch import nn
 
 from service.estimator.model.recorded.architecture import build_recorded
+from service.estimator.model.recorded.decoding import decode_recording
+from service.estimator.model.recorded.encoding import encode_recording
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.values.errors import NotModelledError
 from service.probing.refusal import Refusal
@@ -81,6 +83,19 @@ def test_a_recording_that_misses_bytes_is_refused(monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(Refusal, match="takes 1 bytes where the model itself takes"):
         record(model_type="llama", num_hidden_layers=1)
+
+
+def test_a_recording_that_misses_little_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes are in its document and in the model's description."""
+    monkeypatch.setattr(check, "compute_peak", lambda *passed: compute_peak(*passed) - 512)
+
+    recorded = record(model_type="llama", num_hidden_layers=1)
+
+    assert 512 <= recorded.difference <= 516
+    assert decode_recording(encode_recording(recorded)).difference == recorded.difference
+    description = build_recorded(recorded).describe()["recording"]
+    assert isinstance(description, dict)
+    assert description["difference"] == recorded.difference
 
 
 def test_a_length_beyond_a_window_is_refused() -> None:
