@@ -176,5 +176,9 @@ def is_batch_dependent(model: Architecture, attention: Attention, dtype: DType) 
         attention is Attention.SDPA and dtype is DType.FP32
     )
     return (
-        model.recurrent or model.writes_out_attention or may_be_math or attention is Attention.EAGER
+        model.recurrent
+        or model.writes_out_attention
+        or model.always_masked
+        or may_be_math
+        or attention is Attention.EAGER
     )

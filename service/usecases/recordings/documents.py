@@ -48,7 +48,15 @@ def read_document(document: Document) -> RecordedArchitecture:
     Each of its passes is run once, so that what is broken is refused here and not in a question.
     Raises InvalidInputError for what is no recording.
     """
-    model = build_recorded(decode_recording(document))
+    try:
+        model = build_recorded(decode_recording(document))
+    except InvalidInputError as error:
+        # Whoever asks says where the document is.
+        error.field = (error.field or "").removeprefix("recording").lstrip(".[") or None
+        raise
+    except (KeyError, IndexError, ValueError) as error:
+        message = f"this recording does not fit together: {error}"
+        raise InvalidInputError(message) from error
     for name in model.recorded.passes:
         try:
             _run_trial(model, name)

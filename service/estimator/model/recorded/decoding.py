@@ -38,6 +38,12 @@ def _read_optional(top: Reader, name: str, default: int) -> int:
     return top.get(name).read_count() if name in dict(top.entries()) else default
 
 
+MAX_STORAGES = 2**20
+"""Storages of one pass, which each of its runs has a place for; a decoder has some hundreds."""
+MAX_ORDER = 4096
+"""Layers of a model, eight times those of the deepest stack that a config may have."""
+
+
 def decode_recording(document: object) -> RecordedModel:
     """Return the recording of a document.
 
@@ -61,6 +67,9 @@ def decode_recording(document: object) -> RecordedModel:
     passes = {
         name: _read_pass(part, sizes, len(layers)) for name, part in top.get("passes").entries()
     }
+    if len(order) > MAX_ORDER:
+        message = f"this recording has {len(order):,} layers; at most {MAX_ORDER:,} are answered"
+        raise InvalidInputError(message, field="order")
     if not layers or not order or not passes:
         message = "this recording has no layers or no passes; it must have both"
         raise InvalidInputError(message, field="layers")
@@ -225,7 +234,7 @@ def _check_events(events: tuple[BackwardEvent, ...], part: Reader) -> tuple[Back
 
 def _read_program(part: Reader, sizes: Sequence[Size]) -> Program:
     frame = _FrameReader(
-        sizes, len(part.get("values").items()), part.get("num_storages").read_count()
+        sizes, len(part.get("values").items()), part.get("num_storages").read_index(MAX_STORAGES)
     )
     return Program(
         values=frame.read_values(part.get("values")),
@@ -238,7 +247,7 @@ def _read_program(part: Reader, sizes: Sequence[Size]) -> Program:
 
 def _read_pass(part: Reader, sizes: Sequence[Size], kinds: int) -> RecordedPass:
     frame = _FrameReader(
-        sizes, len(part.get("values").items()), part.get("num_storages").read_count()
+        sizes, len(part.get("values").items()), part.get("num_storages").read_index(MAX_STORAGES)
     )
     return RecordedPass(
         values=frame.read_values(part.get("values")),

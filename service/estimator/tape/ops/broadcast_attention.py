@@ -19,32 +19,35 @@ from service.estimator.values.dtypes import DType
 
 
 def run_broadcast_attention(
-    tape: Tape, query: Value, key: Value, value: Value, heads: Heads
+    tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, batched: bool
 ) -> Value:
     """Return what queries read, head after head copied to token after token.
 
-    Query, key and value stay with the caller.
+    Query, key and value stay with the caller. Products of several sequences copy the shared head
+    for each of the others; those of one read it as an expanded view.
     """
+    num_copies = heads.num_heads // heads.num_kv_heads if batched else 0
     masks = [] if heads.bias is None else [tape.scratch(heads.bias, query.dtype)]
     parts = [cast(tape, part, DType.FP32) for part in (query, key, value)]
     scaled_query = multiply_scalar(tape, parts[0])
     scores = chain(
         tape,
         multiply_scalar(tape, parts[1]),
-        lambda t, side: _multiply(t, scaled_query, side, heads, heads.scores),
+        lambda t, side: _multiply(t, scaled_query, side, num_copies, heads.scores),
     )
     probabilities = chain(tape, scores, lambda t, x: _softmax_safely(t, x, heads))
     returned_weights = cast(tape, probabilities, query.dtype)
-    mixed = _multiply(tape, probabilities, parts[2], heads, query.numel)
+    mixed = _multiply(tape, probabilities, parts[2], num_copies, query.numel)
     output = chain(tape, mixed, lambda t, x: cast(t, x, query.dtype))
     tape.free(returned_weights, probabilities, scaled_query, *parts)
     tape.release(*masks)
     return chain(tape, output, copy_contiguous)
 
 
-def _multiply(tape: Tape, left: Value, shared: Value, heads: Heads, out: Size) -> Value:
-    """Return a product with a head copied for each of ``left``."""
-    num_copies = heads.num_heads // heads.num_kv_heads
+def _multiply(tape: Tape, left: Value, shared: Value, num_copies: int, out: Size) -> Value:
+    """Return a product with the shared head, copied or as it lies."""
+    if not num_copies:
+        return batched_product(tape, left, shared, out)
     return chain(
         tape,
         copy_contiguous(tape, shared, numel=sizes.scale(shared.numel, num_copies)),

@@ -91,6 +91,17 @@ def test_a_recording_that_does_not_run_is_refused() -> None:
         read_document(document)
 
 
+def test_a_head_that_is_no_table_is_refused() -> None:
+    """It has a row for each token."""
+    document = make_document()
+    name = f"{document['head']}.weight"
+    table = next(part for part in document["outer_weights"] if part[0] == name)
+    table[2] = [64_000]
+
+    with pytest.raises(InvalidInputError, match="does not fit together"):
+        read_document(document)
+
+
 def test_a_recording_with_an_unknown_pass_is_refused() -> None:
     """Passes have names that a question asks for."""
     document = make_document()
@@ -98,6 +109,19 @@ def test_a_recording_with_an_unknown_pass_is_refused() -> None:
 
     with pytest.raises(InvalidInputError, match="'quarter'"):
         read_document(document)
+
+
+def test_a_recording_takes_no_memory_by_a_number_alone() -> None:
+    """Places for storages are made by their number, and layers run one after another."""
+    document = make_document()
+    document["passes"]["half"]["num_storages"] = 2**40
+    deep = make_document()
+    deep["order"] = [0] * 10_000
+
+    with pytest.raises(InvalidInputError, match="num_storages"):
+        read_document(document)
+    with pytest.raises(InvalidInputError, match="10,000 layers"):
+        read_document(deep)
 
 
 def run_script(script: str, *, stop: bool = False, deadline_s: float = 60.0) -> tuple[object, ...]:

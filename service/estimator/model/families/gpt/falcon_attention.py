@@ -99,7 +99,7 @@ def _attend_one_head(
 ) -> Value:
     """Record SDPA over one key/value head, under the shared mask."""
     heads = replace(build_heads(ctx, config), bias=ctx.get_read_shape(None).mask(1))
-    return run_broadcast_attention(ctx.tape, query, key, value, heads)
+    return run_broadcast_attention(ctx.tape, query, key, value, heads, batched=ctx.settings.batched)
 
 
 def _attend_eagerly(

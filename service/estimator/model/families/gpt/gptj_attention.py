@@ -12,6 +12,9 @@ from service.estimator.tape.ops.products import allocate_integers, copy_contiguo
 from service.estimator.tape.ops.views import concatenate, narrow
 from service.estimator.values.dtypes import DType
 
+_FUSED_PARTS = 4
+"""Parts of a fused projection, each with queries, values and keys (CodeGen's ``mp_num``)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptjAttention:
@@ -55,7 +58,8 @@ class GptjAttention:
     ) -> tuple[Value, Value, Value, list[Value]]:
         """Return query, key and value.
 
-        Heads of a fused projection are copied out. The last value has the tensors that keep a name
+        Heads of a fused projection are copied out, but where each of its parts has one alone. The
+        last value has the tensors that keep a name
         until attention is over.
         """
         tape = ctx.tape
@@ -64,7 +68,9 @@ class GptjAttention:
             return query, key, value, []
         fused = ctx.linear(self.projections[0], x, scope)
         views = [narrow(tape, fused, ctx.shape.tokens(self.output.in_features)) for _ in range(3)]
-        query, key, value = (chain(tape, view, copy_contiguous) for view in views)
+        if self.num_heads > _FUSED_PARTS:
+            views = [chain(tape, view, copy_contiguous) for view in views]
+        query, key, value = views
         return query, key, value, [fused]
 
     def _make_table(self, ctx: Recording, dtype: DType) -> tuple[DType, list[Value]]:

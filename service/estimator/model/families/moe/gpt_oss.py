@@ -114,6 +114,7 @@ def _build_attention(spec: GptOssSpec, sliding_window: int | None) -> SinkAttent
         num_kv_heads=spec.num_key_value_heads,
         head_dim=spec.head_dim,
         sliding_window=sliding_window,
+        dropout=spec.attention_dropout,
     )
 
 

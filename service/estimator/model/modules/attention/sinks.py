@@ -16,6 +16,7 @@ from service.estimator.tape.ops.elementwise import (
     add_scalar,
     cast,
     chain,
+    dropout,
     multiply_scalar,
 )
 from service.estimator.tape.ops.latent_attention import rotate_halves, transpose
@@ -38,6 +39,7 @@ class SinkAttention:
     num_kv_heads: int
     head_dim: int
     sliding_window: int | None = None
+    dropout: float = 0.0
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""
@@ -90,7 +92,9 @@ class SinkAttention:
         probabilities = activate_saving_output(tape, shifted)
         view = chain(tape, probabilities, lambda t, p: narrow(t, p, scores))
         tape.free(weights)
-        cast_weights = cast(tape, view, v.dtype)  # under autocast the sinks make them fp32
+        kept = dropout(tape, view, self.dropout)
+        cast_weights = cast(tape, kept, v.dtype)  # under autocast the sinks make them fp32
+        tape.free(kept)
         mixed = chain(
             tape, batched_product(tape, cast_weights, values, query.numel), copy_contiguous
         )
