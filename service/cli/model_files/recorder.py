@@ -56,8 +56,8 @@ def _require_packages() -> None:
     if missing:
         message = (
             f"recording runs transformers' own code and needs {' and '.join(missing)}, which are "
-            "not installed here: pip install 'gpu-headroom[worker]', or let a server record it: "
-            "headroom models add NAME --config FILE"
+            "not installed here: pip install 'gpu-headroom[worker]', or record where they are and "
+            "bring the file, --recording FILE"
         )
         raise InvalidRequestError(message)
 

@@ -41,8 +41,8 @@ class UnknownModelTypeError(EstimatorError):
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(
             f"model_type {model_type!r} is not known.{hint} Known: "
-            f"{', '.join(sorted(known_types))}. Any other type of transformers is recorded: "
-            "`headroom models record config.json`, or POST /v1/models.",
+            f"{', '.join(sorted(known_types))}. Any other type of transformers is "
+            "recorded: `headroom models record config.json`, whose document goes as recording.",
             field="model_type",
         )
         self.model_type = model_type
