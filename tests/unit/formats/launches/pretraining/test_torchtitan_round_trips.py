@@ -22,7 +22,7 @@ from service.estimator.values.workload import (
 )
 from service.formats.launches.values.errors import LaunchFormatError
 from tests.unit.formats.launches.asking import GPU, ask
-from tests.unit.formats.launches.test_torchtitan import PYTHON, TOML
+from tests.unit.formats.launches.pretraining.test_torchtitan import PYTHON, TOML
 from tests.unit.formats.launches.training import read_training_back
 from tests.unit.formats.renderings.builders import a_job
 

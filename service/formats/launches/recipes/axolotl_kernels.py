@@ -3,7 +3,7 @@
 axolotl 0.19, ``utils/schemas/config.py`` and ``integrations/liger``.
 """
 
-from service.formats.launches.trainers.axolotl_words import KERNELS, LEGACY_ATTENTION
+from service.formats.launches.recipes.axolotl_words import KERNELS, LEGACY_ATTENTION
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.accuracy.variants import VariantCase, variant_cases
+from tests.accuracy.variants.__main__ import VariantCase, variant_cases
 
 _ROUNDING = 640
 """Bytes of a number for each of the 128 tokens, which the end of forward holds for a moment, and of

@@ -4,19 +4,19 @@ axolotl 0.19, ``utils/schemas/*``, ``utils/config/__init__.py``, ``core/builders
 ``loaders/{model,adapter}.py``.
 """
 
-from service.formats.launches.sources.handed_in import HandedIn
-from service.formats.launches.sources.reader import Reader
-from service.formats.launches.trainers.axolotl_kernels import (
+from service.formats.launches.recipes.axolotl_kernels import (
     read_attention,
     read_kernels,
     read_packing,
 )
-from service.formats.launches.trainers.axolotl_words import (
+from service.formats.launches.recipes.axolotl_words import (
     ADAPTERS,
     TRAINING,
     UNMODELLED,
     WITHOUT_EFFECT,
 )
+from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.launch_files import join_command, sort_files
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, Client, TrainerSetup
