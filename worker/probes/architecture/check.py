@@ -42,8 +42,7 @@ def check_recording(
     """
     if variant.frozen or variant.phase is not Phase.STEP:
         return 0
-    step = recorded.length_step
-    extent = Extent(batch=_BATCH, length=step * _STEPS if step > 1 else _LENGTH)
+    extent = Extent(batch=_BATCH, length=_choose_length(recorded))
     traced = trace_peak(fake, variant, extent)
     peak = compute_peak(build_recorded(recorded), variant, extent)
     difference = abs(traced - peak)
@@ -54,6 +53,22 @@ def check_recording(
         )
         raise Refusal(FailureKind.UNSUPPORTED, message)
     return difference if difference > _LOSS_GRADIENT else 0
+
+
+def holds_for_one(recorded: RecordedModel, fake: PreTrainedModel, variant: Variant) -> bool:
+    """Return whether one sequence alone takes what the recording of several says."""
+    if variant.frozen or variant.phase is not Phase.STEP:
+        return True
+    extent = Extent(batch=1, length=_choose_length(recorded))
+    traced = trace_peak(fake, variant, extent)
+    peak = compute_peak(build_recorded(recorded), variant, extent)
+    return abs(traced - peak) <= traced // _LIMIT
+
+
+def _choose_length(recorded: RecordedModel) -> int:
+    """Return a length to which nothing was fitted."""
+    step = recorded.length_step
+    return step * _STEPS if step > 1 else _LENGTH
 
 
 def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:

@@ -91,6 +91,7 @@ def describe_model(
         buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
         digest=sha256(repr(lowered).encode()).hexdigest(),
         difference=max(part.difference for part in lowered.values()),
+        min_batch=max(part.min_batch for part in lowered.values()),
         max_length=find_longest(model.config, PROVED.length),
         length_step=max(part.length_step for part in lowered.values()),
         passes={name: part.recorded for name, part in lowered.items()},

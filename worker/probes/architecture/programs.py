@@ -79,6 +79,7 @@ class LoweredPass:
     prefix: str | None
     """Name before the numbers of the layers, None where no layers repeat."""
     difference: int = 0
+    min_batch: int = 1
     """Bytes by which its peak missed that of a plain pass."""
     length_step: int = 1
     """Tokens of which every length is a multiple where sizes are these polynomials."""

@@ -10,7 +10,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.architecture.check import check_recording
+from worker.probes.architecture.check import check_recording, holds_for_one
 from worker.probes.architecture.depth import (
     Signature,
     Stack,
@@ -157,6 +157,7 @@ class Recorder:
                     lowered = _lower_heard(hearing, way, head)
                     recorded = describe_model(self.model, {name: lowered}, lowered.kinds)
                     difference = check_recording(recorded, fake, name, variant)
+                    min_batch = 1 if holds_for_one(recorded, fake, variant) else 2
                 except Refusal as error:
                     refusal = error
                 except (LookupError, ValueError) as error:
@@ -165,7 +166,7 @@ class Recorder:
                     )
                     refusal = Refusal(FailureKind.UNSUPPORTED, message)
                 else:
-                    return replace(lowered, difference=difference)
+                    return replace(lowered, difference=difference, min_batch=min_batch)
         assert refusal is not None  # noqa: S101 - every way has raised one
         raise refusal
 

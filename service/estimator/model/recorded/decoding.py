@@ -89,6 +89,7 @@ def decode_recording(document: object) -> RecordedModel:
         buffer_bytes=top.get("buffer_bytes").read_count(),
         difference=_read_optional(top, "difference", 0),
         max_length=_read_optional(top, "max_length", 0),
+        min_batch=max(_read_optional(top, "min_batch", 1), 1),
         length_step=max(_read_optional(top, "length_step", 1), 1),
         digest=compute_digest(document),
         passes=passes,

@@ -155,7 +155,8 @@ def _write_limits(recorded: RecordedModel) -> dict[str, object]:
     step = {"length_step": recorded.length_step} if recorded.length_step > 1 else {}
     longest = {"max_length": recorded.max_length} if recorded.max_length else {}
     difference = {"difference": recorded.difference} if recorded.difference else {}
-    return {**step, **longest, **difference}
+    fewest = {"min_batch": recorded.min_batch} if recorded.min_batch > 1 else {}
+    return {**step, **longest, **difference, **fewest}
 
 
 def _write_weight(weight: Weight) -> list[object]:

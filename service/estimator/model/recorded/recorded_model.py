@@ -42,6 +42,8 @@ class RecordedModel:
     """Bytes by which its peak missed that of the model itself, where it was not equal."""
     max_length: int = 0
     """Most tokens of a sequence for which it holds, 0 for any: a window cuts longer ones."""
+    min_batch: int = 1
+    """Fewest sequences for which it holds: 2 where one alone takes other tensors."""
     passes: dict[str, RecordedPass]
     """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained,
     ``…/prefill`` and ``…/decode`` with a dynamic cache.

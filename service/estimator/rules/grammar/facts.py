@@ -4,6 +4,7 @@ They are a model's numbers, the workload and the layout.
 """
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.moe.tree import MoeSpec
@@ -90,6 +91,16 @@ class ModelFacts:
     """Whether layers have weights in common."""
     recorded: bool
     """Whether its passes were recorded, and no module is written for it."""
+    fewest_sequences: int
+    """Sequences from which on its recording holds; 1 of any other model."""
+    longest_sequence: int
+    """Tokens up to which its recording holds; 0 where there is no such limit."""
+    has_plain_layers: bool
+    """Whether engines keep keys and values of all its layers, none of which has experts: asked of
+    recordings alone.
+    """
+    has_sharded_names: bool
+    """Whether the layers of its recording have names that say how ranks share them."""
     tree: Architecture
     """The model itself, for predicates that look at its modules."""
 
@@ -180,8 +191,47 @@ def collect_facts(model: Architecture) -> ModelFacts:
         has_images=model.images is not None,
         shares_weights=model.shares_weights,
         recorded=isinstance(model, RecordedArchitecture),
+        **_describe_recording(model),
         tree=model,
     )
+
+
+_SHARDED = frozenset(
+    ("q_proj", "k_proj", "v_proj", "o_proj", "qkv_proj", "gate_proj", "up_proj", "down_proj")
+)
+"""Linear layers of a decoder that an engine's ranks share."""
+_LATENT = "kv_b_proj"
+"""Layer that makes heads of a cached latent vector (arXiv:2405.04434)."""
+
+
+class _RecordingFacts(TypedDict):
+    fewest_sequences: int
+    longest_sequence: int
+    has_plain_layers: bool
+    has_sharded_names: bool
+
+
+def _describe_recording(model: Architecture) -> _RecordingFacts:
+    """Return the limits of a recording, and what engines know of it."""
+    if not isinstance(model, RecordedArchitecture):
+        return {
+            "fewest_sequences": 1,
+            "longest_sequence": 0,
+            "has_plain_layers": True,
+            "has_sharded_names": True,
+        }
+    recorded = model.recorded
+    targets = {part.target for layer in recorded.layers for part in layer.linears}
+    return {
+        "fewest_sequences": recorded.min_batch,
+        "longest_sequence": recorded.max_length,
+        "has_plain_layers": _LATENT not in targets
+        and all(
+            layer.cache_elements and not any("expert" in weight.name for weight in layer.weights)
+            for layer in recorded.layers
+        ),
+        "has_sharded_names": targets <= _SHARDED,
+    }
 
 
 def _count_expert_layers(spec: DecoderSpec) -> int:

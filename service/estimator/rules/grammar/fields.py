@@ -59,6 +59,10 @@ class ModelFields:
     has_images: Field[bool] = Field("model.has_images")
     shares_weights: Field[bool] = Field("model.shares_weights")
     recorded: Field[bool] = Field("model.recorded")
+    fewest_sequences: Field[int] = Field("model.fewest_sequences")
+    longest_sequence: Field[int] = Field("model.longest_sequence")
+    has_plain_layers: Field[bool] = Field("model.has_plain_layers")
+    has_sharded_names: Field[bool] = Field("model.has_sharded_names")
 
 
 class LayoutFields:

@@ -3,8 +3,17 @@
 A recording has the operations of the kernels, batches and losses that it was made with.
 """
 
-from service.estimator.rules.grammar.conditions import any_of, is_false, is_in, is_true, satisfies
-from service.estimator.rules.grammar.fields import layout, model, workload
+from service.estimator.rules.grammar.conditions import (
+    all_of,
+    any_of,
+    is_above,
+    is_at_most,
+    is_false,
+    is_in,
+    is_true,
+    satisfies,
+)
+from service.estimator.rules.grammar.fields import TOKENS, layout, model, workload
 from service.estimator.rules.grammar.rule import NO_TERM, Rule, Topic, unmodelled
 from service.estimator.rules.predicates.models import has_plain_loss, has_served_passes
 from service.estimator.values.batches import SequencePacking
@@ -15,7 +24,19 @@ _RECORDED = is_true(model.recorded)
 _MADE = "a recording of {model.family}"
 _ITS_OWN = "families with a module of their own (headroom families)"
 
+_FEW = unmodelled(
+    f"one sequence of {_MADE}, which takes other tensors then", "2 sequences and more"
+)
 RECORDED_SERVING = (
+    Rule(
+        when=all_of(_RECORDED, is_in(workload.engine, Engine.TRANSFORMERS)),
+        require=is_at_most(model.fewest_sequences, workload.num_sequences),
+        field=workload.num_sequences.path,
+        topic=Topic.LENGTH,
+        refusal=_FEW,
+        reason=f"one sequence of {_MADE}, which takes other tensors then",
+        source=NO_TERM,
+    ),
     Rule(
         when=_RECORDED,
         require=satisfies(has_served_passes),
@@ -39,6 +60,46 @@ RECORDED_SERVING = (
         "LMDeploy 0.16.0, lmdeploy/turbomind/supported_models.py; TGI 3.3.5, "
         "server/text_generation_server/models/__init__.py",
     ),
+    Rule(
+        when=all_of(_RECORDED, is_in(workload.engine, Engine.TRANSFORMERS)),
+        require=any_of(
+            is_in(model.longest_sequence, 0), is_at_most(TOKENS, model.longest_sequence)
+        ),
+        field=workload.prompt_tokens.path,
+        topic=Topic.LENGTH,
+        refusal=unmodelled(
+            "{workload.prompt_tokens} + {workload.output_tokens} tokens of {model.family}, whose "
+            "recording holds up to {model.longest_sequence}, below the window",
+            "shorter sequences",
+        ),
+        reason=f"{{workload.prompt_tokens}} + {{workload.output_tokens}} tokens of {_MADE}, which "
+        "holds below the window",
+        source=NO_TERM,
+    ),
+    Rule(
+        when=all_of(_RECORDED, is_in(workload.engine, Engine.VLLM, Engine.SGLANG)),
+        require=is_true(model.has_plain_layers),
+        topic=Topic.FORMATS,
+        refusal=unmodelled(
+            f"{{workload.engine}} with {_MADE} whose layers keep latent vectors or states, or "
+            "have experts",
+            "engine transformers",
+        ),
+        reason=f"{{workload.engine}} with {_MADE} of other layers than plain attention",
+        source=NO_TERM,
+    ),
+    Rule(
+        when=all_of(_RECORDED, is_above(layout.tensor_parallel, 1)),
+        require=is_true(model.has_sharded_names),
+        field=layout.tensor_parallel.path,
+        topic=Topic.FORMATS,
+        refusal=unmodelled(
+            f"tensor_parallel of {_MADE}, whose layers have names of their own",
+            "tensor_parallel 1",
+        ),
+        reason=f"tensor_parallel of {_MADE}, whose layers have names of their own",
+        source=NO_TERM,
+    ),
 )
 """What every engine asks first."""
 
@@ -58,6 +119,15 @@ RECORDED_ELSEWHERE = (
 """What frameworks with models of their own ask first."""
 
 RECORDED_TRAINING = (
+    Rule(
+        when=_RECORDED,
+        require=is_at_most(model.fewest_sequences, workload.micro_batch_size),
+        field=workload.micro_batch_size.path,
+        topic=Topic.RUNNER,
+        refusal=_FEW,
+        reason=f"one sequence of {_MADE}, which takes other tensors then",
+        source=NO_TERM,
+    ),
     Rule(
         when=_RECORDED,
         require=any_of(is_in(workload.loss, Loss.FULL_LOGITS), satisfies(has_plain_loss)),

@@ -1,12 +1,14 @@
 """What a recording cannot say is refused in words, never answered as if it could."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.estimator.estimate import estimate
 from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.rules.violations import find_violation
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
@@ -93,6 +95,50 @@ def test_serving_needs_passes_with_a_cache(engine: Engine) -> None:
     assert answer.allocated_bytes > MODEL.weight_bytes(DType.BF16)
     with pytest.raises(NotModelledError, match="no pass with a cache"):
         estimate(trained, serve(engine), layout=Layout(), device=H100, detail=Detail.NUMBERS)
+
+
+def test_one_sequence_is_refused_where_it_takes_other_tensors() -> None:
+    """A recording of several says nothing of it; two are answered."""
+    several = replace(MODEL, recorded=replace(MODEL.recorded, min_batch=2))
+
+    with pytest.raises(NotModelledError, match="one sequence"):
+        estimate(several, train(), layout=Layout(), device=H100)
+
+    assert estimate(several, train(micro_batch_size=2), layout=Layout(), device=H100)
+
+
+def test_a_served_sequence_stays_below_the_window() -> None:
+    """The prompt and what is generated count, in transformers, whose passes were recorded."""
+    windowed = replace(MODEL, recorded=replace(MODEL.recorded, max_length=71))
+
+    with pytest.raises(NotModelledError, match="up to 71, below the window"):
+        estimate(windowed, serve(Engine.TRANSFORMERS), layout=Layout(), device=H100)
+
+    assert estimate(windowed, serve(Engine.VLLM), layout=Layout(), device=H100)
+
+
+@pytest.mark.parametrize(
+    ("changes", "layout", "message"),
+    [
+        ({"cache_elements": 0}, Layout(), "latent vectors or states"),
+        ({"weights": (Weight("mlp.experts.gate", "mlp", (4, 8, 8)),)}, Layout(), "have experts"),
+        (
+            {"linears": (Linear(name="mixer.in", kind="mlp", in_features=8, out_features=8),)},
+            RANKS,
+            "names of their own",
+        ),
+    ],
+)
+def test_engines_refuse_layers_that_they_run_in_another_way(
+    changes: dict[str, Any], layout: Layout, message: str
+) -> None:
+    """States, latent vectors and experts have no term, nor have ranks of unknown names."""
+    kept = MODEL.recorded.layers[0]
+    layers = (replace(kept, **changes), *MODEL.recorded.layers[1:])
+    other = replace(MODEL, recorded=replace(MODEL.recorded, layers=(kept, *layers)))
+
+    with pytest.raises(NotModelledError, match=message):
+        estimate(other, serve(Engine.VLLM), layout=layout, device=H100)
 
 
 def test_a_loss_of_its_own_takes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

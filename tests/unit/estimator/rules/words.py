@@ -35,6 +35,10 @@ ODD: Mapping[str, dict[str, Any]] = {
     "tied": {"tied": True},
     "gguf": {"from_gguf": True},
     "recorded": {"recorded": True},
+    "few": {"recorded": True, "fewest_sequences": 3},
+    "windowed": {"recorded": True, "longest_sequence": 40},
+    "states": {"recorded": True, "has_plain_layers": False},
+    "unnamed": {"recorded": True, "has_sharded_names": False},
 }
 """Sizes that other models might have."""
 GRPO: dict[str, object] = {
