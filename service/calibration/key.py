@@ -43,6 +43,7 @@ _ADDED_LATER = {
     "cpu_offload_gb": None,
     "max_loras": None,
     "rollout": None,
+    "entropy_bonus": False,
     "completion_length": None,
     "log_prob_batch_size": None,
     "max_lora_rank": None,

@@ -119,7 +119,7 @@ def test_a_link_shows_the_same(visit: Visit) -> None:
     page = visit(FITS).page
     verdict(page)
     page.get_by_label("Method", exact=True).select_option("lora")
-    page.get_by_label("LoRA rank").fill("64")
+    page.get_by_label("LoRA rank", exact=True).fill("64")
     until(page, lambda: query(page).get("workload.lora.rank") == "64")
 
     again = visit(page.url).page

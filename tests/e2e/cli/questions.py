@@ -131,8 +131,8 @@ TRAINING = (
     ask(
         "GRPO?",
         f"fit llama-3-8b {H100} {TRAIN} --trainer grpo --sequence-length 1024",
-        REFUSED,
-        "Known: dpo, reward, supervised",
+        FITS,
+        "log_probs",
     ),
     ask(
         "Pre-train BERT?",
