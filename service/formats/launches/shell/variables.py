@@ -218,7 +218,7 @@ def is_variable(text: str) -> bool:
 
 
 def _measure(value: Value | list[str]) -> int:
-    """Return the characters of a value; an entry of a list counts as one more."""
+    """Return the characters of a value, one more for each entry."""
     return len(value) if isinstance(value, str) else len(value) + sum(map(len, value))
 
 
