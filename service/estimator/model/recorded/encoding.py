@@ -144,6 +144,7 @@ def encode_recording(recorded: RecordedModel) -> dict[str, object]:
         "embedding": recorded.embedding,
         "head": recorded.head,
         "buffer_bytes": recorded.buffer_bytes,
+        "rotary_elements": recorded.rotary_elements,
         **_write_limits(recorded),
         "sizes": [list(size) for size in writer.sizes],
         "passes": passes,
