@@ -90,7 +90,7 @@ def decode_recording(document: object) -> RecordedModel:
         embedding=top.get("embedding").read_text(),
         head=top.get("head").read_text(),
         buffer_bytes=top.get("buffer_bytes").read_count(),
-        rotary_elements=_read_optional(top, "rotary_elements", 0),
+        rotary_elements=top.get("rotary_elements").read_count(),
         difference=_read_optional(top, "difference", 0),
         max_length=_read_optional(top, "max_length", 0),
         min_batch=max(_read_optional(top, "min_batch", 1), 1),

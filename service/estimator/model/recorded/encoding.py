@@ -23,7 +23,7 @@ from service.estimator.tape.programs.program import (
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.sizes import Size
 
-FORMAT = 1
+FORMAT = 2
 """Version of the document; a reader refuses others."""
 SPEC_FIELDS = (
     "family",
