@@ -97,7 +97,14 @@ def _add_phases(
     """Return a policy's update with the other phases of its training."""
 
     def answer_replica(workload: ServeWorkload, layout: Layout) -> Estimate:
-        return estimate(base, workload, layout=layout, device=question.device, plans=plans)
+        return estimate(
+            base,
+            workload,
+            layout=layout,
+            device=question.device,
+            plans=plans,
+            level=question.level,
+        )
 
     engine = estimate_engine(
         question.workload,

@@ -175,14 +175,15 @@ def _count_sync_bytes(static_memory: StaticMemory, rollout: Rollout) -> int:
 def _count_host_bytes(
     static_memory: StaticMemory, rollout: Rollout | None, engine: RolloutMemory | None
 ) -> int:
+    moved, ranks = (
+        _count_reference_bytes(static_memory),
+        count_ranks_per_node(static_memory.setup.layout),
+    )
     if rollout is None or engine is None:
-        ranks = count_ranks_per_node(static_memory.setup.layout)
-        return _count_reference_bytes(static_memory) * ranks
+        return moved * ranks
     parts = static_memory.resident
     names = (*(_WEIGHTS * rollout.offload_parameters), *(_OPTIMIZER * rollout.offload_optimizer))
-    moved = sum(parts.get(name, 0) for name in names)
-    ranks = count_ranks_per_node(static_memory.setup.layout)
-    moved += _count_reference_bytes(static_memory)
+    moved += sum(parts.get(name, 0) for name in names)
     return engine.host_bytes_per_node + moved * ranks
 
 

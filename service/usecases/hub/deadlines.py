@@ -33,10 +33,12 @@ class TimedTransport(httpx.HTTPTransport):
 
     def __init__(self, backend: httpcore.NetworkBackend | None = None) -> None:
         """Connect by ``backend``, by default sockets."""
-        super().__init__(retries=0)
+        # Of SSL_CERT_FILE too: a mirror's certificate may be of a company's own authority.
+        context = httpx.create_ssl_context()
+        super().__init__(verify=context, retries=0)
         # httpx hands a backend on to nothing, and httpcore asks one for every connection.
         self._pool = httpcore.ConnectionPool(
-            ssl_context=httpx.create_ssl_context(trust_env=False),
+            ssl_context=context,
             network_backend=_TimedBackend(backend or httpcore.SyncBackend()),
         )
 

@@ -168,6 +168,15 @@ def test_a_policys_own_generate_adds_its_cache_to_the_trained_weights() -> None:
     assert "weight_sync" not in _get_instants(answer)
 
 
+def test_the_engines_interval_is_of_the_questions_level() -> None:
+    """A rollout that decides has the interval that was asked for."""
+    own = Rollout(engine=RolloutEngine.TRANSFORMERS, num_sequences=256)
+    answers = [_ask(_grpo(own), level=level) for level in (0.5, 0.95)]
+
+    assert [answer.peak_instant for answer in answers] == ["rollout", "rollout"]
+    assert answers[0].device_interval.high < answers[1].device_interval.high
+
+
 def test_sharded_weights_reach_the_engine_tensor_by_tensor() -> None:
     """With a bucket beside them, as verl sends them."""
     bucket = 2048 * 2**20

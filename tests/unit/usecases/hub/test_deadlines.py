@@ -1,8 +1,12 @@
 """A hub has so long, however slowly it sends."""
 
+import ssl
 import time
+from pathlib import Path
 
+import certifi
 import httpcore
+import httpx
 import pytest
 
 from service.base.hub_errors import HubUnavailableError
@@ -65,3 +69,33 @@ def test_a_hub_that_drips_headers_is_left(monkeypatch: pytest.MonkeyPatch) -> No
         with pytest.raises(HubUnavailableError, match="does not answer: ReadTimeout"):
             hub.fetch(MODEL)
         assert host.now <= end
+
+
+class StrangeHost(DrippingHost):
+    """A host that refuses the handshake, and tells which authorities it was to be signed by."""
+
+    num_authorities = 0
+
+    def start_tls(self, *args: object, **named: object) -> httpcore.NetworkStream:
+        """Refuse."""
+        context = next(given for given in (*args, *named.values()) if given is not None)
+        assert isinstance(context, ssl.SSLContext)
+        self.num_authorities = len(context.get_ca_certs())
+        message = "no handshake"
+        raise httpcore.ConnectError(message)
+
+
+def test_a_mirror_may_be_signed_by_a_companys_own_authority(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """``SSL_CERT_FILE`` says which authorities are believed, as for any client of httpx."""
+    bundle, end = Path(certifi.where()).read_text(), "-----END CERTIFICATE-----\n"
+    authority = tmp_path / "authority.pem"
+    authority.write_text(bundle[: bundle.index(end) + len(end)])
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    host = StrangeHost()
+
+    with pytest.raises(httpx.ConnectError), httpx.Client(transport=TimedTransport(host)) as client:
+        client.get("https://mirror.example")
+
+    assert host.num_authorities == 1
