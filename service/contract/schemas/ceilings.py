@@ -1,6 +1,6 @@
 """Request and answer of POST /v1/ceilings."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Union
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 from msgspec.structs import fields
@@ -20,7 +20,7 @@ def _make_open_struct(struct: type[Any], name: str, tag: str) -> type[Any]:
 
     The field that is maximised need not be sent.
     """
-    optional = [(field.name, Union[field.type, UnsetType], UNSET) for field in fields(struct)]  # noqa: UP007 - not known before
+    optional = [(field.name, field.type | UnsetType, UNSET) for field in fields(struct)]
     return defstruct(
         name,
         optional,

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, UnsetType, structs
 
-from service.base.errors import InvalidRequestError, ServiceError
+from service.base.errors import ServiceError
 from service.catalog.models import load_config, resolve_model
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.serving import DraftModel, SpeculativeRequest
 from service.contract.to_question.hub import FetchModel, read_hub, refuse_hub
+from service.contract.to_question.models import prefix_error_field, require_one
 from service.estimator.model.families.speculative import FIELD
-from service.estimator.values.errors import EstimatorError
 from service.estimator.values.speculative import Speculative
 from service.usecases.stored_specs.model_sources import read_source
 
@@ -59,8 +59,8 @@ def read_speculative(
         config = json.dumps(load_config(entry), sort_keys=True)
         return Speculative(num_tokens=request.num_tokens, config=config, name=entry.name), []
     draft = _read_hub(request.draft, refuse_hub)
-    ((kind, value),) = _require_one(draft).items()
-    with _prefix_error_field(f"{FIELD}.{kind}"):
+    ((kind, value),) = require_one(draft, _SOURCES, FIELD).items()
+    with prefix_error_field(f"{FIELD}.{kind}"):
         model = {
             "config" if kind == "hf_config" else "spec": json.dumps(
                 value if kind == "hf_config" else read_source({kind: value}).describe(),
@@ -74,33 +74,10 @@ def read_speculative(
 
 
 def _read_hub(draft: DraftModel, fetch: FetchModel) -> DraftModel:
-    _require_one(draft)
+    require_one(draft, _SOURCES, FIELD)
     with _rename_error_fields():
         model = read_hub(draft, fetch, FIELD)
     return draft if model is None else DraftModel(**model.source, origin=model.origin)  # type: ignore[arg-type]  # hf_config or gguf
-
-
-def _require_one(draft: DraftModel) -> dict[str, Any]:
-    """Return the one source of a draft; refuse none and several."""
-    values = {
-        name: value for name in _SOURCES if not isinstance(value := getattr(draft, name), UnsetType)
-    }
-    if len(values) != 1:
-        message = (
-            f"draft has {', '.join(values) or 'nothing'}; it must have exactly one of "
-            f"{', '.join(_SOURCES)}"
-        )
-        raise InvalidRequestError(message, errors=[{"field": FIELD, "message": message}])
-    return values
-
-
-@contextmanager
-def _prefix_error_field(prefix: str) -> Iterator[None]:
-    try:
-        yield
-    except EstimatorError as error:
-        error.field = f"{prefix}.{error.field}" if error.field else prefix
-        raise
 
 
 @contextmanager

@@ -33,19 +33,12 @@ def put_head_in_source(
         message = "a GGUF file has the head that it was written with: leave head out"
         raise InvalidInputError(message, field="head")
     if kind == "recording":
-        refuse_head_of_recording(head)
+        message = (
+            "a recording has the head of the class that ran: leave head out, or name another class "
+            "in architectures of the config and record that"
+        )
+        raise InvalidInputError(message, field="head")
     if kind == "hf_config":
         return {kind: put_head_in_config(value, head, labels)}
     spec = value if kind == "architecture" else build_synthetic_architecture(value).describe()
     return {"architecture": put_head_in_spec(spec, head, labels)}
-
-
-def refuse_head_of_recording(head: Head | UnsetType) -> None:
-    """Refuse another head than that of the class that was recorded."""
-    if isinstance(head, UnsetType):
-        return
-    message = (
-        "a recording has the head of the class that ran: leave head out, or name another class in "
-        "architectures of the config and record that"
-    )
-    raise InvalidInputError(message, field="head")

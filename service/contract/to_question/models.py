@@ -12,7 +12,7 @@ from service.catalog.spellings import read_spelling
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import InlineModel, ModelReference
 from service.contract.schemas.models import ModelSource as StoredSource
-from service.contract.to_question.heads import put_head_in_source, refuse_head_of_recording
+from service.contract.to_question.heads import put_head_in_source
 from service.contract.to_question.hub import FetchModel, expand_inline, read_hub, refuse_hub
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
@@ -76,15 +76,7 @@ def resolve_reference(
     if named is None:
         return read_inline(reference)
     model = find(named)
-    if isinstance(model.architecture, RecordedArchitecture):
-        with prefix_error_field("model"):
-            refuse_head_of_recording(reference.head)
-        return model
-    source = (
-        {"architecture": model.architecture.describe()}
-        if model.hf_config is None
-        else {"hf_config": model.hf_config}
-    )
+    source = _get_source(model)
     with prefix_error_field("model"):
         changed = put_head_in_source(source, reference.head, reference.num_labels)
         if changed is source:
@@ -97,6 +89,15 @@ def resolve_reference(
         checkpoints=(),
         has_other_head=True,
     )
+
+
+def _get_source(model: ResolvedModel) -> dict[str, Any]:
+    """Return what another head is put into."""
+    if isinstance(model.architecture, RecordedArchitecture):
+        return {"recording": model.architecture}
+    if model.hf_config is None:
+        return {"architecture": model.architecture.describe()}
+    return {"hf_config": model.hf_config}
 
 
 def read_inline(reference: InlineModel) -> ResolvedModel:

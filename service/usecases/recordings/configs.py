@@ -8,7 +8,7 @@ from hashlib import sha256
 from json import dumps
 from typing import Any
 
-from service.estimator.model.families.registry import check_depth, list_model_types
+from service.estimator.model.families.registry import check_depth
 from service.estimator.values.errors import InvalidConfigError
 
 Config = Mapping[str, Any]
@@ -22,12 +22,6 @@ _WITHOUT_EFFECT = frozenset(
     {"_name_or_path", "auto_map", "dtype", "torch_dtype", "transformers_version"}
 )
 """Fields by which the same model's configs differ."""
-
-
-def is_recordable_type(config: Config) -> bool:
-    """Return whether no family of ours claims a config's type."""
-    model_type = config.get("model_type")
-    return isinstance(model_type, str) and model_type not in list_model_types()
 
 
 def check_recordable(config: Config) -> None:

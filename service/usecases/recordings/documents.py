@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
 from service.estimator.model.recorded.decoding import decode_recording
-from service.estimator.model.recorded.encoding import compute_digest
 from service.estimator.passes.config import Generation, ServingPass, TrainingPass
 from service.estimator.passes.recorder import log_training
 from service.estimator.passes.serving import log_serving
@@ -93,11 +92,6 @@ def get_recorded_config(document: Document) -> Mapping[str, object] | None:
     """Return the config.json that a document was recorded from, if it says."""
     config = document.get(CONFIG)
     return config if isinstance(config, Mapping) else None
-
-
-def compute_document_digest(document: Document) -> str:
-    """Return the address of a document's content."""
-    return compute_digest(document)
 
 
 def pack_document(document: Document) -> bytes:

@@ -7,9 +7,10 @@ from msgspec import convert
 
 from service.cli.offline.inline import resolve_offline_model
 from service.contract.schemas.fit import InlineModel
-from service.contract.to_question.models import ResolvedModel
+from service.contract.to_question.models import ResolvedModel, resolve_reference
 from service.estimator.values.errors import EstimatorError
 from tests.builders import a_config
+from tests.recordings import make_recorded
 
 
 def _resolve(**fields: Any) -> ResolvedModel:  # noqa: ANN401 - each field has its own type
@@ -58,3 +59,19 @@ def test_a_head_that_cannot_be_is_refused(fields: dict[str, Any], field: str, me
         _resolve(**fields)
 
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [({"head": "reward"}, "model.head"), ({"num_labels": 2}, "model.num_labels")],
+)
+def test_a_stored_recording_takes_no_other_head(fields: dict[str, Any], field: str) -> None:
+    """What would have no effect is refused, as it is of a recording that is brought along."""
+    stored = ResolvedModel(architecture=make_recorded(), name="mine")
+    reference = convert({"name": "mine", **fields}, InlineModel)
+
+    with pytest.raises(EstimatorError) as refused:
+        resolve_reference(reference, lambda _name: stored)
+
+    assert refused.value.field == field
+    assert resolve_reference(InlineModel(name="mine"), lambda _name: stored) is stored

@@ -1,5 +1,7 @@
 """Query parameters of GET /v1/how-many: every word of a question that a query can spell."""
 
+from functools import reduce
+from operator import or_
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -22,11 +24,9 @@ from service.contract.schemas.workload import TrainRequest
 
 
 def scalar(annotation: Any) -> Any:  # noqa: ANN401 - a type annotation
-    """Return the scalar part of a type annotation.
+    """Return the part of an annotation that a query parameter can carry.
 
-    That is what a query parameter can carry.
-
-    ``None`` when there is none.
+    None where there is none.
     """
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -34,7 +34,8 @@ def scalar(annotation: Any) -> Any:  # noqa: ANN401 - a type annotation
         return None if inner is None else Annotated[(inner, *parts[1:])]
     if origin in {Union, UnionType}:
         members = [part for part in map(scalar, parts) if part is not None]
-        return Union[tuple(members)] if any(part is not UnsetType for part in members) else None  # noqa: UP007 - not known before
+        is_known = any(part is not UnsetType for part in members)
+        return reduce(or_, members) if is_known else None
     is_composite = origin in {dict, list} or (
         isinstance(annotation, type) and issubclass(annotation, Struct)
     )
@@ -43,7 +44,7 @@ def scalar(annotation: Any) -> Any:  # noqa: ANN401 - a type annotation
 
 def _list_query_fields(struct: type[Struct], prefix: str = "") -> dict[str, Any]:
     scalars = {f"{prefix}{field.encode_name}": scalar(field.type) for field in fields(struct)}
-    return {name: Union[kind, UnsetType] for name, kind in scalars.items() if kind is not None}  # noqa: UP007 - not known before
+    return {name: kind | UnsetType for name, kind in scalars.items() if kind is not None}
 
 
 TRAIN_WORDS = _list_query_fields(TrainRequest)
