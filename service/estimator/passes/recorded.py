@@ -23,7 +23,6 @@ class RecordedWalk(ModelWalk):
     def __init__(self, model: RecordedArchitecture, ctx: Recording) -> None:
         """Choose the recorded variant that this pass needs."""
         super().__init__(model, ctx)
-        self.recorded_model = model
         self.recorded = _choose_pass(model, ctx)
         if ctx.tape.builds_graph:
             _check_length(model, ctx.settings.length)

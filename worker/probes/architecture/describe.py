@@ -10,8 +10,11 @@ import transformers
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
-from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.recorded.recorded_model import (
+    RecordedLayer,
+    RecordedModel,
+    RecordedSpec,
+)
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.programs.program import CacheUpdate
 from service.estimator.tape.programs.recorded_pass import RecordedPass
@@ -68,8 +71,9 @@ def describe_model(
         table = next(n for n, w in model.named_parameters() if w is embedding.weight)
     output = model.get_submodule(head) if head else None
     is_tied = output is not None and embedding is not None and output.weight is embedding.weight
+    digest = sha256(repr((lowered, weights)).encode()).hexdigest()
     return RecordedModel(
-        spec=_make_spec(model.config, is_tied=is_tied),
+        spec=_make_spec(model.config, digest, is_tied=is_tied),
         model_type=model.config.model_type,
         model_class=type(model).__name__,
         transformers=transformers.__version__,
@@ -89,8 +93,8 @@ def describe_model(
         embedding=table,
         head=head,
         buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
-        digest=sha256(repr(lowered).encode()).hexdigest(),
         difference=max(part.difference for part in lowered.values()),
+        rotary_elements=_count_rotary_elements(model),
         min_batch=max(part.min_batch for part in lowered.values()),
         max_length=find_longest(model.config, PROVED.length),
         length_step=max(part.length_step for part in lowered.values()),
@@ -126,6 +130,19 @@ def _list_weights(model: PreTrainedModel, head: str) -> dict[str, Weight]:
     return {
         names[name]: _make_weight(names[name], weight) for name, weight in model.named_parameters()
     }
+
+
+def _count_rotary_elements(model: PreTrainedModel) -> int:
+    """Return the elements per position of a table of rotations.
+
+    Each frequency turns two of them (transformers 5.23, ``modeling_rope_utils.py``).
+    """
+    counts = (
+        2 * buffer.numel()
+        for name, buffer in model.named_buffers()
+        if name.rpartition(".")[2] == "inv_freq"
+    )
+    return max(counts, default=0)
 
 
 def _select_layer(
@@ -194,7 +211,7 @@ def guess_kind(name: str) -> str:
     return next((kind for pattern, kind in _KINDS if re.search(pattern, name)), "other")
 
 
-def _make_spec(hf_config: PreTrainedConfig, *, is_tied: bool) -> DecoderSpec:
+def _make_spec(hf_config: PreTrainedConfig, digest: str, *, is_tied: bool) -> RecordedSpec:
     text = hf_config.get_text_config()
 
     def read(*names: str, default: int = 0) -> int:
@@ -203,7 +220,8 @@ def _make_spec(hf_config: PreTrainedConfig, *, is_tied: bool) -> DecoderSpec:
 
     heads = read("num_attention_heads", "n_head", default=1)
     hidden = read("hidden_size", "d_model", "n_embd", default=1)
-    return DecoderSpec(
+    return RecordedSpec(
+        recording=digest,
         family=hf_config.model_type,
         vocab_size=read("vocab_size"),
         hidden_size=hidden,

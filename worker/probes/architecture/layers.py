@@ -1,7 +1,7 @@
 """Layers of a pass: their steps, inputs and outputs."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from service.jobs.contract import FailureKind
@@ -76,12 +76,7 @@ def _find_end(passes: Passes, last: tuple[int, int]) -> int:
     What dies with its call belongs to it.
     """
     steps, (start, left) = passes.steps[0], last
-    allocated = {
-        storage
-        for step in steps[start:left]
-        if isinstance(step, OperationStep)
-        for storage in step.allocated
-    }
+    allocated = list_storages(passes, range(start, left))
     end = left + 1
     while end < len(steps):
         step = steps[end]
@@ -150,6 +145,19 @@ def list_outputs(step: Step) -> tuple[int, ...]:
     if isinstance(step, CacheStep):
         return step.joined
     return (step.output,) if isinstance(step, LinearStep) else ()
+
+
+def list_storages(passes: Passes, places: Iterable[int]) -> set[int | None]:
+    """Return the storages that steps make, linear layers' outputs among them."""
+    steps, values = passes.steps[0], passes.passes[0].values
+    storages: set[int | None] = set()
+    for place in places:
+        step = steps[place]
+        if isinstance(step, OperationStep):
+            storages |= set(step.allocated)
+        elif isinstance(step, LinearStep):
+            storages.add(values[step.output].storage)
+    return storages
 
 
 def list_mentions(step: Step) -> tuple[int, ...]:

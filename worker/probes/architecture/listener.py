@@ -47,13 +47,14 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self.raw = RawPass()
         self.packs = packs
         self._listening = False
-        self._fixed: dict[int, str] = {}
         self._parameters = {id(weight): name for name, weight in model.named_parameters()}
         self._model = model
         self._names = {id(module): name for name, module in model.named_modules()}
         self._linears = find_linears(model)
-        for name, tensor in (*model.named_buffers(), *model.named_parameters()):
-            self._fixed[tensor.untyped_storage()._cdata] = name  # noqa: SLF001 - the storage's identity
+        self._fixed = {
+            tensor.untyped_storage()._cdata  # noqa: SLF001 - the storage's identity
+            for tensor in (*model.buffers(), *model.parameters())
+        }
         self._storages: dict[int, int] = {}
         self._references: dict[int, weakref.ref[Any]] = {}
         self._values: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
@@ -190,7 +191,6 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
                 numel=tensor.numel(),
                 dtype=str(tensor.dtype).removeprefix("torch."),
                 storage=storage,
-                fixed=self._fixed.get(tensor.untyped_storage()._cdata),  # noqa: SLF001 - the storage's identity
             )
         )
         value = len(self.raw.values) - 1

@@ -12,6 +12,7 @@ from worker.probes.architecture.layers import (
     list_mentions,
     list_outputs,
     list_reads,
+    list_storages,
     slice_layers,
 )
 from worker.probes.architecture.lowering import Numbers, Passes, lower_steps
@@ -28,16 +29,7 @@ def make_block(passes: Passes, part: Slice, prefix: str) -> tuple[Program, tuple
     """Return the program of a layer, and what it reads of outside."""
     numbers = Numbers(passes=passes, prefix=f"{prefix}{part.index}.")
     steps = passes.steps[0]
-    allocated = {
-        storage
-        for place in part.steps
-        if isinstance(step := steps[place], OperationStep)
-        for storage in step.allocated
-    } | {
-        passes.passes[0].values[step.output].storage
-        for place in part.steps
-        if isinstance(step := steps[place], LinearStep)
-    }
+    allocated = list_storages(passes, part.steps)
     inner = {value for place in part.steps for value in list_outputs(steps[place])}
     outer = list(
         dict.fromkeys(
@@ -79,8 +71,9 @@ class LoweredPass:
     prefix: str | None
     """Name before the numbers of the layers, None where no layers repeat."""
     difference: int = 0
-    min_batch: int = 1
     """Bytes by which its peak missed that of a plain pass."""
+    min_batch: int = 1
+    """Fewest sequences for which it holds."""
     length_step: int = 1
     """Tokens of which every length is a multiple where sizes are these polynomials."""
 
@@ -110,7 +103,7 @@ def lower_pass(passes: Passes, head: str | None) -> LoweredPass:
 def lower_flat(passes: Passes, head: str | None) -> LoweredPass:
     """Return a pass as one program without layers that repeat."""
     numbers, names, steps = Numbers(passes=passes), passes.passes[0], passes.steps[0]
-    inputs = tuple(map(numbers.get_value, dict.fromkeys(names.inputs.values())))
+    inputs = _number_inputs(numbers)
     columns = list(zip(*passes.steps, strict=True))
     calls = [
         place
@@ -135,13 +128,23 @@ def lower_flat(passes: Passes, head: str | None) -> LoweredPass:
         hidden=hidden,
         tail=tail,
         loss=numbers.get_value(loss),
-        returned=tuple(
-            numbers.get_value(value) for name, value in names.returned.items() if name != "loss"
-        ),
+        returned=_number_returned(numbers),
         values=tuple(numbers.specs),
         num_storages=numbers.num_storages,
     )
     return LoweredPass(recorded=recorded, kinds=(), prefix=None)
+
+
+def _number_inputs(numbers: Numbers) -> tuple[int, ...]:
+    """Return the values that the model is called on."""
+    values = numbers.passes.passes[0].inputs.values()
+    return tuple(map(numbers.get_value, dict.fromkeys(values)))
+
+
+def _number_returned(numbers: Numbers) -> tuple[int, ...]:
+    """Return the values that the model returns beside its loss."""
+    returned = numbers.passes.passes[0].returned
+    return tuple(numbers.get_value(value) for name, value in returned.items() if name != "loss")
 
 
 def _begin_head(steps: Sequence[Step], place: int) -> int:
@@ -165,9 +168,9 @@ class _Surroundings:
 
     def lower(self, blocks: Sequence[Block], head: str | None) -> RecordedPass:
         """Return the pass, its values numbered in the order of their use."""
-        numbers, names = self.numbers, self.passes.passes[0]
+        numbers = self.numbers
         first, last = self.slices[0], self.slices[-1]
-        inputs = tuple(map(numbers.get_value, dict.fromkeys(names.inputs.values())))
+        inputs = _number_inputs(numbers)
         prologue = self._lower_steps(range(first.steps[0]))
         x, output = numbers.get_value(first.x), numbers.get_value(last.output)
         head_place, end = self._find_head(head), last.steps[-1] + 1
@@ -185,9 +188,7 @@ class _Surroundings:
             hidden=self._get_hidden(head_place, output),
             tail=self._lower_steps(range(head_place, len(self.passes.steps[0]))),
             loss=self._get_loss(),
-            returned=tuple(
-                numbers.get_value(value) for name, value in names.returned.items() if name != "loss"
-            ),
+            returned=_number_returned(numbers),
             values=tuple(numbers.specs),
             num_storages=numbers.num_storages,
         )
@@ -211,14 +212,8 @@ class _Surroundings:
 
     def _list_inner(self) -> set[int | None]:
         """Return the storages that layers make or are called on."""
-        steps, values = self.passes.steps[0], self.passes.passes[0].values
-        inner: set[int | None] = set()
-        for place in self.covered:
-            step = steps[place]
-            if isinstance(step, OperationStep):
-                inner |= set(step.allocated)
-            elif isinstance(step, LinearStep):
-                inner.add(values[step.output].storage)
+        values = self.passes.passes[0].values
+        inner = list_storages(self.passes, self.covered)
         inner.discard(values[self.slices[-1].output].storage)
         return inner | {values[self.slices[0].x].storage}
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 class RawValue:
     """One tensor.
 
-    ``storage`` is None for a parameter or a buffer, which ``fixed`` then names.
+    ``storage`` is None for a parameter or a buffer.
     """
 
     numel: int
     dtype: str
     storage: int | None
-    fixed: str | None
 
 
 @dataclass(slots=True, kw_only=True)

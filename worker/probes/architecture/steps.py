@@ -87,7 +87,6 @@ class BoundaryStep:
 
     module: str
     entered: bool
-    kind: str = ""
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
 
@@ -121,7 +120,6 @@ def make_steps(names: RawPass, graph: RawPass) -> list[Step]:
                 BoundaryStep(
                     module=event.module,
                     entered=True,
-                    kind=event.kind,
                     inputs=tuple(event.inputs),
                 )
             )

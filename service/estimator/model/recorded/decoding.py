@@ -9,8 +9,11 @@ from dataclasses import dataclass
 
 from service.estimator.model.recorded.encoding import FORMAT, compute_digest
 from service.estimator.model.recorded.json_reader import MAX_SIZE, Reader
-from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
-from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.recorded.recorded_model import (
+    RecordedLayer,
+    RecordedModel,
+    RecordedSpec,
+)
 from service.estimator.tape.programs.program import (
     Action,
     Allocation,
@@ -75,7 +78,7 @@ def decode_recording(document: object) -> RecordedModel:
         raise InvalidInputError(message, field="layers")
     assert isinstance(document, Mapping)  # noqa: S101 - read as one
     return RecordedModel(
-        spec=_read_spec(top.get("spec")),
+        spec=_read_spec(top.get("spec"), compute_digest(document)),
         model_type=top.get("model_type").read_text(),
         model_class=top.get("model_class").read_text(),
         transformers=top.get("transformers").read_text(),
@@ -87,20 +90,21 @@ def decode_recording(document: object) -> RecordedModel:
         embedding=top.get("embedding").read_text(),
         head=top.get("head").read_text(),
         buffer_bytes=top.get("buffer_bytes").read_count(),
+        rotary_elements=top.get("rotary_elements").read_count(),
         difference=_read_optional(top, "difference", 0),
         max_length=_read_optional(top, "max_length", 0),
         min_batch=max(_read_optional(top, "min_batch", 1), 1),
         length_step=max(_read_optional(top, "length_step", 1), 1),
-        digest=compute_digest(document),
         passes=passes,
     )
 
 
-def _read_spec(reader: Reader) -> DecoderSpec:
+def _read_spec(reader: Reader, digest: str) -> RecordedSpec:
     def count(name: str) -> int:
         return reader.get(name).read_count()
 
-    return DecoderSpec(
+    return RecordedSpec(
+        recording=digest,
         family=reader.get("family").read_text(),
         vocab_size=count("vocab_size"),
         hidden_size=count("hidden_size"),

@@ -23,7 +23,7 @@ from service.estimator.tape.programs.program import (
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.sizes import Size
 
-FORMAT = 1
+FORMAT = 2
 """Version of the document; a reader refuses others."""
 SPEC_FIELDS = (
     "family",
@@ -144,6 +144,7 @@ def encode_recording(recorded: RecordedModel) -> dict[str, object]:
         "embedding": recorded.embedding,
         "head": recorded.head,
         "buffer_bytes": recorded.buffer_bytes,
+        "rotary_elements": recorded.rotary_elements,
         **_write_limits(recorded),
         "sizes": [list(size) for size in writer.sizes],
         "passes": passes,

@@ -20,10 +20,21 @@ class RecordedLayer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedSpec(DecoderSpec):
+    """Numbers of a recorded model, and which recording it is.
+
+    Answers are cached by a model's numbers: those of two recordings may be equal.
+    """
+
+    recording: str
+    """SHA-256 of what was recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedModel:
     """A model type's implementation as it ran, without its weights."""
 
-    spec: DecoderSpec
+    spec: RecordedSpec
     model_type: str
     model_class: str
     transformers: str
@@ -35,7 +46,8 @@ class RecordedModel:
     embedding: str
     head: str
     buffer_bytes: int
-    digest: str
+    rotary_elements: int = 0
+    """Elements per position of a rotary table, of which engines keep one for all positions."""
     length_step: int = 1
     """Tokens of which a length is a multiple where the recording is exact."""
     difference: int = 0
@@ -48,6 +60,11 @@ class RecordedModel:
     """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained,
     ``…/prefill`` and ``…/decode`` with a dynamic cache.
     """
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what was recorded."""
+        return self.spec.recording
 
     @property
     def has_plain_loss(self) -> bool:

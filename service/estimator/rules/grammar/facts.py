@@ -99,8 +99,6 @@ class ModelFacts:
     """Whether engines keep keys and values of all its layers, none of which has experts: asked of
     recordings alone.
     """
-    has_sharded_names: bool
-    """Whether the layers of its recording have names that say how ranks share them."""
     tree: Architecture
     """The model itself, for predicates that look at its modules."""
 
@@ -196,10 +194,6 @@ def collect_facts(model: Architecture) -> ModelFacts:
     )
 
 
-_SHARDED = frozenset(
-    ("q_proj", "k_proj", "v_proj", "o_proj", "qkv_proj", "gate_proj", "up_proj", "down_proj")
-)
-"""Linear layers of a decoder that an engine's ranks share."""
 _LATENT = "kv_b_proj"
 """Layer that makes heads of a cached latent vector (arXiv:2405.04434)."""
 
@@ -208,7 +202,6 @@ class _RecordingFacts(TypedDict):
     fewest_sequences: int
     longest_sequence: int
     has_plain_layers: bool
-    has_sharded_names: bool
 
 
 def _describe_recording(model: Architecture) -> _RecordingFacts:
@@ -218,7 +211,6 @@ def _describe_recording(model: Architecture) -> _RecordingFacts:
             "fewest_sequences": 1,
             "longest_sequence": 0,
             "has_plain_layers": True,
-            "has_sharded_names": True,
         }
     recorded = model.recorded
     targets = {part.target for layer in recorded.layers for part in layer.linears}
@@ -230,7 +222,6 @@ def _describe_recording(model: Architecture) -> _RecordingFacts:
             layer.cache_elements and not any("expert" in weight.name for weight in layer.weights)
             for layer in recorded.layers
         ),
-        "has_sharded_names": targets <= _SHARDED,
     }
 
 

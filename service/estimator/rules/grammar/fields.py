@@ -62,7 +62,6 @@ class ModelFields:
     fewest_sequences: Field[int] = Field("model.fewest_sequences")
     longest_sequence: Field[int] = Field("model.longest_sequence")
     has_plain_layers: Field[bool] = Field("model.has_plain_layers")
-    has_sharded_names: Field[bool] = Field("model.has_sharded_names")
 
 
 class LayoutFields:

@@ -6,7 +6,6 @@ A recording has the operations of the kernels, batches and losses that it was ma
 from service.estimator.rules.grammar.conditions import (
     all_of,
     any_of,
-    is_above,
     is_at_most,
     is_false,
     is_in,
@@ -88,17 +87,19 @@ RECORDED_SERVING = (
         reason=f"{{workload.engine}} with {_MADE} of other layers than plain attention",
         source=NO_TERM,
     ),
-    Rule(
-        when=all_of(_RECORDED, is_above(layout.tensor_parallel, 1)),
-        require=is_true(model.has_sharded_names),
-        field=layout.tensor_parallel.path,
-        topic=Topic.FORMATS,
-        refusal=unmodelled(
-            f"tensor_parallel of {_MADE}, whose layers have names of their own",
-            "tensor_parallel 1",
-        ),
-        reason=f"tensor_parallel of {_MADE}, whose layers have names of their own",
-        source=NO_TERM,
+    *(
+        Rule(
+            when=_RECORDED,
+            require=is_in(degree, 1),
+            topic=Topic.FORMATS,
+            refusal=unmodelled(f"{name} of {_MADE}", f"{name} 1", "data_parallel"),
+            reason=f"{name} of {_MADE}",
+            source=NO_TERM,
+        )
+        for name, degree in (
+            ("tensor_parallel", layout.tensor_parallel),
+            ("pipeline_parallel", layout.pipeline_parallel),
+        )
     ),
 )
 """What every engine asks first."""

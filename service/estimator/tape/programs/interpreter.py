@@ -146,14 +146,8 @@ class Frame:
             self._append(node, targets, storages)
 
     def _save(self, storages: list[Storage], places: Sequence[int | None]) -> None:
-        tape = self.tape
-        keeps = tape.mode is Mode.RECORDING or (tape.mode is Mode.RECOMPUTING and not tape.stopped)
-        for place in places:
-            storage = None if place is None else self.storages[place]
-            keeps_now = tape.mode is Mode.RECORDING or (keeps and not tape.stopped)
-            if keeps_now and storage is not None:
-                storages.append(tape.hold(storage))
-            tape.num_saved += 1
+        parts = (None if place is None else self.storages[place] for place in places)
+        self.tape.save(storages, [Value(storage, sizes.ZERO, DType.FP32) for storage in parts])
 
     def _list_targets(self, node: GraphNode) -> list[tuple[Gradient, Value]]:
         """Return where a node's gradients go, of those that need one."""

@@ -3,8 +3,14 @@
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import takewhile
 
-from service.formats.launches.shell.variables import is_argument, is_unknown, is_variable
+from service.formats.launches.shell.variables import (
+    is_argument,
+    is_unknown,
+    is_variable,
+    read_number,
+)
 
 _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
     "-eq": operator.eq,
@@ -15,19 +21,29 @@ _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
     "-le": operator.le,
 }
 _CLOSING = frozenset({"]", "]]"})
+_EITHER = frozenset({"||", "-o"})
+_BOTH = frozenset({"&&", "-a"})
 _JOINED = 3
 
 
 def evaluate_test(tokens: Sequence[str]) -> bool | None:
     """Return the truth of a test, None where it is open."""
     inner = [word for word in tokens[1:] if word not in _CLOSING]
-    for sign, is_either in (("||", True), ("-o", True), ("&&", False), ("-a", False)):
-        if sign in inner:
-            index = inner.index(sign)
-            first = _evaluate(inner[:index])
-            second = evaluate_test(["[", *inner[index + 1 :]])
-            return _join((first, second), is_either=is_either)
-    return _evaluate(inner)
+    truths = [
+        _join([_evaluate(part) for part in _split(group, _BOTH)], is_either=False)
+        for group in _split(inner, _EITHER)
+    ]
+    return _join(truths, is_either=True)
+
+
+def _split(tokens: Sequence[str], signs: frozenset[str]) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    for word in tokens:
+        if word in signs:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts
 
 
 def _join(truths: Sequence[bool | None], *, is_either: bool) -> bool | None:
@@ -37,9 +53,12 @@ def _join(truths: Sequence[bool | None], *, is_either: bool) -> bool | None:
 
 
 def _evaluate(tokens: list[str]) -> bool | None:
-    if tokens[:1] == ["!"]:
-        truth = _evaluate(tokens[1:])
-        return None if truth is None else not truth
+    signs = len(list(takewhile("!".__eq__, tokens)))
+    truth = _evaluate_plain(tokens[signs:])
+    return truth if truth is None else truth is (signs % 2 == 0)
+
+
+def _evaluate_plain(tokens: list[str]) -> bool | None:
     tokens = ["" if is_argument(word) else word for word in tokens]
     if tokens[:1] in (["-z"], ["-n"]):
         # A variable from outside is not set where the script is read.
@@ -60,6 +79,7 @@ def _compare(left: str, sign: str, right: str) -> bool | None:
         return fnmatchcase(left, right)
     if sign == "!=":
         return not fnmatchcase(left, right)
-    if sign in _NUMBERS and left.isdecimal() and right.isdecimal():
-        return _NUMBERS[sign](int(left), int(right))
-    return None
+    first, second = read_number(left), read_number(right)
+    if sign not in _NUMBERS or first is None or second is None:
+        return None
+    return _NUMBERS[sign](first, second)

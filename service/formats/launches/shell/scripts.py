@@ -77,9 +77,14 @@ class _Run:
 
     def run_body(self, body: Body) -> bool | None:
         """Run statements; return the truth of the last, None if open."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            message = "has too many blocks and calls within each other"
+            raise LaunchFormatError(message, where=self.name)
         truth: bool | None = True
         for node in body:
             truth = self._run_node(node)
+        self.depth -= 1
         return truth
 
     def _run_node(self, node: Node) -> bool | None:
@@ -169,14 +174,15 @@ class _Run:
         if node.document is not None and self._write(node, self.variables.join(node.document)):
             return True
         index = 0
+        former = dict(self.variables.values)
         assigned: dict[str, str] = {}
         while index < len(node.tokens) and self._assign(node.tokens[index], assigned):
             index += 1
         remaining = node.tokens[index:]
         if not remaining:
             return True
-        for name in assigned:
-            self.variables.values.pop(name, None)
+        if assigned:
+            self.variables.values = former
         return self._run_words(list(self._expand(remaining)), remaining, node.line, assigned)
 
     def _write(self, node: Simple, text: str) -> bool:
@@ -265,23 +271,18 @@ class _Run:
                 self.variables.exported |= set(assigned) if is_assignment else {word.literal}
 
     def _call(self, name: str, arguments: list[str]) -> None:
-        self._descend()
-        numbered = {str(number): value for number, value in enumerate(arguments, 1)}
-        self.variables.values |= numbered
+        former = self._swap_arguments({str(n): word for n, word in enumerate(arguments, 1)})
         self.run_body(self.functions[name])
-        for number in numbered:
-            self.variables.values.pop(number, None)
-        self.depth -= 1
+        self._swap_arguments(former)
+
+    def _swap_arguments(self, arguments: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Set the numbered variables to these alone; return what they were."""
+        values = self.variables.values
+        former = {name: values.pop(name) for name in list(values) if name.isdecimal()}
+        values |= arguments
+        return former
 
     def _run_text(self, text: str, line: int) -> None:
-        self._descend()
         start = len(self.commands)
         self.run_body(parse_script(f"{self.name}:{line}", text))
         self.commands[start:] = [replace(entry, line=line) for entry in self.commands[start:]]
-        self.depth -= 1
-
-    def _descend(self) -> None:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            message = "calls itself too often"
-            raise LaunchFormatError(message, where=self.name)

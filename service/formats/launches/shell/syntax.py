@@ -51,9 +51,7 @@ class _Parser:
 
     def read_body(self, ends: frozenset[str]) -> Body:
         """Return statements up to one of these words."""
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise self.refuse("fewer blocks within blocks")
+        self._descend()
         nodes: list[Node] = []
         while (token := self._peek()) is not None:
             if isinstance(token, Operator) and token.text in _SEPARATORS:
@@ -67,6 +65,11 @@ class _Parser:
         self.depth -= 1
         return tuple(nodes)
 
+    def _descend(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.refuse("fewer blocks within blocks")
+
     def _read_chain(self) -> Node:
         first = self._read_command()
         following: list[tuple[str, Node]] = []
@@ -77,11 +80,9 @@ class _Parser:
         return Chain(first=first, following=tuple(following)) if following else first
 
     def _read_command(self) -> Node:
-        word = self._get_literal()
-        if word in {"!", "time"}:
+        while (word := self._get_literal()) in {"!", "time"}:
             self.index += 1
-            return self._read_command()
-        if word in _ENDS:
+        if word in _ENDS or self._peek() is None:
             raise self.refuse("a command")
         if word in {"if", "case", "{"} or self._is_operator("("):
             return self._read_block(word)
@@ -94,7 +95,7 @@ class _Parser:
             return self._read_if()
         if word == "case":
             return self._read_case()
-        return self._read_braces() if word == "{" else self._read_parentheses()
+        return self._read_group()
 
     def _read_function(self) -> Function | None:
         start = self.index
@@ -108,20 +109,20 @@ class _Parser:
             self.index = start
             return None
         self._skip_lines()
+        self._descend()
         body = self._read_command()
+        self.depth -= 1
         return Function(name=name, body=(body,))
 
-    def _read_braces(self) -> Node:
+    def _read_group(self) -> Node:
+        """Return the statements in braces, or in parentheses."""
+        has_braces = self._get_literal() == "{"
         self.index += 1
-        body = self.read_body(frozenset({"}"}))
-        self._expect("}")
-        self._skip_redirections()
-        return body
-
-    def _read_parentheses(self) -> Node:
-        self.index += 1
-        body = self.read_body(frozenset())
-        self._close()
+        body = self.read_body(frozenset({"}"} if has_braces else ()))
+        if has_braces:
+            self._expect("}")
+        else:
+            self._close()
         self._skip_redirections()
         return body
 
@@ -210,7 +211,7 @@ class _Parser:
                 is_number = token.is_glued and tokens and _is_number(tokens[-1])
                 tokens = tokens[:-1] if is_number else tokens
             elif token.text in {"<(", ">("}:
-                self._read_parentheses()
+                self._read_group()
             else:
                 break
         if self._is_operator("(", "<<-"):
@@ -233,9 +234,8 @@ class _Parser:
 
     def _read_array(self, word: Word) -> ArrayWord | None:
         token = self._peek()
-        if not (isinstance(token, Operator) and token.text == "(" and token.is_glued):
-            return None
-        if not word.literal.endswith("="):
+        is_glued = isinstance(token, Operator) and token.text == "(" and token.is_glued
+        if not is_glued or not word.literal.endswith("="):
             return None
         self.index += 1
         tokens: list[Word] = []
@@ -250,7 +250,7 @@ class _Parser:
         """Return the file of a redirection, None for a command's output."""
         self.index += 1
         if self._is_operator("<(", ">("):
-            self._read_parentheses()
+            self._read_group()
             return None
         return self._take_word()
 

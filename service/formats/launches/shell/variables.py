@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from service.formats.launches.shell.tokens import Piece, PieceKind, Word, make_word
+from service.formats.launches.shell.tokens import MAX_DEPTH, Piece, PieceKind, Word, make_word
 from service.formats.launches.values.errors import LaunchFormatError
 
 MAX_CHARACTERS = 200_000
 """Of a value that variables make of each other."""
+MAX_WORK = 2_000_000
+"""Characters of all words of a run: twice what a launch may hold."""
 UNKNOWN = re.compile(r"\$[{(]")
 """Begins what a script takes from outside, as it stands in an expanded word."""
 _OPEN = re.compile(r"\$\{[^{}]*\}|\$\([^()]*\)")
@@ -28,7 +30,10 @@ _ARITHMETIC: Mapping[type[ast.AST], Callable[[int, int], int]] = {
     ast.Div: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_NAME = re.compile(r"(?<![\w{$])[A-Za-z_]\w*")
 _MAX_SUM = 200
+_MAX_DIGITS = 18
+"""Of a whole number that a shell's 64 bits hold."""
 
 Value = str | tuple[str, ...]
 
@@ -44,6 +49,8 @@ class Variables:
         self.name = name
         self.values: dict[str, Value] = {}
         self.exported: set[str] = set()
+        self._depth = 0
+        self._work = 0
 
     def assign(self, name: str, value: Value, *, appends: bool = False) -> None:
         """Set a variable, or add to it."""
@@ -52,7 +59,7 @@ class Variables:
             value = (*((former,) if isinstance(former, str) and former else former), *value)
         elif appends and isinstance(former, str) and isinstance(value, str):
             value = former + value
-        if sum(map(len, value)) > MAX_CHARACTERS:
+        if _measure(value) > MAX_CHARACTERS:
             message = f"{name} grows beyond {MAX_CHARACTERS:,} characters"
             raise LaunchFormatError(message, where=self.name)
         self.values[name] = value
@@ -76,7 +83,7 @@ class Variables:
             else:
                 keeps = keeps or bool(value.strip())
                 _extend(fields, value.split(), breaks=value[:1].isspace() and bool(fields[-1]))
-        if sum(map(len, fields)) > MAX_CHARACTERS:
+        if _measure(fields) > MAX_CHARACTERS:
             message = f"a word grows beyond {MAX_CHARACTERS:,} characters"
             raise LaunchFormatError(message, where=f"{self.name}:{word.line}")
         return fields if keeps else []
@@ -86,7 +93,28 @@ class Variables:
         parts = [self._expand_piece(piece) for piece in word.pieces]
         return "".join(part if isinstance(part, str) else " ".join(part) for part in parts)
 
+    def _join_text(self, text: str) -> str:
+        """Return what a text within an expansion becomes."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            message = "has too many expansions within expansions"
+            raise LaunchFormatError(message, where=self.name)
+        joined = self.join(make_word(self.name, text, 1))
+        self._depth -= 1
+        return joined
+
     def _expand_piece(self, piece: Piece) -> Value:
+        value = self._get_value(piece)
+        self._count(_measure(value) + 1)
+        return value
+
+    def _count(self, work: int) -> None:
+        self._work += work
+        if self._work > MAX_WORK:
+            message = f"its words grow beyond {MAX_WORK:,} characters"
+            raise LaunchFormatError(message, where=self.name)
+
+    def _get_value(self, piece: Piece) -> Value:
         if piece.kind is PieceKind.TEXT:
             return piece.text
         if piece.kind is PieceKind.COMMAND:
@@ -112,39 +140,61 @@ class Variables:
             return self._apply_default(name, value, operation[1], operation[2])
         if value is None:
             return _mark(name)
-        return _trim(value, operator_text, name) if operator_text else value
+        return self._trim(value, operator_text, name) if operator_text else value
 
     def _index(self, values: Sequence[str], index: str | None) -> str | None:
-        number = 0 if index is None else int(index) if index.isdecimal() else -1
-        return values[number] if 0 <= number < len(values) else None
+        number = 0 if index is None else read_number(index)
+        return values[number] if number is not None and number < len(values) else None
 
     def _apply_default(self, name: str, value: Value | None, sign: str, default: str) -> Value:
         """Return ``${NAME:-default}`` and its like."""
         is_unset = value is None or value == _mark(name)
         if is_unset or (sign.startswith(":") and not value):
             if sign[-1] in "-=":
-                expanded = self.join(make_word(self.name, _unquote(default), 1))
+                expanded = self._join_text(_unquote(default))
                 if sign[-1] == "=":
                     self.assign(name, expanded)
                 return expanded
             return "" if sign[-1] == "+" else _mark(name)
         if sign[-1] == "+":
-            return self.join(make_word(self.name, _unquote(default), 1))
+            return self._join_text(_unquote(default))
         return "" if value is None else value
 
     def _calculate(self, text: str) -> str:
         """Return a sum of whole numbers, or what stands for it."""
-        expanded = self.join(make_word(self.name, text, 1))
-        for name in sorted(set(re.findall(r"(?<![\w{$])[A-Za-z_]\w*", expanded)), key=len):
-            value = self.values.get(name)
-            if isinstance(value, str):
-                expanded = re.sub(rf"(?<![\w{{$]){name}\b", value, expanded)
+        expanded = self._join_text(text)
+        if len(expanded) <= _MAX_SUM:
+            expanded = _NAME.sub(self._get_number, expanded)
+        if len(expanded) > _MAX_SUM:
+            return _mark("sum")
         try:
-            if len(expanded) > _MAX_SUM:
-                return _mark("sum")
             return str(_evaluate(ast.parse(expanded.strip(), mode="eval").body))
         except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
             return _mark("sum")
+
+    def _get_number(self, match: re.Match[str]) -> str:
+        value = self.values.get(match[0])
+        return value if isinstance(value, str) and len(value) <= _MAX_SUM else match[0]
+
+    def _trim(self, value: Value, operation: str, name: str) -> Value:
+        """Return a value without a pattern at its start or end."""
+        match = _TRIM.fullmatch(operation)
+        if match is None or not isinstance(value, str) or is_unknown(value):
+            return _mark(name)
+        sign, pattern = match.groups()
+        cuts = range(len(value) + 1)
+        at_start = sign.startswith("#")
+        for cut in cuts if (len(sign) == 1) == at_start else reversed(cuts):
+            part = value[:cut] if at_start else value[cut:]
+            self._count(len(part))
+            if fnmatchcase(part, pattern):
+                return value[cut:] if at_start else value[:cut]
+        return value
+
+
+def read_number(text: str) -> int | None:
+    """Return a whole number, None for any other text."""
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 
 def is_unknown(text: str) -> bool:
@@ -167,6 +217,11 @@ def is_variable(text: str) -> bool:
     return re.fullmatch(r"\$\{[A-Za-z_]\w*\}", text) is not None
 
 
+def _measure(value: Value | list[str]) -> int:
+    """Return the characters of a value, one more for each entry."""
+    return len(value) if isinstance(value, str) else len(value) + sum(map(len, value))
+
+
 def _mark(name: str) -> str:
     return f"${{{name}}}"
 
@@ -185,21 +240,6 @@ def _extend(fields: list[str], values: list[str], *, breaks: bool) -> None:
         fields.append("")
     fields[-1] += values[0]
     fields += values[1:]
-
-
-def _trim(value: Value, operation: str, name: str) -> Value:
-    """Return a value without a pattern at its start or end."""
-    match = _TRIM.fullmatch(operation)
-    if match is None or not isinstance(value, str) or is_unknown(value):
-        return _mark(name)
-    sign, pattern = match.groups()
-    cuts = range(len(value) + 1)
-    at_start = sign.startswith("#")
-    for cut in cuts if (len(sign) == 1) == at_start else reversed(cuts):
-        part = value[:cut] if at_start else value[cut:]
-        if fnmatchcase(part, pattern):
-            return value[cut:] if at_start else value[:cut]
-    return value
 
 
 def _evaluate(node: ast.AST) -> int:

@@ -16,7 +16,7 @@ from service.formats.launches.sources.handed_in import HandedIn, find_typed_scri
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings
 
-_SBATCH = re.compile(r"^#SBATCH[ \t]+(\S.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
+_SBATCH = re.compile(r"^#SBATCH[ \t]+([^#\n]*)", re.MULTILINE)
 _COUNTS = ("nodes", "ntasks", "ntasks_per_node")
 _MODULE = re.compile(r"[\w.]+\.py|\w+(\.\w+)+")
 _DOCUMENTS = frozenset({".json", ".yaml", ".yml"})

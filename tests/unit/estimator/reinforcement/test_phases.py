@@ -218,6 +218,18 @@ def test_more_sequences_in_a_forward_pass_alone() -> None:
     assert many > few
 
 
+def test_scores_come_from_the_kernels_of_the_questions_gpu() -> None:
+    """CUDA looks for rows without a score in a boolean of the scores' size, other GPUs do not."""
+    batch, heads, length = 4, _MODEL.spec.num_attention_heads, 1024
+    workload = _grpo(None, precision="fp32", sequence_length=length)
+    nvidia, other = (
+        _get_instants(estimate(_MODEL, workload, layout=Layout(), device=device))["log_probs"]
+        for device in (_H100, replace(_H100, name="MI300X", vendor="amd"))
+    )
+
+    assert nvidia - other == batch * heads * length**2
+
+
 @pytest.mark.parametrize(
     ("changes", "layout", "words"),
     [

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from service.catalog.gpus import resolve_gpu
+from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.recorded.recorded_model import RecordedModel
-from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.model.weights.tensors import Weight
 from service.estimator.rules.violations import find_violation
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
@@ -24,7 +25,8 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
-from tests.recordings import make_recorded
+from service.usecases.recordings.documents import read_document
+from tests.recordings import make_document, make_recorded
 
 MODEL = make_recorded()
 H100 = resolve_gpu("H100-SXM5-80GB").to_device()
@@ -46,6 +48,11 @@ OWN_MODELS = (Engine.TENSORRT_LLM, Engine.LLAMA_CPP, Engine.LMDEPLOY, Engine.TGI
 """Engines that run models of their own code alone."""
 UNSUPPORTED: list[tuple[Workload, Layout]] = [
     *((serve(engine), layout) for engine in OWN_MODELS for layout in (Layout(), RANKS)),
+    *(
+        (serve(engine), layout)
+        for engine in (Engine.VLLM, Engine.SGLANG)
+        for layout in (RANKS, Layout(pipeline_parallel=2))
+    ),
     (train(framework=Framework.MEGATRON), Layout()),
     (train(framework=Framework.TORCHTITAN), Layout()),
     (train(attention=Attention.EAGER), Layout()),
@@ -118,27 +125,37 @@ def test_a_served_sequence_stays_below_the_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "layout", "message"),
+    ("changes", "message"),
     [
-        ({"cache_elements": 0}, Layout(), "latent vectors or states"),
-        ({"weights": (Weight("mlp.experts.gate", "mlp", (4, 8, 8)),)}, Layout(), "have experts"),
-        (
-            {"linears": (Linear(name="mixer.in", kind="mlp", in_features=8, out_features=8),)},
-            RANKS,
-            "names of their own",
-        ),
+        ({"cache_elements": 0}, "latent vectors or states"),
+        ({"weights": (Weight("mlp.experts.gate", "mlp", (4, 8, 8)),)}, "have experts"),
     ],
 )
 def test_engines_refuse_layers_that_they_run_in_another_way(
-    changes: dict[str, Any], layout: Layout, message: str
+    changes: dict[str, Any], message: str
 ) -> None:
-    """States, latent vectors and experts have no term, nor have ranks of unknown names."""
+    """States, latent vectors and experts have no term."""
     kept = MODEL.recorded.layers[0]
     layers = (replace(kept, **changes), *MODEL.recorded.layers[1:])
     other = replace(MODEL, recorded=replace(MODEL.recorded, layers=(kept, *layers)))
 
     with pytest.raises(NotModelledError, match=message):
-        estimate(other, serve(Engine.VLLM), layout=layout, device=H100)
+        estimate(other, serve(Engine.VLLM), layout=Layout(), device=H100)
+
+
+def test_recordings_of_equal_numbers_share_no_answer() -> None:
+    """A server keeps answers by a model's numbers, which strangers' recordings may repeat."""
+    document = make_document()
+    document["sizes"] = [[2 * part for part in size] for size in document["sizes"]]
+    twice, plans = read_document(document), PlanCache()
+
+    first, second = (
+        estimate(model, train(), layout=Layout(), device=H100, plans=plans)
+        for model in (MODEL, twice)
+    )
+
+    assert second == estimate(twice, train(), layout=Layout(), device=H100)
+    assert second.allocated_bytes > first.allocated_bytes
 
 
 def test_a_loss_of_its_own_takes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,6 @@ ODD: Mapping[str, dict[str, Any]] = {
     "few": {"recorded": True, "fewest_sequences": 3},
     "windowed": {"recorded": True, "longest_sequence": 40},
     "states": {"recorded": True, "has_plain_layers": False},
-    "unnamed": {"recorded": True, "has_sharded_names": False},
 }
 """Sizes that other models might have."""
 GRPO: dict[str, object] = {

@@ -30,9 +30,13 @@ def list_words(text: str) -> list[tuple[str, ...]]:
         ("srun -l bash -x -c 'run 1'", ("srun", "-l", "run", "1")),
         ("srun -N 2 bash -c 'cd x; run 1'", ("srun", "-N", "2", "run", "1")),
         ("f() { run $1; }\nf 7", ("run", "7")),
+        ("f() { g a; run $1 $2; }\nf 7 8", ("run", "7", "8")),
+        ("f() { g() { run $2; }; g 1; }\nf 7 8", ("run", "${2}")),
         ("for i in 1; do run $i; done", ("run", "1")),
         ("run # a comment\n", ("run",)),
         ("A=1 run", ("run",)),
+        ("A=8\nA=4 run\nrun ${A:-2}", ("run", "8")),
+        ("A='\\1'\nrun $((A + 1))", ("run", "${sum}")),
         ("A=1\nsbatch <<EOF\n#!/bin/bash\nrun $A \\$B\nEOF\n", ("run", "1", "${B}")),
         ("read -r -d '' A <<EOF\nx \\\n --y 1\nEOF\nrun $A", ("run", "x", "--y", "1")),
     ],
@@ -56,6 +60,8 @@ def test_words_are_expanded_as_a_shell_does(text: str, tokens: tuple[str, ...]) 
         ("[ -z $1 ] && A=4", "4"),
         ('A=(2)\nif [ -n "${OUTSIDE}" ]; then A+=(3); fi', "2"),
         ("[ 2 -gt 1 ] || A=4\nA=${A:-0}", "0"),
+        ("if [[ a == a && b == b || c == d ]]; then A=1; else A=2; fi", "1"),
+        ("if [ ! ! a = b ]; then A=1; else A=2; fi", "2"),
     ],
 )
 def test_a_condition_decides_where_it_is_known(text: str, value: str) -> None:
@@ -65,7 +71,9 @@ def test_a_condition_decides_where_it_is_known(text: str, value: str) -> None:
     assert commands[-1] == ("run", value)
 
 
-@pytest.mark.parametrize("text", ["run 'a", "if x; then", "f( ) )", "run $(a", "case x in"])
+@pytest.mark.parametrize(
+    "text", ["run 'a", "if x; then", "f( ) )", "run $(a", "case x in", "a &&", "f()"]
+)
 def test_what_is_no_script_is_refused(text: str) -> None:
     """The refusal names the line."""
     with pytest.raises(LaunchFormatError, match=r"run\.sh:\d+: is no shell script"):
@@ -79,12 +87,38 @@ def test_what_is_no_script_is_refused(text: str) -> None:
         "f() { f; }\nf",
         "{ " * 100,
         "run\n" * 3_000,
+        f"A={'a' * 199_000}\nB={'$A' * 20_000}",
+        f"A={'a' * 199_000}\nrun {'$A' * 20_000}",
+        "A=('' '')\n" + 'A=("${A[@]}" "${A[@]}")\n' * 40,
+        f"A={'a' * 100_000}\nrun ${{A%%*x}}",
+        f"f() {{ case $1 in {('a' * 200 + ') ;; ') * 100} esac; }}\n" + "f b\n" * 900,
+        f"run {'${A:-' * 200}x{'}' * 200}",
+        f"f() {{ {'{ ' * 20} f; {'} ; ' * 20} }}\nf",
+        f"{'f() ' * 2_000}a",
     ],
+    ids=len,
 )
 def test_a_script_that_grows_is_refused(text: str) -> None:
     """Variables that double, functions that call themselves and blocks in blocks have bounds."""
     with pytest.raises(LaunchFormatError):
         list_words(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        (f"{'! ' * 5_000}run", ("run",)),
+        (f"[ {'! ' * 5_000} a ] && run", ("run",)),
+        (f"[ {'a -o ' * 5_000} a ] && run", ("run",)),
+        (f"A=(1)\nrun ${{A[{'9' * 5_000}]:-0}}", ("run", "0")),
+        (f"[ {'9' * 5_000} -gt 1 ]\nrun", ("run",)),
+        (f"A='{'B ' * 30_000}'\nB='{'A ' * 30_000}'\nrun $((A + B))", ("run", "${sum}")),
+    ],
+    ids=len,
+)
+def test_a_long_script_is_read(text: str, tokens: tuple[str, ...]) -> None:
+    """What is long, but not nested, is read or left open."""
+    assert list_words(text)[-1] == tokens
 
 
 TRAIN = """#!/bin/bash

@@ -161,15 +161,14 @@ def test_a_recording_serves_as_the_written_family(client: Client, caller: str) -
     assert decode_recording(encode_recording(recorded)).layers[0].cache_elements == 64
 
 
-@pytest.mark.parametrize("tensor_parallel", [1, 2])
-def test_engines_answer_for_a_recording_as_for_the_written_family(tensor_parallel: int) -> None:
+def test_engines_answer_for_a_recording_as_for_the_written_family() -> None:
     """What an engine makes of a model are its weights and what its caches keep."""
     names = [f"half/{phase}" for phase in ("prefill", "decode")]
     recorded = record_model(CONFIG, {name: VARIANTS[name] for name in names})
     workload = replace(a_serving(), engine=Engine.VLLM, cache=Cache.PAGED, client=Client.GENERATE)
 
     answers = [
-        estimate(model, workload, layout=Layout(tensor_parallel=tensor_parallel), device=a_device())
+        estimate(model, workload, layout=Layout(), device=a_device())
         for model in (build_recorded(recorded), architecture_from_config(CONFIG))
     ]
 

@@ -3,13 +3,10 @@
 They mirror transformers 5.23 (``models/deepseek_v2``, ``models/deepseek_v3``) line by line.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.model.modules.mlp.fused_experts import apply_fused_linear
-from service.estimator.model.modules.mlp.routers import Routing, build_table, renormalise
+from service.estimator.model.modules.mlp.routers import Routing, TableRouter, renormalise
 from service.estimator.model.recording import Recording
-from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import (
     activate_saving_output,
@@ -29,7 +26,7 @@ GROUP_EXPERTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScaledSoftmaxRouter:
+class ScaledSoftmaxRouter(TableRouter):
     """Router with a scaled fp32 softmax (DeepSeek-V2).
 
     The softmax is of an fp32 product; the best ``top_k`` are multiplied by a constant. With
@@ -37,27 +34,13 @@ class ScaledSoftmaxRouter:
     are best.
     """
 
-    name: str
-    hidden_size: int
-    num_experts: int
-    top_k: int
     num_groups: int = 0
     num_chosen_groups: int = 0
-
-    def linears(self) -> tuple[Linear, ...]:
-        """Return no layer: the router is a bare parameter."""
-        return ()
-
-    def weights(self) -> Iterator[Weight]:
-        """Yield the table of experts."""
-        yield build_table(self.name, self.num_experts, self.hidden_size)
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         tape = ctx.tape
-        logits = apply_fused_linear(
-            ctx, build_table(self.name, self.num_experts, self.hidden_size), x, scope, in_fp32=True
-        )
+        logits = self.compute_logits(ctx, x, scope, in_fp32=True)
         scores = chain(tape, cast(tape, logits, DType.FP32), softmax)
         names: list[Value] = []
         if self.num_groups:
@@ -92,35 +75,21 @@ class ScaledSoftmaxRouter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedSigmoidRouter:
+class GroupedSigmoidRouter(TableRouter):
     """Router that chooses within the best expert groups (DeepSeek-V3).
 
     Weights are the sigmoid of an fp32 product; the choice, by corrected scores within the best
     groups, has no gradient.
     """
 
-    name: str
-    hidden_size: int
-    num_experts: int
-    top_k: int
     num_groups: int
     num_chosen_groups: int
     renormalised: bool
 
-    def linears(self) -> tuple[Linear, ...]:
-        """Return no layer: the router is a bare parameter."""
-        return ()
-
-    def weights(self) -> Iterator[Weight]:
-        """Yield the table of experts."""
-        yield build_table(self.name, self.num_experts, self.hidden_size)
-
     def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         tape, chosen = ctx.tape, ctx.shape.tokens(self.top_k)
-        logits = apply_fused_linear(
-            ctx, build_table(self.name, self.num_experts, self.hidden_size), x, scope, in_fp32=True
-        )
+        logits = self.compute_logits(ctx, x, scope, in_fp32=True)
         scores = activate_saving_output(tape, logits)
         indices, names = self._choose_experts(ctx)
         top = gather(tape, scores, indices, chosen)

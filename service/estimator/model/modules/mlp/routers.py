@@ -36,34 +36,52 @@ class Routing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SoftmaxRouter:
-    """Router with an fp32 softmax over all experts.
+class TableRouter:
+    """Router by a product with a table of experts.
 
-    The best ``top_k`` are chosen, and may be made to add up to one again.
+    The table has a row for each, and is a bare parameter and no layer.
     """
 
     name: str
     hidden_size: int
     num_experts: int
     top_k: int
-    renormalised: bool
-    keeps_fp32: bool = False
-    """Weights stay in fp32 (mixtral); the others cast them to the dtype of the logits."""
+
+    @property
+    def table(self) -> Weight:
+        """Table of experts."""
+        return Weight(f"{self.name}.weight", "router", (self.num_experts, self.hidden_size))
 
     def linears(self) -> tuple[Linear, ...]:
-        """Return no layer: the router is a bare parameter."""
+        """Return no layer."""
         return ()
 
     def weights(self) -> Iterator[Weight]:
         """Yield the table of experts."""
-        yield build_table(self.name, self.num_experts, self.hidden_size)
+        yield self.table
+
+    def compute_logits(
+        self, ctx: Recording, x: Value, scope: str, *, in_fp32: bool = False
+    ) -> Value:
+        """Return the product; ``x`` stays with the caller."""
+        return apply_fused_linear(ctx, self.table, x, scope, in_fp32=in_fp32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftmaxRouter(TableRouter):
+    """Router with an fp32 softmax over all experts.
+
+    The best ``top_k`` are chosen, and may be made to add up to one again.
+    """
+
+    renormalised: bool
+    keeps_fp32: bool = False
+    """Weights stay in fp32 (mixtral); the others cast them to the dtype of the logits."""
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         tape, chosen = ctx.tape, ctx.shape.tokens(self.top_k)
-        logits = apply_fused_linear(
-            ctx, build_table(self.name, self.num_experts, self.hidden_size), x, scope
-        )
+        logits = self.compute_logits(ctx, x, scope)
         upcast = cast(tape, logits, DType.FP32)
         probabilities = chain(tape, upcast, softmax)
         top, indices = top_k(tape, probabilities, chosen)
@@ -75,31 +93,16 @@ class SoftmaxRouter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenSoftmaxRouter:
+class ChosenSoftmaxRouter(TableRouter):
     """Router with a softmax over the chosen experts only (granite).
 
     The best ``top_k`` logits are chosen in fp32.
     """
 
-    name: str
-    hidden_size: int
-    num_experts: int
-    top_k: int
-
-    def linears(self) -> tuple[Linear, ...]:
-        """Return no layer: the router is a bare parameter."""
-        return ()
-
-    def weights(self) -> Iterator[Weight]:
-        """Yield the table of experts."""
-        yield build_table(self.name, self.num_experts, self.hidden_size)
-
     def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         tape = ctx.tape
-        logits = apply_fused_linear(
-            ctx, build_table(self.name, self.num_experts, self.hidden_size), x, scope
-        )
+        logits = self.compute_logits(ctx, x, scope)
         upcast = chain(tape, logits, lambda t, value: cast(t, value, DType.FP32))
         top, indices = top_k(tape, upcast, ctx.shape.tokens(self.top_k))
         shares = softmax(tape, top)
@@ -109,24 +112,15 @@ class ChosenSoftmaxRouter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BiasedRouter:
+class BiasedRouter(TableRouter):
     """Linear router with a bias and a softmax over the chosen (gpt_oss).
 
     The best ``top_k`` logits are chosen; the softmax is in their own dtype.
     """
 
-    name: str
-    hidden_size: int
-    num_experts: int
-    top_k: int
-
-    def linears(self) -> tuple[Linear, ...]:
-        """Return no layer: the router is a bare parameter."""
-        return ()
-
     def weights(self) -> Iterator[Weight]:
         """Yield the table of experts and their biases."""
-        yield build_table(self.name, self.num_experts, self.hidden_size)
+        yield self.table
         yield Weight(f"{self.name}.bias", "router", (self.num_experts,))
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
@@ -154,11 +148,6 @@ class Router(Protocol):
     def record(self, ctx: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         ...
-
-
-def build_table(name: str, num_experts: int, hidden_size: int) -> Weight:
-    """Return the table of experts, one row each."""
-    return Weight(f"{name}.weight", "router", (num_experts, hidden_size))
 
 
 def renormalise(ctx: Recording, top: Value, *, guarded: bool = False) -> Value:
