@@ -32,6 +32,7 @@ def record_scoring(model: Architecture, config: TrainingPass) -> tuple[Point, ..
     ``config`` is that of the update, whose checkpoints, gradients and graph it lacks.
     """
     tape = Tape(Section.FORWARD, Mode.INFERENCE, autocast=config.autocast)
+    tape.on_gpu = config.on_gpu
     units = make_units(tape, config.gathering) if config.gathering is not None else None
     context = replace(
         build_training_context(model, config), checkpointed=False, recompute_every=None

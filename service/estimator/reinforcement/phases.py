@@ -7,6 +7,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
+from service.estimator.memory.allocator.kernel_buffers import find_kernel_buffers, select_kernels
 from service.estimator.memory.offloading import count_ranks_per_node
 from service.estimator.memory.phase_peaks import Parts
 from service.estimator.memory.question import TrainQuestion
@@ -91,10 +92,14 @@ def _build_scoring(
     size = workload.log_prob_batch_size or workload.micro_batch_size
     scored = replace(workload, micro_batch_size=size)
     shape = resolve_batch_shape(static_memory.model, scored)
+    kernels = find_kernel_buffers(question.device)
     points: Memo[tuple[Point, ...]] = cache.get_memo("scorings")
     candidates = points.get_or_make(
-        (static_memory, shape),
-        lambda: record_scoring(static_memory.model, build_setup_pass(static_memory.setup, shape)),
+        (static_memory, shape, kernels),
+        lambda: record_scoring(
+            static_memory.model,
+            select_kernels(build_setup_pass(static_memory.setup, shape), kernels),
+        ),
     )
     values = sizes.evaluate_monomials(*scored.rows)
     parts = _list_resident_parts(static_memory)

@@ -7,8 +7,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
+from service.estimator.model.recorded.architecture import (
+    RecordedArchitecture,
+    RecordedBlock,
+    build_recorded,
+)
 from service.estimator.model.recorded.decoding import decode_recording
+from service.estimator.model.recorded.json_reader import Reader
 from service.estimator.passes.config import Generation, ServingPass, TrainingPass
 from service.estimator.passes.recorder import log_training
 from service.estimator.passes.serving import log_serving
@@ -23,6 +28,12 @@ MAX_DOCUMENT_BYTES = 64 * 2**20
 """Largest document as JSON; a decoder of two kinds of layers has a tenth of a megabyte."""
 MAX_KEPT_BYTES = 4 * 2**20
 """Compressed bytes of the recordings that a process keeps decoded, some fifty times as large."""
+MAX_STEPS = 2**21
+"""Numbers of its programs that a pass may run through; 512 layers of a decoder, of which none is
+like the one before, have 0.8 million.
+"""
+_RECORDED_REPEATS = 3
+"""Most of equal layers that are run: the first, the last and one of those between."""
 CONFIG = "config"
 """Field of a document with the config.json that was recorded."""
 _FORMATS = {
@@ -57,13 +68,14 @@ def read_document(document: Document) -> RecordedArchitecture:
         message = f"this recording does not fit together: {error}"
         raise InvalidInputError(message) from error
     for name in model.recorded.passes:
+        _check_steps(model, document, name)
         try:
             _run_trial(model, name)
         except EstimatorError:
             raise
         except Exception as error:
             message = f"the pass {name} of this recording does not run: {type(error).__name__}"
-            raise InvalidInputError(message, field=f"recording.passes.{name}") from error
+            raise InvalidInputError(message, field=f"passes.{name}") from error
     return model
 
 
@@ -126,6 +138,33 @@ def _inflate(packed: bytes) -> bytes:
     return text
 
 
+def _check_steps(model: RecordedArchitecture, document: Document, name: str) -> None:
+    """Refuse a pass that a short document makes long, layer by layer."""
+    programs = Reader(document, "recording").get("passes").get(name).get("blocks").items()
+    steps = [_count_steps(program) for program in programs]
+    num_steps = sum(
+        steps[block.kind] * min(count, _RECORDED_REPEATS) * min(times, _RECORDED_REPEATS)
+        for period, times in model.runs()
+        for block, count in period
+        if isinstance(block, RecordedBlock)
+    )
+    if num_steps > MAX_STEPS:
+        message = (
+            f"the layers of the pass {name} run through {num_steps:,} numbers of their programs; "
+            f"at most {MAX_STEPS:,} are answered"
+        )
+        raise InvalidInputError(message, field=f"passes.{name}")
+
+
+def _count_steps(program: Reader) -> int:
+    written = [program.get(name).value for name in ("values", "instructions")]
+    return program.get("num_storages").read_count() + _count_numbers(written)
+
+
+def _count_numbers(part: object) -> int:
+    return sum(map(_count_numbers, part)) if isinstance(part, list) else 1
+
+
 def _run_trial(model: RecordedArchitecture, name: str) -> None:
     """Run a pass once."""
     formats, _, kind = name.partition("/")
@@ -134,7 +173,7 @@ def _run_trial(model: RecordedArchitecture, name: str) -> None:
             f"this recording has a pass {name!r}; known are {', '.join(_FORMATS)}, each followed "
             f"by nothing or one of {', '.join(f'/{word}' for word in _KINDS if word)}"
         )
-        raise InvalidInputError(message, field="recording.passes")
+        raise InvalidInputError(message, field="passes")
     dtype, autocast = _FORMATS[formats]
     section = _KINDS[kind]
     if section is not None:

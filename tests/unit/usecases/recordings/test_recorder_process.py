@@ -87,8 +87,10 @@ def test_a_recording_that_does_not_run_is_refused() -> None:
     document = make_document()
     document["layers"][0]["linears"] = []
 
-    with pytest.raises(InvalidInputError, match="does not run"):
+    with pytest.raises(InvalidInputError, match="does not run") as refused:
         read_document(document)
+
+    assert refused.value.field == f"passes.{next(iter(document['passes']))}"
 
 
 def test_a_head_that_is_no_table_is_refused() -> None:
@@ -122,6 +124,22 @@ def test_a_recording_takes_no_memory_by_a_number_alone() -> None:
         read_document(document)
     with pytest.raises(InvalidInputError, match="10,000 layers"):
         read_document(deep)
+
+
+def test_a_short_recording_that_runs_long_is_refused() -> None:
+    """Layers of two kinds in turn are run one by one, and each has places of its own."""
+    document = make_document()
+    document["layers"] *= 2
+    document["order"] = [0, 1, 0, 1]
+    half = document["passes"]["half"]
+    half["blocks"] = [{**half["blocks"][0], "num_storages": 2**20 - 1}] * 2
+    half["block_inputs"] *= 2
+    document["passes"] = {"half": half}
+
+    with pytest.raises(InvalidInputError, match="run through") as refused:
+        read_document(document)
+
+    assert refused.value.field == "passes.half"
 
 
 def run_script(script: str, *, stop: bool = False, deadline_s: float = 60.0) -> tuple[object, ...]:
