@@ -151,7 +151,7 @@ class _Configuration:
                 return
 
     def _find_base(self, value: ast.expr) -> ast.FunctionDef | None:
-        """Return the function that is called, None for what is no call of one."""
+        """Return the function that is called, None without."""
         return self.functions.get(_name(value.func)) if isinstance(value, ast.Call) else None
 
     def _read_trainer(self, value: ast.expr, names: Mapping[str, ast.expr]) -> None:
