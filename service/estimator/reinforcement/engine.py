@@ -1,10 +1,11 @@
 """Engine of a rollout on the trainer's GPUs, awake, synced and asleep."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from service.estimator.memory.offloading import count_ranks_per_node
 from service.estimator.memory.overheads.overheads import get_context_overhead
+from service.estimator.values.errors import EstimatorError
 from service.estimator.values.generation import Rollout, RolloutEngine
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Component, Estimate, Interval, Serving
@@ -17,6 +18,7 @@ WEIGHTS, KV_CACHE, OTHER = "engine_weights", "engine_kv_cache", "engine_other"
 _NAMES = {"weights": WEIGHTS, "kv_cache": KV_CACHE}
 _ASLEEP_SOURCE = "vLLM 0.33.0, v1/worker/gpu_worker.py, sleep; device_allocator/cumem.py"
 _HOST_LEVEL = 1
+_FIELDS = frozenset(item.name for item in fields(Rollout))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,15 +100,21 @@ def estimate_engine(
 
     None is one on other GPUs. ``gpu`` and ``kind`` name the trainer's CUDA context, which an engine
     in its process shares.
-    Raises what the engine's own estimate raises.
+    Raises what the engine's own estimate raises, of the rollout's fields.
     """
     rollout = workload.rollout
     if rollout is None:
         return None
-    replica = answer(
-        build_replica(workload, rollout),
-        Layout(tensor_parallel=rollout.tensor_parallel, gpus_per_node=layout.gpus_per_node),
-    )
+    try:
+        replica = answer(
+            build_replica(workload, rollout),
+            Layout(tensor_parallel=rollout.tensor_parallel, gpus_per_node=layout.gpus_per_node),
+        )
+    except EstimatorError as error:
+        name = (error.field or "").rpartition(".")[2]
+        if name in _FIELDS:
+            error.field = f"workload.rollout.{name}"
+        raise
     if rollout.engine is RolloutEngine.TRANSFORMERS:
         return _share_weights(replica)
     shared = 0 if rollout.own_process else get_context_overhead(gpu, kind).point

@@ -48,13 +48,17 @@ def _render_parts(value: Offload | Rollout) -> dict[str, object]:
 
     Of a rollout these are its engine and what is no default.
     """
-    defaults = Rollout()
+    parts = _render_fields(value)
+    if isinstance(value, Offload):
+        return parts
+    defaults = _render_fields(Rollout())
     return {
-        field.name: to_json_value(part)
-        for field in fields(value)
-        if (part := getattr(value, field.name)) != getattr(defaults, field.name, None)
-        or field.name == "engine"
+        name: part for name, part in parts.items() if name == "engine" or part != defaults[name]
     }
+
+
+def _render_fields(value: Offload | Rollout) -> dict[str, object]:
+    return {field.name: to_json_value(getattr(value, field.name)) for field in fields(value)}
 
 
 def to_json_value(value: object) -> object:

@@ -7,6 +7,7 @@ import pytest
 
 from service.estimator.estimate import estimate
 from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.generation import Rollout, RolloutEngine
 from service.estimator.values.layout import Layout, Sharding
@@ -252,6 +253,17 @@ def test_what_has_no_term_is_refused_in_words(
     """Each says what is not there, or what would be right."""
     with pytest.raises(EstimatorError, match=words):
         _ask(_grpo(**({"rollout": None} | changes)), layout)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"engine_version": "0.1.0"}, {"weight_dtype": DType.FP8}, {"tensor_parallel": 3}]
+)
+def test_what_the_engine_refuses_is_said_of_the_rollouts_field(changes: dict[str, Any]) -> None:
+    """The trainer's workload has no engine_version, and its layout may have no ranks at all."""
+    with pytest.raises(EstimatorError) as caught:
+        _ask(_grpo(Rollout(**changes)), Layout(data_parallel=6))
+
+    assert caught.value.field == f"workload.rollout.{next(iter(changes))}"
 
 
 def test_a_second_model_is_resident_in_the_rollout_too() -> None:
