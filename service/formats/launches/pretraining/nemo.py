@@ -29,7 +29,7 @@ from service.formats.launches.values.settings import Setting, Settings, make_def
 
 _REFERENCE = re.compile(r"\$\{(?P<dots>\.*)(?P<path>[A-Za-z_][\w.]*)\}")
 _RECIPE = re.compile(
-    r"^(?P<model>.+?)_(pretrain|sft|peft|lora|dora|finetune|low_precision)\w*?(_config)?$"
+    r"^(?P<model>.{1,255}?)_(pretrain|sft|peft|lora|dora|finetune|low_precision)\w*$"
 )
 _SPELLINGS = (
     (re.compile(r"^llama(\d)(\d)_"), r"llama-\1.\2-"),

@@ -12,6 +12,8 @@ from service.formats.launches.sources.limits import MAX_DEPTH, MAX_NODES, check_
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings
 
+_MAX_BITS = 1024
+"""Of a whole number below the largest float (IEEE 754, binary64)."""
 _MERGE = "tag:yaml.org,2002:merge"
 _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where the package was built with it: twenty times as fast."""
@@ -49,6 +51,9 @@ def flatten(document: Mapping[str, object], where: str) -> Settings:
             ]
             pending += reversed(below)
         elif path:
+            if any(_is_long(entry) for entry in (value if isinstance(value, list) else [value])):
+                message = f"{path} has too many digits"
+                raise LaunchFormatError(message, where=where)
             settings[path] = Setting(key=path, value=value, where=where)
     return Settings(settings)
 
@@ -145,8 +150,13 @@ class _Builder:
                 value: object = self._scalars.construct_object(node)
             except (yaml.YAMLError, ValueError):
                 return node.value
-            return value
+            return node.value if _is_long(value) else value
         return node.value
+
+
+def _is_long(value: object) -> bool:
+    """Return whether a whole number is none that a float holds."""
+    return isinstance(value, int) and value.bit_length() > _MAX_BITS
 
 
 _SCALARS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float"))

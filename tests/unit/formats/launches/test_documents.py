@@ -5,6 +5,7 @@ import pytest
 from service.formats.launches.sources.documents import flatten, read_document
 from service.formats.launches.sources.limits import MAX_CHARACTERS
 from service.formats.launches.values.errors import LaunchFormatError
+from tests.unit.formats.launches.importing import import_launch
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"{chr(98 + level)}: &{chr(98 + level)} [{','.join(['*' + chr(97 + level)] * 10)}]\n"
@@ -118,3 +119,17 @@ def test_arguments_are_bounded_as_files_are() -> None:
 
     with pytest.raises(LaunchFormatError, match="nested too deeply"):
         flatten(nested, "arguments")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "base_model: a/b\nadapter: lora\nmicro_batch_size: 0x{}\n"),
+        ("a.toml", "[training]\nlocal_batch_size = 0x{}\n"),
+        ("a.toml", "[training]\nlocal_batch_size = [0x{}]\n"),
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_refused(name: str, text: str) -> None:
+    """Python writes no number of more than 4,300 digits as text."""
+    with pytest.raises(LaunchFormatError):
+        import_launch({name: text.format("f" * 5_000)})
