@@ -112,6 +112,21 @@ def test_what_was_handed_in_is_told_apart(page: Page) -> None:
             assert called(page, "explore/kinds.js", "nameOfPasted", text) == name, text
 
 
+def test_a_pasted_document_is_sent_as_what_it_is(page: Page) -> None:
+    """A recording names a type as a config does, and is none."""
+    recording = {"model_type": "helium", "model_class": "HeliumForCausalLM", "passes": {}}
+    documents = {
+        "hf_config": {"model_type": "llama"},
+        "gguf": {"metadata": {}, "tensors": []},
+        "recording": recording,
+    }
+
+    for kind, document in documents.items():
+        assert called(page, "explore/question.js", "brought", document) == {kind: document}
+    name = called(page, "explore/verdict.js", "modelName", {"model": {"recording": recording}})
+    assert name == "your helium"
+
+
 def test_a_key_is_what_a_header_carries(page: Page) -> None:
     """A dash that a chat made longer, an ellipsis and a space are no parts of a key."""
     keys = {

@@ -88,7 +88,11 @@ def read_config_file(name: str, text: str, function: str | None) -> Settings:
         message = f"has no function {chosen}; it has {', '.join(configuring[:12]) or 'none'}"
         raise LaunchFormatError(message, where=name)
     reader = _Configuration(name=name, functions=functions)
-    reader.read_function(functions[chosen], 0)
+    try:
+        reader.read_function(functions[chosen], 0)
+    except RecursionError:
+        message = f"{chosen} is nested too deeply"
+        raise LaunchFormatError(message, where=name) from None
     settings = {path: reader.settings[path] for path in reader.settings}
     module = _MODULE.search(text)
     if module is not None:
@@ -117,8 +121,9 @@ class _Configuration:
 
     def read_function(self, node: ast.FunctionDef, depth: int) -> None:
         """Read what a function returns, and what it assigns before."""
-        if depth > MAX_DEPTH:
-            message = "its functions begin with inner other too deeply"
+        self.left -= 1
+        if depth > MAX_DEPTH or self.left < 0:
+            message = "its functions begin with each other too often"
             raise LaunchFormatError(message, where=f"{self.name}:{node.lineno}")
         names: dict[str, ast.expr] = {}
         for statement in node.body:
@@ -127,8 +132,9 @@ class _Configuration:
     def _read_statement(self, statement: ast.stmt, names: dict[str, ast.expr], depth: int) -> None:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                if self._is_base(value):
-                    self.read_function(self.functions[_name(value.func)], depth + 1)  # type: ignore[attr-defined]  # a call
+                base = self._find_base(value)
+                if base is not None:
+                    self.read_function(base, depth + 1)
                 else:
                     names[name] = value
                     self._read_trainer(value, names)
@@ -137,14 +143,16 @@ class _Configuration:
                 self._forget(path)
                 self._read_value(path, value, names, 0)
             case ast.Return(value=ast.expr() as value):
-                if self._is_base(value):
-                    self.read_function(self.functions[_name(value.func)], depth + 1)  # type: ignore[attr-defined]  # a call
+                base = self._find_base(value)
+                if base is not None:
+                    self.read_function(base, depth + 1)
                 self._read_trainer(value, names)
             case _:
                 return
 
-    def _is_base(self, value: ast.expr) -> bool:
-        return isinstance(value, ast.Call) and _name(value.func) in self.functions
+    def _find_base(self, value: ast.expr) -> ast.FunctionDef | None:
+        """Return the function that is called, None without."""
+        return self.functions.get(_name(value.func)) if isinstance(value, ast.Call) else None
 
     def _read_trainer(self, value: ast.expr, names: Mapping[str, ast.expr]) -> None:
         if isinstance(value, ast.Call) and _name(value.func).endswith("Trainer.Config"):
@@ -236,5 +244,5 @@ def _list_factors(node: ast.expr) -> Iterator[int | None]:
         yield from _list_factors(node.left)
         yield from _list_factors(node.right)
         return
-    is_number = isinstance(node, ast.Constant) and isinstance(node.value, int)
-    yield node.value if is_number else None  # type: ignore[attr-defined]  # a constant
+    value = node.value if isinstance(node, ast.Constant) else None
+    yield value if isinstance(value, int) else None

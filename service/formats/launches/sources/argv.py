@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from service.formats.launches.sources.limits import MAX_WORDS
-from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.sources.limits import check_words
 from service.formats.launches.values.settings import Setting, Settings
 
 _NUMBER = re.compile(r"-[0-9.]")
@@ -33,9 +32,7 @@ def read_argv(tokens: Sequence[str], grammar: Grammar | None = None, *, where: s
     that comes again wins over the earlier. Words that have no name are ``argument_1``, ….
     """
     grammar = grammar or Grammar()
-    if len(tokens) > MAX_WORDS:
-        message = f"a command has {MAX_WORDS:,} words at most, not {len(tokens):,}"
-        raise LaunchFormatError(message, where=where, field="command")
+    check_words(tokens, where)
     settings: dict[str, Setting] = {}
     positionals = iter([*grammar.positionals])
     unnamed = 0

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.sources.containers import DOCKER, Container, read_container
-from service.formats.launches.sources.limits import MAX_WORDS, check_size
+from service.formats.launches.sources.limits import MAX_WORDS, check_size, check_words
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Settings
 
@@ -122,8 +122,9 @@ def split_command(text: str) -> tuple[str, ...]:
 def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
     """Return the program that a command starts.
 
-    Raises LaunchFormatError where there is none.
+    Raises LaunchFormatError where there is none, or too many words.
     """
+    check_words(tokens, where)
     environment: dict[str, str] = {}
     starters: dict[str, Settings] = {}
     remaining, version, is_python = _skip_ray(list(tokens)), "", False

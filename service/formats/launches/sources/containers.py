@@ -38,6 +38,8 @@ _ENTRY_POINTS: Mapping[str, tuple[str, ...]] = {
 
 vLLM, ``docker/Dockerfile``; llama.cpp, ``.devops/cuda.Dockerfile``, target server.
 """
+_MAX_TAG = 128
+"""Characters of an image's tag (the OCI distribution specification, pulling manifests)."""
 _VERSION = re.compile(r"v?(\d+\.\d+(?:\.\d+)?)")
 _CONTAINERS = ("spec.containers", "spec.template.spec.containers")
 _SERVICE = re.compile(r"services\.([^.]+)\.(image|command|entrypoint)")
@@ -57,7 +59,7 @@ def read_container(image: str, arguments: Sequence[str], entrypoint: Sequence[st
     path, _, tag = image.partition("@")[0].rpartition(":")
     if not path or "/" in tag:
         path, tag = image.partition("@")[0], ""
-    match = _VERSION.search(tag)
+    match = _VERSION.search(tag[:_MAX_TAG])
     entry = tuple(entrypoint) or _ENTRY_POINTS.get(path.rpartition("/")[2], ())
     repeats = tuple(arguments[: len(entry)]) == entry
     tokens = tuple(arguments) if repeats else (*entry, *arguments)

@@ -1,5 +1,7 @@
 """Bounds on what is handed in."""
 
+from collections.abc import Sequence
+
 from service.formats.launches.values.errors import LaunchFormatError
 
 MAX_FILES = 16
@@ -9,6 +11,13 @@ MAX_DEPTH = 64
 MAX_NODES = 50_000
 """Values of one document, those that an alias repeats counted each time."""
 MAX_WORDS = 10_000
+
+
+def check_words(tokens: Sequence[str], where: str) -> None:
+    """Refuse a command of too many words."""
+    if len(tokens) > MAX_WORDS:
+        message = f"a command has {MAX_WORDS:,} words at most, not {len(tokens):,}"
+        raise LaunchFormatError(message, where=where, field="command")
 
 
 def check_size(name: str, text: str) -> None:

@@ -11,7 +11,7 @@ from service.formats.launches.sources.handed_in import HandedIn, is_shell
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 
-_IMPORT = re.compile(r"^\s*(?:from|import)\s+(\w+)", re.MULTILINE)
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
 _PROGRAM, _MARK = 1000, 10
 
 

@@ -7,6 +7,8 @@ whole name matches; a list is of names' ends.
 import re
 
 _MAX_NAMES = 256
+_MAX_CHARACTERS = 4096
+_MAX_DEPTH = 16
 _SIGNS = frozenset("()[]|\\*+?^$")
 _CLASS = re.compile(r"\[[^\]]*\][*+?]?|\\[dw][*+?]?|\.[*+]\??")
 _NAME = re.compile(r"\w+")
@@ -22,22 +24,26 @@ def list_pattern_names(pattern: str) -> list[str] | None:
 
     None where it is more than groups of alternatives, or too many.
     """
+    if len(pattern) > _MAX_CHARACTERS:
+        return None
     text = _CLASS.sub("0", pattern.strip("^$")).replace("\\.", ".").replace("(?:", "(")
-    names, index = _expand(text, 0)
+    names, index = _expand(text, 0, 0)
     if names is None or index < len(text):
         return None
     ends = sorted({name.rpartition(".")[2] for name in names})
     return ends if ends and all(_NAME.fullmatch(end) for end in ends) else None
 
 
-def _expand(text: str, index: int) -> tuple[list[str] | None, int]:
+def _expand(text: str, index: int, depth: int) -> tuple[list[str] | None, int]:
     """Return the texts of alternatives up to their closing parenthesis."""
+    if depth > _MAX_DEPTH:
+        return None, index
     alternatives: list[str] = []
     current = [""]
     while index < len(text) and text[index] != ")":
         sign = text[index]
         if sign == "(":
-            inner, index = _expand(text, index + 1)
+            inner, index = _expand(text, index + 1, depth + 1)
             if inner is None or index >= len(text):
                 return None, index
             current = [head + tail for head in current for tail in inner]

@@ -4,6 +4,8 @@ import pytest
 
 from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.sources.commands import Command, read_command, split_command
+from service.formats.launches.sources.containers import read_container
+from service.formats.launches.trainers.target_patterns import list_pattern_names
 from service.formats.launches.values.errors import LaunchFormatError
 from tests.unit.formats.launches.importing import get_part, import_launch
 
@@ -168,3 +170,26 @@ def test_a_trainers_environment_counts() -> None:
         "context_parallel_method": "ulysses",
     }
     assert imported.ignored == ("SOME_SWITCH",)
+
+
+def test_a_command_of_too_many_words_is_refused() -> None:
+    """What starts a program is cut off word by word: a script's line has a bound as well."""
+    with pytest.raises(LaunchFormatError, match="10,000 words at most"):
+        read_command(["env"] * 20_000)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(" * 3_000, "[" * 100_000, "(a|b)" * 7 + "a" * 100_000], ids=len
+)
+def test_a_pattern_without_end_has_no_names(pattern: str) -> None:
+    """Groups within groups and long patterns are left unread."""
+    assert list_pattern_names(pattern) is None
+
+
+def test_imports_and_versions_are_found_at_once() -> None:
+    """Neither blank lines nor a tag of digits is gone through again from every character."""
+    files = {"train.py": "\n" * 200_000}
+    imported = import_launch(files, command="vllm serve a/b")
+
+    assert imported.launcher == "vllm"
+    assert read_container(f"a:{'1' * 200_000}", ["run"], []).version == ""

@@ -7,7 +7,7 @@ import { showFailure } from "./failure.js";
 import { isWeights, sourceOf } from "../models/source.js";
 import { configIn, isFailure, nameOfPasted } from "./kinds.js";
 import { launchPanel } from "./launch.js";
-import { readQuestion } from "./question.js";
+import { brought, readQuestion } from "./question.js";
 
 const LOG = "log";
 const FIELDS = { files: "text", command: "text", content: "text", arguments: "text", launcher: "reader" };
@@ -92,7 +92,7 @@ function modelIn({ gguf, hf_config: config }) {
 function sort(parts, { file, text }, reader) {
   const config = text === null ? null : configIn(text);
   if (text === null) parts.binary = file;
-  else if (config !== null) parts.model ??= { hf_config: config };
+  else if (config !== null) parts.model ??= brought(config);
   else if (reader === LOG || (reader === "" && isFailure(text))) parts.logs.push(text);
   else if (file.name === null) parts.command = text;
   else parts.files.push({ name: file.name, content: text });

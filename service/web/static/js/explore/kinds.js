@@ -33,7 +33,7 @@ export function nameOfPasted(text) {
   return isDocument(bare) ? "pasted.yaml" : null;
 }
 
-/** Return the config.json that a text is, or null. */
+/** Return the config.json or the recording that a text is, or null. */
 export function configIn(text) {
   const read = parsed(text);
   return read !== null && !Array.isArray(read) && typeof read.model_type === "string" ? read : null;

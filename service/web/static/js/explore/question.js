@@ -103,8 +103,8 @@ export function lostWords(form, question) {
 }
 
 function applyModel(form, model) {
-  const { hf_config: config = model.gguf } = model;
-  form.elements.config.value = config === undefined ? "" : JSON.stringify(config, null, 2);
+  const { hf_config: config = model.gguf ?? model.recording } = model;
+  form.elements.config.value = config === undefined ? "" : JSON.stringify(config, null, model.recording === undefined ? 2 : 0);
   if (config === undefined) form.elements.model.value = typeof model === "string" ? model : hubText(model) ?? JSON.stringify(model);
 }
 
@@ -124,9 +124,14 @@ function model(form) {
   return size === null ? name : { num_parameters: Math.round(Number(size[1]) * SIZES[size[2].toLowerCase()]) };
 }
 
-/** A pasted document is a config.json, or the header of a GGUF file. */
+/** A pasted document is a config.json, the header of a GGUF file, or a recording. */
 export function brought(document) {
+  if (isRecording(document)) return { recording: document };
   return isGguf(document) ? { gguf: document } : { hf_config: slim(document) };
+}
+
+function isRecording(document) {
+  return typeof document?.model_class === "string" && typeof document.passes === "object";
 }
 
 function isGguf(document) {

@@ -48,7 +48,7 @@ export function modelName({ model }) {
   if (typeof model === "string") return model;
   if (model.num_parameters !== undefined) return `a model of ${short(model.num_parameters)} parameters`;
   if (model.hub !== undefined) return model.hub;
-  return `your ${model.hf_config?.model_type ?? model.gguf?.metadata["general.architecture"] ?? "model"}`;
+  return `your ${(model.hf_config ?? model.recording)?.model_type ?? model.gguf?.metadata["general.architecture"] ?? "model"}`;
 }
 
 export function gpuName({ gpu }) {

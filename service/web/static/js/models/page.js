@@ -84,7 +84,7 @@ function showFamilies() {
   fill(
     byId("families"),
     wanted.length === 0
-      ? h("p", { class: "empty" }, "No family is called so. A model of another type is refused, and nothing is guessed.")
+      ? h("p", { class: "empty" }, "No family is called so. A model of another type is recorded first: headroom models record config.json.")
       : dataTable({
           caption: `${count(wanted.length)} of ${count(families.length)} families`,
           columns: [

@@ -3,6 +3,7 @@
 import pytest
 
 from service.contract.to_question.launches import LaunchQuestion
+from service.formats.launches.pretraining.torchtitan_files import read_config_file
 from service.formats.launches.values.errors import LaunchFormatError
 from tests.unit.formats.launches.asking import GPU, ask, get_layout, get_workload
 
@@ -236,3 +237,18 @@ def test_one_gpu_of_an_early_release_runs_autocast() -> None:
 
     assert get_workload(question)["precision"] == "amp_bf16"
     assert "sharding" not in get_layout(question)
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        f"def f0() -> Trainer.Config:\n    return Trainer.Config(a={'-' * 900}x)\n",
+        "".join(f"def f{n}():\n    x = f{n + 1}()\n    return f{n + 1}()\n" for n in range(60))
+        + "def f60() -> Trainer.Config:\n    return Trainer.Config()\n",
+    ],
+    ids=len,
+)
+def test_a_configuration_that_nests_is_refused(functions: str) -> None:
+    """Neither signs upon signs nor functions that begin with others twice run for ever."""
+    with pytest.raises(LaunchFormatError, match=r"nested too deeply|too often"):
+        read_config_file("config_registry.py", functions, "f0")
