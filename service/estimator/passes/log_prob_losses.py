@@ -10,6 +10,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.loss.log_probs import (
     Head,
+    Labels,
     Metrics,
     compute_log_probs,
     drop_last_position,
@@ -32,7 +33,7 @@ def record_log_prob_loss(
     tape, rows = walk.tape, count_scored_rows(walk)
     view = drop_last_position(tape, hidden, rows, walk.model.spec.hidden_size)
     log_probs = compute_log_probs(
-        tape, view, build_head(walk), rows, num_tokens=num_tokens, metrics=_METRICS
+        tape, view, build_head(walk), rows, labels=Labels(num_tokens=num_tokens), metrics=_METRICS
     )
     tape.free(view)
     losses = _negate(tape, log_probs.value, rows)

@@ -16,7 +16,12 @@ from service.estimator.tape.ops.loss.fused_losses import (
     compute_compiled_loss,
     compute_in_place_loss,
 )
-from service.estimator.tape.ops.loss.log_probs import Metrics, compute_log_probs, drop_last_position
+from service.estimator.tape.ops.loss.log_probs import (
+    Labels,
+    Metrics,
+    compute_log_probs,
+    drop_last_position,
+)
 from service.estimator.tape.ops.products import allocate_integers, end_autocast
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
@@ -56,9 +61,8 @@ def record_grpo_loss(
         view,
         build_head(walk),
         rows,
-        num_tokens=num_tokens,
+        labels=Labels(num_tokens=num_tokens, rows=scored),
         metrics=_METRICS,
-        labelled=scored,
     )
     tape.free(view, hidden)
     end_autocast(tape)

@@ -13,7 +13,12 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Section, Storage
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.loss.log_probs import Metrics, compute_log_probs, drop_last_position
+from service.estimator.tape.ops.loss.log_probs import (
+    Labels,
+    Metrics,
+    compute_log_probs,
+    drop_last_position,
+)
 from service.estimator.tape.ops.products import allocate_integers, end_autocast
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
@@ -36,7 +41,7 @@ def record_dpo_loss(
     masks = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(_NUM_MASKS)]
     view = drop_last_position(tape, hidden, rows, walk.model.spec.hidden_size)
     policy = compute_log_probs(
-        tape, view, build_head(walk), rows, num_tokens=num_tokens, metrics=_POLICY
+        tape, view, build_head(walk), rows, labels=Labels(num_tokens=num_tokens), metrics=_POLICY
     )
     tape.free(view, hidden)
     end_autocast(tape)
@@ -69,7 +74,7 @@ def _record_reference(walk: ModelWalk, rows: Size, num_tokens: int, *, is_model:
     tape.ledger.enter(Section.LOSS_FORWARD)
     view = drop_last_position(tape, hidden, rows, walk.model.spec.hidden_size)
     scored = compute_log_probs(
-        tape, view, build_head(other), rows, num_tokens=num_tokens, metrics=Metrics()
+        tape, view, build_head(other), rows, labels=Labels(num_tokens=num_tokens), metrics=Metrics()
     )
     tape.free(view, hidden, scored.value)
     end_autocast(tape)

@@ -17,7 +17,12 @@ from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import cast, chain
-from service.estimator.tape.ops.loss.log_probs import Metrics, compute_log_probs, drop_last_position
+from service.estimator.tape.ops.loss.log_probs import (
+    Labels,
+    Metrics,
+    compute_log_probs,
+    drop_last_position,
+)
 from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.values.dtypes import DType
 from service.estimator.values.losses import LOG_PROB_LOSSES, Loss
@@ -68,9 +73,11 @@ def _score(walk: ModelWalk, hidden: Value, config: TrainingPass) -> None:
         view,
         build_head(walk),
         rows,
-        num_tokens=loss.chunk_tokens,
+        labels=Labels(
+            num_tokens=loss.chunk_tokens,
+            rows=None if length is None else sizes.per_sequence(length),
+        ),
         metrics=Metrics(entropy=True),
-        labelled=None if length is None else sizes.per_sequence(length),
     )
     tape.free(view, hidden, scored.value)
     tape.release(*scored.names)

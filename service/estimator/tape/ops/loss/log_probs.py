@@ -46,6 +46,17 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """Labels of a batch.
+
+    ``num_tokens`` are those of this one, ``rows`` the same of any; None is every row.
+    """
+
+    num_tokens: int
+    rows: Size | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogProbs:
     """Log-probabilities per position.
 
@@ -69,27 +80,19 @@ def drop_last_position(tape: Tape, x: Value, rows: Size, width: int) -> Value:
     return view
 
 
-def compute_log_probs(  # noqa: PLR0913 - which states, by which head, of which rows, and what of them
-    tape: Tape,
-    hidden: Value,
-    head: Head,
-    rows: Size,
-    *,
-    num_tokens: int,
-    metrics: Metrics,
-    labelled: Size | None = None,
+def compute_log_probs(
+    tape: Tape, hidden: Value, head: Head, rows: Size, *, labels: Labels, metrics: Metrics
 ) -> LogProbs:
     """Return the log-probability of every label.
 
-    ``num_tokens`` are those of the batch that have a label, ``labelled`` the same of any batch;
-    None is every row. ``hidden`` stays with the caller.
+    ``hidden`` stays with the caller.
     """
-    scored = rows if labelled is None else labelled
+    scored = rows if labels.rows is None else labels.rows
     mask = tape.allocate(Category.ACTIVATIONS, sizes.scale(rows, _BOOL))
     chosen = _select_rows(tape, hidden, mask, scored, head.hidden_size)
     targets = tape.allocate(Category.ACTIVATIONS, sizes.scale(scored, 8))
     compact = _run_head(
-        tape, (chosen, targets), head, scored, num_tokens=num_tokens, metrics=metrics
+        tape, (chosen, targets), head, scored, num_tokens=labels.num_tokens, metrics=metrics
     )
     tape.free(chosen)
     tape.release(targets)
