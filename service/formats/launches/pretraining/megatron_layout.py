@@ -11,6 +11,8 @@ from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings
 
+_SHARDS_GRADIENTS = 2
+"""The first stage that does."""
 _STRATEGIES = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 _SPLITS = {
     "decoder_first_pipeline_num_layers": "num_layers_in_first_pipeline_stage",
@@ -192,7 +194,7 @@ def _put_sharding(arguments: Settings, draft: Draft) -> None:
         draft.put("layout.zero_stage", stage, *(fsdp, *(() if strategy is None else (strategy,))))
         if distributed is not None:
             draft.note(distributed, "Megatron-FSDP shards by its own strategy")
-        if stage < 2:  # noqa: PLR2004 - gradients are sharded from stage 2 on
+        if stage < _SHARDS_GRADIENTS:
             draft.ignore(fsdp, "the buffers of Megatron-FSDP are counted as the usual ones")
         return
     if strategy is not None:

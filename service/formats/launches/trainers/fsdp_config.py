@@ -8,6 +8,7 @@ from service.formats.launches.trainers.processes import Processes
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings, is_unset, make_default
 
+_FSDP2 = 2
 _STRATEGIES = {
     **dict.fromkeys(("FULL_SHARD", "1"), "FULL_SHARD"),
     **dict.fromkeys(("SHARD_GRAD_OP", "2"), "SHARD_GRAD_OP"),
@@ -104,10 +105,10 @@ def apply_words(strategy_words: Setting, settings: Settings) -> None:
 
 def read_fsdp(settings: Settings, draft: Draft, version: Setting, processes: Processes) -> Settings:
     """Set the layout of FSDP; return arguments that it fills."""
-    number = version.as_choice({"1": 1, "2": 2})
+    number = version.as_choice({"1": 1, "2": _FSDP2})
     strategy = settings.take("sharding_strategy")
     reshard = settings.take("reshard_after_forward")
-    if strategy is not None and number == 2:  # noqa: PLR2004 - FSDP2
+    if strategy is not None and number == _FSDP2:
         draft.ignore(strategy, "FSDP2 reads reshard_after_forward alone, which keeps nothing")
         strategy = None
     sources = [setting for setting in (strategy, reshard) if setting is not None]
@@ -149,7 +150,7 @@ def _read_strategy(strategy: Setting | None, reshard: Setting | None, version: i
         if is_switch:
             return "FULL_SHARD" if setting.as_bool() else "SHARD_GRAD_OP"
         word = setting.as_choice(_STRATEGIES)
-        if version == 2 and word not in {"FULL_SHARD", "SHARD_GRAD_OP"}:  # noqa: PLR2004 - FSDP2
+        if version == _FSDP2 and word not in {"FULL_SHARD", "SHARD_GRAD_OP"}:
             raise setting.refuse("FULL_SHARD or SHARD_GRAD_OP: FSDP2 has no other, FSDP1 has")
         return word
     return "FULL_SHARD"
