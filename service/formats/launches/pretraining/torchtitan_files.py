@@ -54,7 +54,7 @@ def read_toml(name: str, text: str) -> Settings:
 
 
 def _list_lines(text: str) -> dict[str, int]:
-    """Return the line of inner key below its table's head."""
+    """Return the line of each key below its table's head."""
     table, lines = "", dict[str, int]()
     for number, line in enumerate(text.splitlines(), 1):
         head, key = _TABLE.match(line), _KEY.match(line)
