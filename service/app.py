@@ -35,6 +35,7 @@ from service.api.resources import (
     keys,
     models,
     operations,
+    pipelines,
     plans,
     workers,
 )
@@ -87,6 +88,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     models.router,
     gpus.router,
     families.router,
+    pipelines.router,
     clusters.router,
     reservations.router,
     fit.router,

@@ -27,7 +27,7 @@ Emit = Callable[[str, Mapping[str, object]], None]
 def main() -> int:
     """Record the config on stdin."""
     request = json.loads(sys.stdin.buffer.read())
-    with os.fdopen(_redirect_stdout(), "wb", buffering=0) as lines:
+    with os.fdopen(redirect_stdout(), "wb", buffering=0) as lines:
 
         def emit(kind: str, message: Mapping[str, object]) -> None:
             _write(lines, {"kind": kind, **message})
@@ -102,7 +102,7 @@ def limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
 
 
-def _redirect_stdout() -> int:
+def redirect_stdout() -> int:
     """Keep the prints of libraries out of the protocol."""
     stdout = os.dup(_STDOUT)
     os.dup2(_STDERR, _STDOUT)

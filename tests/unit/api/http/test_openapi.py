@@ -17,6 +17,8 @@ RESOURCES = {
     "/v1/models/{organization}/{name}",
     "/v1/families",
     "/v1/gpus",
+    "/v1/pipelines",
+    "/v1/pipelines/fit",
     "/v1/clusters",
     "/v1/clusters/{name}",
     "/v1/clusters/{name}/import",
