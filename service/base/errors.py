@@ -24,6 +24,7 @@ ServiceError
  │    ├── InvalidCursorError
  │    ├── UnknownModelError, UnknownGpuError, named in a body
  │    ├── ImportRefusedError         a job of a file contradicts its question
+ │    ├── TooCostlyError             an answer that takes longer than one may
  │    └── UnstorableTextError        NUL or a lone surrogate
  ├── PreconditionRequiredError 428   If-Match is missing
  ├── TooManyRequestsError 429        past the limit of a key
@@ -256,6 +257,16 @@ class ImportRefusedError(InvalidRequestError):
     title = "The file cannot be imported"
 
 
+class TooCostlyError(InvalidRequestError):
+    """An answer takes more of a processor than one question may.
+
+    ``budget_s`` is how much that is.
+    """
+
+    type = "too-costly"
+    title = "This question costs too much"
+
+
 class UnstorableTextError(InvalidRequestError):
     """A string holds a character that no database text may hold."""
 
@@ -275,7 +286,7 @@ class PreconditionRequiredError(ServiceError):
 
 
 class TooManyRequestsError(ServiceError):
-    """The limit of a key is reached.
+    """The limit of a key is reached, or too many questions of one caller wait.
 
     ``retry_after_s`` says when it is worth another try.
     """
