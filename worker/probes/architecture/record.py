@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.model.recorded.recorded_model import KeptParts, RecordedModel
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
+from worker.probes.architecture.caches import hear_caches
 from worker.probes.architecture.check import check_recording, holds_for_one
 from worker.probes.architecture.depth import (
     Signature,
@@ -99,7 +100,7 @@ def _record_short(full: "Recorder", variants: Mapping[str, Variant]) -> Recorded
         return None
     lowered |= short.lower_served(variants, lowered)
     order = _extend_order(stack, lowered)
-    return None if order is None else describe_model(full.model, lowered, order)
+    return None if order is None else describe_model(full.model, lowered, order, short.hear(depth))
 
 
 Lower = Callable[[Passes, str | None], LoweredPass]
@@ -121,7 +122,12 @@ class Recorder:
         if len({(part.prefix, part.kinds) for part in lowered.values()}) > 1:
             lowered = {name: self.lower(name, variants[name], (lower_flat,)) for name in names}
         lowered |= self.lower_served(variants, lowered)
-        return describe_model(self.model, lowered, next(iter(lowered.values())).kinds)
+        order = next(iter(lowered.values())).kinds
+        return describe_model(self.model, lowered, order, self.hear(len(order)))
+
+    def hear(self, num_layers: int) -> tuple[KeptParts | None, ...]:
+        """Return what the cache keeps of each layer."""
+        return hear_caches(self.config, self.hf_config, num_layers) if num_layers else ()
 
     def lower_served(
         self, variants: Mapping[str, Variant], steps: Mapping[str, LoweredPass]
