@@ -113,7 +113,7 @@ def _list_mapped(model_type: str) -> Iterator[type[PreTrainedModel]]:
 
 
 def _list_defined(model_type: str) -> Iterator[type[PreTrainedModel]]:
-    """Yield the classes of a part of other models, which no table has."""
+    """Yield the classes of a type that is in no table."""
     if model_type not in CONFIG_MAPPING:
         return
     config_class = CONFIG_MAPPING[model_type]
