@@ -1,4 +1,4 @@
-"""What a model's cache keeps of each layer, read off a prompt's pass."""
+"""Caches of transformers, layer by layer, from a prompt's pass."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -87,7 +87,7 @@ def _merge(group: Sequence[KeptParts]) -> KeptParts | None:
 
 
 def read_layer(layer: object) -> KeptParts:
-    """Return what one layer of a cache keeps of a token and of a sequence."""
+    """Return what one layer of a cache keeps."""
     name = type(layer).__name__
     if name == _EMPTY:
         return KeptParts()

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -80,6 +80,7 @@ def describe_model(
         )
         for kind in range(max(order, default=-1) + 1)
     ]
+    outer = _list_outer(prefix, [*plan, *weights, *(layer.name for layer in linears)])
     table, embedding = "", find_embedding(model)
     if embedding is not None:
         table = next(n for n, w in model.named_parameters() if w is embedding.weight)
@@ -94,26 +95,14 @@ def describe_model(
         torch=torch.__version__,
         layers=tuple(layers),
         order=order,
-        outer_weights=tuple(
-            weight
-            for name, weight in weights.items()
-            if prefix is None or not name.startswith(prefix)
-        ),
-        outer_linears=tuple(
-            layer
-            for layer in linears
-            if layer.name != head and (prefix is None or not layer.name.startswith(prefix))
-        ),
+        outer_weights=tuple(weight for name, weight in weights.items() if name in outer),
+        outer_linears=tuple(layer for layer in linears if layer.name in outer - {head}),
         embedding=table,
         head=head,
         buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
         difference=max(part.difference for part in lowered.values()),
         rotary_elements=_count_rotary_elements(model),
-        outer_plan=tuple(
-            (name, style)
-            for name, style in plan.items()
-            if prefix is None or not name.startswith(prefix)
-        ),
+        outer_plan=tuple((name, style) for name, style in plan.items() if name in outer),
         min_batch=max(part.min_batch for part in lowered.values()),
         max_length=find_longest(model.config, PROVED.length),
         length_step=max(part.length_step for part in lowered.values()),
@@ -231,10 +220,18 @@ def guess_kind(name: str) -> str:
     return next((kind for pattern, kind in _KINDS if re.search(pattern, name)), "other")
 
 
+def _list_outer(prefix: str | None, names: Iterable[str]) -> set[str]:
+    """Return the names that stand outside of the layers."""
+    return {name for name in names if prefix is None or not name.startswith(prefix)}
+
+
 def _select_kept(
     kept: Sequence[KeptParts | None], order: tuple[int, ...], kind: int
 ) -> KeptParts | None:
-    """Return what layers of a kind keep; None where they differ or nobody heard it."""
+    """Return what layers of a kind keep.
+
+    None where they differ, or where nobody heard it.
+    """
     parts = {part for part, other in zip(kept, order, strict=False) if other == kind}
     return parts.pop() if len(parts) == 1 else None
 

@@ -19,7 +19,7 @@ def list_plan(model: PreTrainedModel) -> dict[str, str]:
 
 
 def select_plan(plan: dict[str, str], start: str) -> Plan:
-    """Return the part of a plan below ``start``, by names from there on."""
+    """Return a plan below ``start``, by the rest of names."""
     return tuple(
         (name.removeprefix(start), style) for name, style in plan.items() if name.startswith(start)
     )
