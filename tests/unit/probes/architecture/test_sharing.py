@@ -9,7 +9,7 @@ import pytest
 
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.architecture.helpers import HelperError, run_each
+from worker.probes.architecture.sharing import HelperError, run_each
 
 
 def run_twice(run: Callable[[int], object], *tasks: int) -> dict[int, object]:
