@@ -117,7 +117,7 @@ Lower = Callable[[Passes, str | None], LoweredPass]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorder:
-    """A model on the meta device, with its config, and how it is recorded."""
+    """A model on the meta device, and how it is recorded."""
 
     config: Mapping[str, Any]
     hf_config: PreTrainedConfig
@@ -171,7 +171,7 @@ class Recorder:
     def _lower_each(
         self, names: Sequence[str], ways: Sequence[Lower]
     ) -> Iterator[tuple[str, LoweredPass | Refusal]]:
-        """Yield variants as they are lowered, in as many processes as there may be."""
+        """Yield variants as they are lowered."""
         return run_each(
             lambda name: self.lower(name, self.variants[name], ways),
             names,

@@ -22,12 +22,12 @@ Outcome = TypeVar("Outcome")
 
 
 class HelperError(Exception):
-    """What a helper's task raised, as words."""
+    """Words of what a task raised in another process."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Helper:
-    """A process, the end of its pipe, and the place of its task."""
+    """A process, its pipe and its task's place."""
 
     process: BaseProcess
     pipe: "Connection[Any, Any]"
@@ -41,9 +41,9 @@ def run_each(
     processes: int,
     on_begin: Callable[[Task], None],
 ) -> Generator[tuple[Task, Outcome | Refusal], None, None]:
-    """Yield what each task returns, or its refusal, in the order in which they end.
+    """Yield what each task returns, as they end.
 
-    Whoever stops asking ends the processes. Raises HelperError for what else a task raises.
+    A refusal is yielded too. Whoever stops asking ends the processes. Raises HelperError for what else a task raises.
     """
     if processes == 1 or len(tasks) == 1:
         yield from _run_here(run, tasks, on_begin)
