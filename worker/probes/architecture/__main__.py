@@ -94,7 +94,8 @@ def _describe(error: Exception) -> str:
 def limit(processes: int) -> None:
     """Bound processor time and memory of this process.
 
-    Those that it forks have the same. Memory is bounded to what is mapped by now and a share of the allowance.
+    Those that it forks have the same. Memory is bounded to what is mapped by now and a share of
+    the allowance.
     """
     seconds = PROCESSOR_S // processes
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))

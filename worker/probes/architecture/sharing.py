@@ -43,7 +43,8 @@ def run_each(
 ) -> Generator[tuple[Task, Outcome | Refusal], None, None]:
     """Yield what each task returns, as they end.
 
-    A refusal is yielded too. Whoever stops asking ends the processes. Raises HelperError for what else a task raises.
+    A refusal is yielded too. Whoever stops asking ends the processes. Raises HelperError for what
+    else a task raises.
     """
     if processes == 1 or len(tasks) == 1:
         yield from _run_here(run, tasks, on_begin)
