@@ -155,7 +155,11 @@ class Recorder:
         layouts = {(part.prefix, part.kinds) for part in steps.values()}
         if (None, ()) in layouts:
             return {}
-        names = _list_names(self.variants, served=True)
+        names = [
+            name
+            for name in _list_names(self.variants, served=True)
+            if "/generate/" not in name or self.model.can_generate()
+        ]
         outcomes = dict(self._lower_each(names, (lower_pass,)))
         lowered: dict[str, LoweredPass] = {}
         for name in names:
