@@ -29,7 +29,7 @@ class CachedHeads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptState:
-    """What a layer keeps of each sequence, however long it is.
+    """State of each sequence in one layer.
 
     ``convolution`` is channels and positions of the last inputs of a causal convolution,
     ``recurrent`` the shape of what has come of all tokens; either may be empty.
@@ -41,7 +41,7 @@ class KeptState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptParts:
-    """What the cache of transformers keeps of one kind of layer."""
+    """Parts of the cache that one kind of layer keeps."""
 
     caches: tuple[CachedHeads, ...] = ()
     window: int | None = None
