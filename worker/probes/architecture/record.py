@@ -135,6 +135,8 @@ class Recorder:
         for name in _list_names(variants, served=True):
             if (None, ()) in layouts:
                 break
+            if "/generate/" in name and not self.model.can_generate():
+                continue
             try:
                 part = self.lower(name, variants[name], (lower_pass,))
             except Refusal:
