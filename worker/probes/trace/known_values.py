@@ -34,7 +34,7 @@ def disable_packing_detection() -> Iterator[None]:
 
 @contextmanager
 def skip_full_masks() -> Iterator[None]:
-    """Skip the masks that a model's code makes of ones, as it does with real tensors.
+    """Skip masks of ones, as real tensors do.
 
     BART's decoder makes one where its batch has none. transformers 5.23 does not ask fake tensors
     whether they hide anything, and every layer would keep an additive copy.
