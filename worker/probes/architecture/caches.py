@@ -13,7 +13,7 @@ from transformers.cache_utils import (
     LinearAttentionLayer,
 )
 
-from service.estimator.model.recorded.recorded_model import CachedHeads, KeptParts, KeptState
+from service.estimator.model.recorded.recorded_model import CachedHeads, CacheParts, SequenceState
 from service.estimator.values.workload import Attention
 from worker.probes.architecture.listen import Phase, Variant, make_fake_model
 from worker.probes.attention.names import Kernel
@@ -34,7 +34,7 @@ _FAILURES = (RuntimeError, ValueError, TypeError, AttributeError, LookupError, A
 
 def hear_caches(
     config: Mapping[str, Any], hf_config: PreTrainedConfig, num_layers: int
-) -> tuple[KeptParts | None, ...]:
+) -> tuple[CacheParts | None, ...]:
     """Return what the cache keeps of each layer of a stack.
 
     None where the model has no cache that says it.
@@ -61,24 +61,24 @@ def _fill_cache(fake: PreTrainedModel) -> object:
     return getattr(outputs, "cache_params", None) if cache is None else cache
 
 
-def group_layers(kept: Sequence[KeptParts], num_layers: int) -> tuple[KeptParts | None, ...]:
+def group_layers(parts: Sequence[CacheParts], num_layers: int) -> tuple[CacheParts | None, ...]:
     """Return what each layer of a stack keeps.
 
     A layer may have several attentions, and the last ones may read what others keep.
     """
-    if len(kept) <= num_layers:
-        return (*kept, *(KeptParts() for _ in range(num_layers - len(kept))))
-    width, rest = divmod(len(kept), num_layers)
+    if len(parts) <= num_layers:
+        return (*parts, *(CacheParts() for _ in range(num_layers - len(parts))))
+    width, rest = divmod(len(parts), num_layers)
     if rest:
         return (None,) * num_layers
-    groups = [kept[start : start + width] for start in range(0, len(kept), width)]
+    groups = [parts[start : start + width] for start in range(0, len(parts), width)]
     return tuple(_merge(group) for group in groups)
 
 
-def _merge(group: Sequence[KeptParts]) -> KeptParts | None:
+def _merge(group: Sequence[CacheParts]) -> CacheParts | None:
     if len({part.window for part in group}) > 1:
         return None
-    return KeptParts(
+    return CacheParts(
         caches=tuple(cached for part in group for cached in part.caches),
         window=group[0].window,
         states=tuple(state for part in group for state in part.states),
@@ -86,16 +86,16 @@ def _merge(group: Sequence[KeptParts]) -> KeptParts | None:
     )
 
 
-def read_layer(layer: object) -> KeptParts:
+def read_layer(layer: object) -> CacheParts:
     """Return what one layer of a cache keeps."""
     name = type(layer).__name__
     if name == _EMPTY:
-        return KeptParts()
+        return CacheParts()
     caches, states = _read_caches(layer), _read_states(layer)
     if type(layer) not in _KNOWN or not (caches or states):
-        return KeptParts(other=name)
+        return CacheParts(other=name)
     window = getattr(layer, "sliding_window", None)
-    return KeptParts(
+    return CacheParts(
         caches=caches, window=window if isinstance(window, int) else None, states=states
     )
 
@@ -122,12 +122,12 @@ def _is_cached(part: object) -> bool:
     return isinstance(part, torch.Tensor) and part.dim() == 4 and part.shape[2] == _LENGTH  # noqa: PLR2004 - the axes that are named
 
 
-def _read_states(layer: object) -> tuple[KeptState, ...]:
+def _read_states(layer: object) -> tuple[SequenceState, ...]:
     convolved = getattr(layer, "conv_states", None) or {}
     recurrent = getattr(layer, "recurrent_states", None) or {}
     pairs = [(convolved.get(number), recurrent.get(number)) for number in convolved]
     return tuple(
-        KeptState(convolution=_read_shape(pair[0]), recurrent=_read_shape(pair[1]))
+        SequenceState(convolution=_read_shape(pair[0]), recurrent=_read_shape(pair[1]))
         for pair in pairs
         if pair != (None, None)
     )

@@ -12,7 +12,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from service.estimator.model.recorded.recorded_model import (
-    KeptParts,
+    CacheParts,
     RecordedLayer,
     RecordedModel,
     RecordedSpec,
@@ -57,11 +57,11 @@ def describe_model(
     model: PreTrainedModel,
     lowered: Mapping[str, LoweredPass],
     order: tuple[int, ...],
-    kept: Sequence[KeptParts | None] = (),
+    caches: Sequence[CacheParts | None] = (),
 ) -> RecordedModel:
     """Return the recording of a model whose passes are ``lowered``.
 
-    ``kept`` is what the cache keeps of the first layers.
+    ``caches`` are what the cache keeps of the first layers.
     """
     prefix, head = next(iter(lowered.values())).prefix, find_head(model) or ""
     plan = list_plan(model)
@@ -76,7 +76,7 @@ def describe_model(
         replace(
             _add_cache(_select_layer(prefix, order.index(kind), weights, linears), served, kind),
             plan=select_plan(plan, f"{prefix}{order.index(kind)}."),
-            kept=_select_kept(kept, order, kind),
+            cache=_select_cache(caches, order, kind),
         )
         for kind in range(max(order, default=-1) + 1)
     ]
@@ -225,14 +225,14 @@ def _list_outer(prefix: str | None, names: Iterable[str]) -> set[str]:
     return {name for name in names if prefix is None or not name.startswith(prefix)}
 
 
-def _select_kept(
-    kept: Sequence[KeptParts | None], order: tuple[int, ...], kind: int
-) -> KeptParts | None:
+def _select_cache(
+    caches: Sequence[CacheParts | None], order: tuple[int, ...], kind: int
+) -> CacheParts | None:
     """Return what layers of a kind keep.
 
     None where they differ, or where nobody heard it.
     """
-    parts = {part for part, other in zip(kept, order, strict=False) if other == kind}
+    parts = {part for part, other in zip(caches, order, strict=False) if other == kind}
     return parts.pop() if len(parts) == 1 else None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from service.estimator.model.recorded.recorded_model import KeptParts, RecordedModel
+from service.estimator.model.recorded.recorded_model import CacheParts, RecordedModel
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.caches import hear_caches
@@ -136,7 +136,7 @@ class Recorder:
         order = next(iter(lowered.values())).kinds
         return describe_model(self.model, lowered, order, self.hear(len(order)))
 
-    def hear(self, num_layers: int) -> tuple[KeptParts | None, ...]:
+    def hear(self, num_layers: int) -> tuple[CacheParts | None, ...]:
         """Return what the cache keeps of each layer."""
         return hear_caches(self.config, self.hf_config, num_layers) if num_layers else ()
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from json import dumps
 
 from service.estimator.model.recorded.recorded_model import (
-    KeptParts,
+    CacheParts,
     RecordedLayer,
     RecordedModel,
 )
@@ -162,26 +162,26 @@ def _write_limits(recorded: RecordedModel) -> dict[str, object]:
 
 def _write_layer(layer: RecordedLayer) -> dict[str, object]:
     plan = {"plan": dict(layer.plan)} if layer.plan else {}
-    kept = {"kept": _write_kept(layer.kept)} if layer.kept is not None else {}
+    cache = {"cache": _write_cache(layer.cache)} if layer.cache is not None else {}
     return {
         "weights": [_write_weight(weight) for weight in layer.weights],
         "linears": [_write_linear(linear) for linear in layer.linears],
         "cache_elements": layer.cache_elements,
         "cache_window": layer.cache_window,
         **plan,
-        **kept,
+        **cache,
     }
 
 
-def _write_kept(kept: KeptParts) -> dict[str, object]:
+def _write_cache(cache: CacheParts) -> dict[str, object]:
     return {
         "caches": [
             [part.num_heads, part.key_size, part.value_size, part.index_size]
-            for part in kept.caches
+            for part in cache.caches
         ],
-        "window": kept.window,
-        "states": [[list(state.convolution), list(state.recurrent)] for state in kept.states],
-        "other": kept.other,
+        "window": cache.window,
+        "states": [[list(state.convolution), list(state.recurrent)] for state in cache.states],
+        "other": cache.other,
     }
 
 

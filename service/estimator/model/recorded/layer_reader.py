@@ -3,9 +3,9 @@
 from service.estimator.model.recorded.json_reader import MAX_SIZE, Reader
 from service.estimator.model.recorded.recorded_model import (
     CachedHeads,
-    KeptParts,
-    KeptState,
+    CacheParts,
     RecordedLayer,
+    SequenceState,
 )
 
 Plan = tuple[tuple[str, str], ...]
@@ -19,7 +19,7 @@ def read_layer(reader: Reader) -> RecordedLayer:
         cache_elements=reader.get("cache_elements").read_count(),
         cache_window=reader.get("cache_window").read_optional_index(MAX_SIZE),
         plan=read_plan(reader, "plan"),
-        kept=_read_kept(reader.get("kept")) if "kept" in dict(reader.entries()) else None,
+        cache=_read_parts(reader.get("cache")) if "cache" in dict(reader.entries()) else None,
     )
 
 
@@ -30,8 +30,8 @@ def read_plan(reader: Reader, name: str) -> Plan:
     return tuple((module, style.read_text()) for module, style in reader.get(name).entries())
 
 
-def _read_kept(reader: Reader) -> KeptParts:
-    return KeptParts(
+def _read_parts(reader: Reader) -> CacheParts:
+    return CacheParts(
         caches=tuple(_read_cache(part) for part in reader.get("caches").items()),
         window=reader.get("window").read_optional_index(MAX_SIZE),
         states=tuple(_read_state(part) for part in reader.get("states").items()),
@@ -46,9 +46,9 @@ def _read_cache(reader: Reader) -> CachedHeads:
     )
 
 
-def _read_state(reader: Reader) -> KeptState:
+def _read_state(reader: Reader) -> SequenceState:
     convolution, recurrent = reader.items(2)
-    return KeptState(
+    return SequenceState(
         convolution=tuple(part.read_count() for part in convolution.items()),
         recurrent=tuple(part.read_count() for part in recurrent.items()),
     )

@@ -28,7 +28,7 @@ class CachedHeads:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptState:
+class SequenceState:
     """State of each sequence in one layer.
 
     ``convolution`` is channels and positions of the last inputs of a causal convolution,
@@ -40,13 +40,13 @@ class KeptState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptParts:
+class CacheParts:
     """Parts of the cache that one kind of layer keeps."""
 
     caches: tuple[CachedHeads, ...] = ()
     window: int | None = None
     """The most tokens of each sequence that it keeps; None is all."""
-    states: tuple[KeptState, ...] = ()
+    states: tuple[SequenceState, ...] = ()
     other: str = ""
     """Class of a layer's cache whose parts are not known; empty where they are."""
 
@@ -65,7 +65,7 @@ class RecordedLayer:
     """Styles of transformers' tensor-parallel plan (``base_model_tp_plan``) by the names of modules
     and parameters in the layer; what is not in it stays whole on every rank.
     """
-    kept: KeptParts | None = None
+    cache: CacheParts | None = None
     """What its cache keeps, part by part; None where that was not heard."""
 
 

@@ -5,7 +5,7 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from service.estimator.model.recorded.recorded_model import CachedHeads, KeptParts, KeptState
+from service.estimator.model.recorded.recorded_model import CachedHeads, CacheParts, SequenceState
 from tests.tiny_models import tiny_config
 from worker.probes.architecture import caches
 from worker.probes.architecture.caches import group_layers, hear_caches, read_layer
@@ -13,17 +13,17 @@ from worker.probes.architecture.model_class import build_any_model, build_config
 from worker.probes.architecture.plans import list_plan, select_plan
 
 HEADS = CachedHeads(num_heads=2, key_size=32, value_size=32)
-STATE = KeptState(convolution=(288, 4), recurrent=(8, 32, 16))
+STATE = SequenceState(convolution=(288, 4), recurrent=(8, 32, 16))
 KEPT = {
     "gemma3_text": (
-        KeptParts(caches=(HEADS,), window=256),
-        KeptParts(caches=(HEADS,)),
+        CacheParts(caches=(HEADS,), window=256),
+        CacheParts(caches=(HEADS,)),
     ),
-    "deepseek_v3": (KeptParts(caches=(CachedHeads(num_heads=1, key_size=32, value_size=16),)),),
-    "bamba": (KeptParts(states=(STATE,)), KeptParts(caches=(HEADS,))),
+    "deepseek_v3": (CacheParts(caches=(CachedHeads(num_heads=1, key_size=32, value_size=16),)),),
+    "bamba": (CacheParts(states=(STATE,)), CacheParts(caches=(HEADS,))),
     "zamba2": (
-        KeptParts(states=(STATE,)),
-        KeptParts(caches=(CachedHeads(num_heads=4, key_size=64, value_size=64),), states=(STATE,)),
+        CacheParts(states=(STATE,)),
+        CacheParts(caches=(CachedHeads(num_heads=4, key_size=64, value_size=64),), states=(STATE,)),
     ),
 }
 """Of the first layers of small models: windows, latents, states, and both in one layer."""
@@ -56,16 +56,16 @@ def test_a_layer_of_a_cache_that_nobody_knows_is_named() -> None:
     layer = Compressed()  # type: ignore[no-untyped-call]  # as above
     layer.update(torch.zeros(1, 2, 16, 8), torch.zeros(1, 2, 16, 8))
 
-    assert read_layer(layer) == KeptParts(other="Compressed")
+    assert read_layer(layer) == CacheParts(other="Compressed")
 
 
 def test_layers_share_a_cache_or_have_several() -> None:
     """The last layers keep nothing where they read what others keep."""
-    kept = KeptParts(caches=(HEADS,))
+    parts = CacheParts(caches=(HEADS,))
 
-    assert group_layers([kept, kept], 3) == (kept, kept, KeptParts())
-    assert group_layers([kept] * 4, 2) == (KeptParts(caches=(HEADS, HEADS)),) * 2
-    assert group_layers([kept] * 3, 2) == (None, None)
+    assert group_layers([parts, parts], 3) == (parts, parts, CacheParts())
+    assert group_layers([parts] * 4, 2) == (CacheParts(caches=(HEADS, HEADS)),) * 2
+    assert group_layers([parts] * 3, 2) == (None, None)
 
 
 def test_a_failing_model_is_no_failure_of_its_recording(monkeypatch: pytest.MonkeyPatch) -> None:
