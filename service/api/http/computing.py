@@ -9,11 +9,11 @@ import anyio.to_thread
 from litestar import Request
 from litestar.types import ASGIApp, HTTPScope
 
+from service.api.computing.budgets import Budget
+from service.api.computing.turns import Turns
 from service.api.http.auth import get_principal
-from service.api.http.budgets import Budget
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.disconnect import run_until_disconnect
-from service.api.http.turns import Turns
 from service.base.errors import TooManyRequestsError
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from anyio import CapacityLimiter
 from litestar import Request
 
 from service.access.keys import Principal
+from service.api.computing.turns import Turns
 from service.api.http.auth import Guard, make_open_guard
-from service.api.http.turns import Turns
 from service.api.metrics.registry import Metrics
 from service.estimator.cache import PlanCache
 from service.jobs.notify import Notify

@@ -15,7 +15,7 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
-from service.api.http.budgets import Budget
+from service.api.computing.budgets import Budget
 from service.api.http.computing import compute
 from service.api.http.decoding import read_envelope, require_json
 from service.api.http.dependencies import get_dependencies

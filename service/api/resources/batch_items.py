@@ -11,7 +11,7 @@ from itertools import islice
 import msgspec
 from litestar.types import Scope
 
-from service.api.http.budgets import Budget, limit_lookup
+from service.api.computing.budgets import Budget, limit_lookup
 from service.api.http.decoding import check_free_values, read_json
 from service.api.http.dependencies import Dependencies
 from service.api.http.problems import report_fault

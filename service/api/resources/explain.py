@@ -8,7 +8,7 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 from msgspec import UnsetType, structs
 
-from service.api.http.budgets import Budget
+from service.api.computing.budgets import Budget
 from service.api.http.computing import compute_search
 from service.api.http.decoding import read_body
 from service.api.http.dependencies import Dependencies, get_dependencies

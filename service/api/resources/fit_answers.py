@@ -15,7 +15,8 @@ import anyio.to_thread
 from litestar.types import ASGIApp, HTTPScope, Receive
 from msgspec import UnsetType
 
-from service.api.http.budgets import Budget
+from service.api.computing.budgets import Budget
+from service.api.computing.turns import Turns
 from service.api.http.computing import compute
 from service.api.http.decoding import read_json, require_json
 from service.api.http.dependencies import Dependencies
@@ -23,7 +24,6 @@ from service.api.http.disconnect import run_until_disconnect
 from service.api.http.etags import build_etag_headers, read_header
 from service.api.http.operation import JSON
 from service.api.http.responses import bytes_response, encode, not_modified
-from service.api.http.turns import Turns
 from service.api.resources.kept_answers import finish_answer, keep_answer
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.base.errors import TooCostlyError

@@ -15,7 +15,7 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp, Scope
 from msgspec import Struct, UnsetType
 
-from service.api.http.budgets import Budget
+from service.api.computing.budgets import Budget
 from service.api.http.computing import compute_search
 from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import get_dependencies

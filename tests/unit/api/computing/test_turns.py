@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from service.api.http.turns import HALF_LIFE_S, MAX_ASKERS, MAX_WAITING_EACH, Turns
+from service.api.computing.turns import HALF_LIFE_S, MAX_ASKERS, MAX_WAITING_EACH, Turns
 from service.base.errors import TooManyRequestsError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.access.keys import Principal, Scope
-from service.api.http.budgets import Budget
+from service.api.computing.budgets import Budget
 from service.api.http.computing import compute
 from service.api.http.dependencies import Dependencies
 from service.base.errors import TooCostlyError, TooManyRequestsError
