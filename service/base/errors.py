@@ -24,7 +24,6 @@ ServiceError
  │    ├── InvalidCursorError
  │    ├── UnknownModelError, UnknownGpuError, named in a body
  │    ├── ImportRefusedError         a job of a file contradicts its question
- │    ├── TooCostlyError             an answer that takes longer than one may
  │    └── UnstorableTextError        NUL or a lone surrogate
  ├── PreconditionRequiredError 428   If-Match is missing
  ├── TooManyRequestsError 429        past the limit of a key
@@ -255,16 +254,6 @@ class ImportRefusedError(InvalidRequestError):
 
     type = "import-refused"
     title = "The file cannot be imported"
-
-
-class TooCostlyError(InvalidRequestError):
-    """An answer takes more of a processor than one question may.
-
-    ``budget_s`` is how much that is.
-    """
-
-    type = "too-costly"
-    title = "This question costs too much"
 
 
 class UnstorableTextError(InvalidRequestError):

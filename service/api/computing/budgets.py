@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from anyio.from_thread import check_cancelled
 
-from service.base.errors import TooCostlyError
+from service.base.errors import InvalidRequestError
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.layout import Layout
@@ -17,6 +17,16 @@ SMALLER = (
     "ask for fewer kinds of GPUs or a smaller max_gpus, fix what is searched (framework, degrees, "
     "micro_batch_size), or ask for a model with fewer kinds of layers"
 )
+
+
+class TooCostlyError(InvalidRequestError):
+    """An answer takes more of a processor than one question may.
+
+    ``budget_s`` is how much that is.
+    """
+
+    type = "too-costly"
+    title = "This question costs too much"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -15,7 +15,7 @@ import anyio.to_thread
 from litestar.types import ASGIApp, HTTPScope, Receive
 from msgspec import UnsetType
 
-from service.api.computing.budgets import Budget
+from service.api.computing.budgets import Budget, TooCostlyError
 from service.api.computing.turns import Turns
 from service.api.http.computing import compute
 from service.api.http.decoding import read_json, require_json
@@ -26,7 +26,6 @@ from service.api.http.operation import JSON
 from service.api.http.responses import bytes_response, encode, not_modified
 from service.api.resources.kept_answers import finish_answer, keep_answer
 from service.api.resources.resolving import bring_draft, resolve_model
-from service.base.errors import TooCostlyError
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.to_answer.fits import build_fit_answer

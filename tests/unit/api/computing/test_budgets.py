@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from service.access.keys import Principal, Scope
-from service.api.computing.budgets import Budget
+from service.api.computing.budgets import Budget, TooCostlyError
 from service.api.http.computing import compute
 from service.api.http.dependencies import Dependencies
-from service.base.errors import TooCostlyError, TooManyRequestsError
+from service.base.errors import TooManyRequestsError
 from service.runtime.settings import Settings
 from tests.unit.api.builders import FIT, parts, served
 
