@@ -31,9 +31,9 @@ class TooCostlyError(InvalidRequestError):
 
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """Seconds of a processor for one answer, in the one thread that computes it.
+    """Seconds of a processor that one answer may take.
 
-    The clock starts with the first check. A thread that waits for others spends nothing, so that a
+    It belongs to the one thread that computes the answer. The clock starts with the first check. A thread that waits for others spends nothing, so that a
     loaded machine refuses no more than an idle one.
     """
 

@@ -1,4 +1,4 @@
-"""Fair turns at a few threads, by what each asker has used of them."""
+"""Fair turns at a few threads, by use."""
 
 import time
 from collections import OrderedDict, deque
@@ -23,14 +23,14 @@ RETRY_AFTER_S = 5
 
 @dataclass(slots=True, kw_only=True)
 class _Usage:
-    """Seconds of a processor that an asker used, as they count at a moment."""
+    """Use of the processor that counts at a moment."""
 
     seconds: float
     counted_at: float
 
 
 class Turns:
-    """A few slots, of which each goes to the waiting asker who has used least.
+    """Slots for computing, each given to the asker who used least.
 
     ``slots`` is how many compute at once. It belongs to one event loop.
     """
@@ -57,7 +57,7 @@ class Turns:
             self._hand_on()
 
     def count(self, asker: str, seconds: float) -> None:
-        """Count the seconds of a processor that a question of this asker took."""
+        """Count a question's time of a processor against its asker."""
         self._usage[asker] = _Usage(
             seconds=self.get_usage(asker) + seconds, counted_at=self._clock()
         )
@@ -103,7 +103,7 @@ class Turns:
             raise UnavailableError(message)
 
     def _hand_on(self) -> None:
-        """Give a slot to who used least, and among equals to who came first."""
+        """Give a slot to the waiting asker who used least."""
         if not self._waiting:
             self._num_free += 1
             return

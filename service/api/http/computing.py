@@ -1,4 +1,4 @@
-"""Computation of answers beside the event loop: in turn, within a budget, for who still waits."""
+"""Computation of answers in turn and within a budget."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -45,19 +45,19 @@ async def compute_search(
 async def run_in_thread_until_disconnect(
     request: Request[Any, Any, Any], answer: Callable[[], ASGIApp]
 ) -> ASGIApp:
-    """Make an answer that reads more than it computes in a thread, cancelled on disconnect."""
+    """Make a quick answer in a thread, cancelled on disconnect."""
     return await run_until_disconnect(request.receive, partial(anyio.to_thread.run_sync, answer))
 
 
 async def _names_hub(request: Request[Any, Any, Any]) -> bool:
-    """Return whether a question may wait for a hub, by its text alone."""
+    """Return whether the text of a question names a hub."""
     return b"hub=" in request.scope["query_string"] or b'"hub"' in await request.body()
 
 
 async def compute(
     deps: Dependencies, scope: HTTPScope, turns: Turns, answer: Callable[[Budget], T]
 ) -> T:
-    """Return what ``answer`` makes in a thread, once it is this caller's turn.
+    """Compute an answer in a thread at this caller's turn.
 
     What it took counts against who asked, who may have left: against his next turn, and against
     the rate of his key.
@@ -75,7 +75,10 @@ async def compute(
 
 
 def get_asker(scope: HTTPScope) -> str:
-    """Return whose turn a request takes: the key's or token's, else the address it came from."""
+    """Return whose turn a request takes.
+
+    It is the key's or token's, else that of the address it came from.
+    """
     principal = get_principal(scope)
     if principal is not None and principal.usage_key is not None:
         return principal.usage_key
@@ -95,7 +98,10 @@ def _compute(
 
 
 def _charge(deps: Dependencies, scope: HTTPScope, spent_s: float) -> None:
-    """Count a long answer as several requests; the next one is refused, not this one."""
+    """Count a long answer as several requests.
+
+    The next one is refused, not this one.
+    """
     principal, number = get_principal(scope), int(spent_s / UNIT_S)
     if principal is None or principal.rate is None:
         return

@@ -29,7 +29,7 @@ def make_rate_throttle(throttle: Throttle) -> guard.Throttle:
 
 
 def make_rate_charge(throttle: Throttle) -> Callable[[Principal, int], None]:
-    """Return a function that counts what a long answer cost against a key's rate."""
+    """Return a function that counts costs against a key's rate."""
 
     def charge(principal: Principal, number: int) -> None:
         if principal.rate is not None and principal.usage_key is not None:

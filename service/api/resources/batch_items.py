@@ -130,7 +130,7 @@ class BatchItems:
             self._budget.check()
 
     def _refuse_costly(self) -> None:
-        """Refuse what is left once a batch has taken what many questions may."""
+        """Refuse further items of a batch past its budget."""
         most_s = MAX_BUDGETS * self._deps.settings.question_budget_s
         if self._spent_s > most_s:
             message = (

@@ -140,7 +140,7 @@ class _Job:
         return self.finish(report)
 
     def _judge_first(self, budget: Budget) -> tuple[FitReport, bool]:
-        """Return the report, and whether the next one may be made on the event loop."""
+        """Return the report and whether it was quick."""
         plans = self.deps.plans.with_cancellation(budget.check)
         find = budget.limit(self.deps.corrections)
         report = judge_fit(self.question, plans=plans, find_corrections=find)
@@ -175,7 +175,7 @@ class _Job:
 
 
 def _make_ended_search(budget_s: float) -> RemedySearch:
-    """Return the search for remedies of an answer that has none for want of time."""
+    """Return the search for remedies that its budget ended."""
     conclusion = (
         f"no remedies are shown: looking for them takes more than {budget_s:g} s of a processor, "
         "which is what one question may"

@@ -93,7 +93,7 @@ async def plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlanJob:
-    """Resolved question, its prices, and the cluster that it is placed on, if any."""
+    """Resolved question with its prices and any cluster."""
 
     question: PlanQuestion
     prices: PriceBook
