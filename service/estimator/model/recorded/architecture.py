@@ -95,6 +95,11 @@ class RecordedArchitecture(Architecture):
     recorded: RecordedModel
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether its passes were recorded of transformers' own code."""
+        return True
+
+    @property
     def head_unit_weights(self) -> tuple[Weight, ...]:
         """Tensors after the layers, a unit of their own."""
         if self.tied:
