@@ -159,11 +159,6 @@ class Architecture:
         return self.spec.family
 
     @property
-    def is_recorded(self) -> bool:
-        """Whether its passes were recorded of transformers' own code."""
-        return False
-
-    @property
     def num_hidden_layers(self) -> int:
         """Blocks in all."""
         return self.spec.num_hidden_layers

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from service.estimator.model.architecture import Architecture
     from service.estimator.model.recorded.architecture import RecordedArchitecture
 
+WALKER = ("passes.recorded", "RecordedWalk")
+"""Module and class of the walk over a recorded model."""
+
 
 def is_recorded(model: "Architecture") -> "TypeGuard[RecordedArchitecture]":
     """Return whether a model's passes were recorded."""
-    return model.is_recorded
+    return model.walker == WALKER

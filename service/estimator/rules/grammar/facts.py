@@ -188,7 +188,7 @@ def collect_facts(model: Architecture) -> ModelFacts:
         has_encoder=isinstance(model, EncoderDecoder),
         has_images=model.images is not None,
         shares_weights=model.shares_weights,
-        recorded=model.is_recorded,
+        recorded=is_recorded(model),
         **_describe_recording(model),
         tree=model,
     )
