@@ -128,7 +128,7 @@ def list_source_warnings(
 
 
 def _load_documents() -> ModuleType:
-    """Return what reads recordings: models that are written by hand need none of it."""
+    """Load what reads recordings, which written families do not need."""
     return import_module("service.usecases.recordings.documents")
 
 
