@@ -33,8 +33,9 @@ class TooCostlyError(InvalidRequestError):
 class Budget:
     """Seconds of a processor that one answer may take.
 
-    It belongs to the one thread that computes the answer. The clock starts with the first check. A thread that waits for others spends nothing, so that a
-    loaded machine refuses no more than an idle one.
+    It belongs to the one thread that computes the answer. The clock starts with the first check. A
+    thread that waits for others spends nothing, so that a loaded machine refuses no more than an
+    idle one.
     """
 
     seconds: float
