@@ -274,8 +274,8 @@ class PreconditionRequiredError(ServiceError):
     status = 428
 
 
+class TooManyRequestsError(ServiceError):
     """A limit is reached: of a key, or of questions that wait.
-    """The limit of a key is reached, or too many questions of one caller wait.
 
     ``retry_after_s`` says when it is worth another try.
     """
