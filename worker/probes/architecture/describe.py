@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from hashlib import sha256
+from typing import Any
 
 import torch
 import transformers
 from torch import nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel, initialization
 
 from service.estimator.model.recorded.recorded_model import (
     RecordedLayer,
@@ -72,6 +74,7 @@ def describe_model(
     output = model.get_submodule(head) if head else None
     is_tied = output is not None and embedding is not None and output.weight is embedding.weight
     digest = sha256(repr((lowered, weights)).encode()).hexdigest()
+    buffer_elements = _count_cast_elements(model)
     return RecordedModel(
         spec=_make_spec(model.config, digest, is_tied=is_tied),
         model_type=model.config.model_type,
@@ -92,13 +95,34 @@ def describe_model(
         ),
         embedding=table,
         head=head,
-        buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
+        buffer_bytes=sum(map(_count_bytes, model.buffers())) - 4 * buffer_elements,
+        buffer_elements=buffer_elements,
         difference=max(part.difference for part in lowered.values()),
         rotary_elements=_count_rotary_elements(model),
         min_batch=max(part.min_batch for part in lowered.values()),
         max_length=find_longest(model.config, PROVED.length),
         length_step=max(part.length_step for part in lowered.values()),
         passes={name: part.recorded for name, part in lowered.items()},
+    )
+
+
+def _count_bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _count_cast_elements(model: PreTrainedModel) -> int:
+    """Return the elements of buffers that have the weights' dtype.
+
+    They are those that a model built in another dtype has in it; rotary frequencies stay in fp32.
+    """
+    floating = [name for name, buffer in model.named_buffers() if buffer.is_floating_point()]
+    if all(name.endswith("inv_freq") for name in floating):
+        return 0
+    build: Any = type(model)._from_config  # noqa: SLF001 - what the auto classes call
+    with torch.device("meta"), initialization.no_init_weights():
+        half = build(deepcopy(model.config), dtype=torch.bfloat16)
+    return sum(
+        buffer.numel() for _, buffer in half.named_buffers() if buffer.dtype is torch.bfloat16
     )
 
 

@@ -171,6 +171,7 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         ),
         outer_linears=recorded.outer_linears,
         buffer_bytes=recorded.buffer_bytes,
+        buffer_elements=recorded.buffer_elements,
         rotary_tables=(recorded.rotary_elements,) * 2 if recorded.rotary_elements else (),
         finish_logits=None if recorded.has_plain_loss else _refuse_loss,
         chunked=recorded.length_step > 1 or recorded.max_length > 0,

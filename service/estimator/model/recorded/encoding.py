@@ -157,7 +157,8 @@ def _write_limits(recorded: RecordedModel) -> dict[str, object]:
     longest = {"max_length": recorded.max_length} if recorded.max_length else {}
     difference = {"difference": recorded.difference} if recorded.difference else {}
     fewest = {"min_batch": recorded.min_batch} if recorded.min_batch > 1 else {}
-    return {**step, **longest, **difference, **fewest}
+    cast = {"buffer_elements": recorded.buffer_elements} if recorded.buffer_elements else {}
+    return {**step, **longest, **difference, **fewest, **cast}
 
 
 def _write_weight(weight: Weight) -> list[object]:
