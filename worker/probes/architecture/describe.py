@@ -3,15 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
 
 import torch
 import transformers
 from torch import nn
-from transformers import PreTrainedConfig, PreTrainedModel, initialization
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from service.estimator.model.recorded.recorded_model import (
     CacheParts,
@@ -22,6 +20,7 @@ from service.estimator.model.recorded.recorded_model import (
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.programs.program import CacheUpdate
 from service.estimator.tape.programs.recorded_pass import RecordedPass
+from worker.probes.architecture.buffers import count_buffers
 from worker.probes.architecture.plans import list_plan, select_plan
 from worker.probes.architecture.polynomials import PROVED
 from worker.probes.architecture.programs import LoweredPass
@@ -89,7 +88,7 @@ def describe_model(
     output = model.get_submodule(head) if head else None
     is_tied = output is not None and embedding is not None and output.weight is embedding.weight
     digest = sha256(repr((lowered, weights)).encode()).hexdigest()
-    buffer_elements = _count_cast_elements(model)
+    buffer_elements, buffer_bytes = count_buffers(model)
     return RecordedModel(
         spec=_make_spec(model.config, digest, is_tied=is_tied, num_experts=_count_experts(layers)),
         model_type=model.config.model_type,
@@ -102,7 +101,7 @@ def describe_model(
         outer_linears=tuple(layer for layer in linears if layer.name in outer - {head}),
         embedding=table,
         head=head,
-        buffer_bytes=sum(map(_count_bytes, model.buffers())) - 4 * buffer_elements,
+        buffer_bytes=buffer_bytes,
         buffer_elements=buffer_elements,
         difference=max(part.difference for part in lowered.values()),
         rotary_elements=_count_rotary_elements(model),
@@ -111,26 +110,6 @@ def describe_model(
         max_length=find_longest(model.config, PROVED.length),
         length_step=max(part.length_step for part in lowered.values()),
         passes={name: part.recorded for name, part in lowered.items()},
-    )
-
-
-def _count_bytes(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
-
-
-def _count_cast_elements(model: PreTrainedModel) -> int:
-    """Return the elements of buffers that have the weights' dtype.
-
-    They are those that a model built in another dtype has in it; rotary frequencies stay in fp32.
-    """
-    floating = [name for name, buffer in model.named_buffers() if buffer.is_floating_point()]
-    if all(name.endswith("inv_freq") for name in floating):
-        return 0
-    build: Any = type(model)._from_config  # noqa: SLF001 - what the auto classes call
-    with torch.device("meta"), initialization.no_init_weights():
-        half = build(deepcopy(model.config), dtype=torch.bfloat16)
-    return sum(
-        buffer.numel() for _, buffer in half.named_buffers() if buffer.dtype is torch.bfloat16
     )
 
 
