@@ -115,10 +115,7 @@ class BartEmbeddings:
     dropout: float
     last_norm: Norm | None
     names_ones: bool
-    """Whether the decoder has a name for its mask of ones until its end (mBART).
-
-    Else it has one for its position numbers, which mBART's gives to their vectors.
-    """
+    """Whether the decoder names its mask of ones until its end (mBART), else its positions."""
 
     def finish(self, ctx: Recording, x: Value) -> Value:
         """Return what the stack gives; ``x`` stays with the caller."""
