@@ -8,7 +8,7 @@ from transformers import PreTrainedModel, initialization
 
 
 def count_buffers(model: PreTrainedModel) -> tuple[int, int]:
-    """Return the elements that have the weights' dtype, and the bytes of all others.
+    """Return elements in the weights' dtype, and bytes in others.
 
     ``model`` is in fp32.
     """
@@ -18,7 +18,7 @@ def count_buffers(model: PreTrainedModel) -> tuple[int, int]:
 
 
 def _count_cast_elements(model: PreTrainedModel) -> int:
-    """Return the elements of buffers that a model built in bfloat16 has in it.
+    """Return the elements of buffers in the weights' dtype.
 
     Rotary frequencies stay in fp32.
     """

@@ -87,10 +87,11 @@ class RecordedBlock:
 
 
 def _hold_previous(ctx: Recording, left: Sequence[tuple[int, Size]]) -> list[Storage]:
-    """Return what the layer before left behind, as large as what this one does.
+    """Return what the layer before left behind.
 
-    It lives until this layer returns. In a graph it is kept anyway, so that it costs something only
-    where none is built; the first layer is counted as the others are, which are higher.
+    It is as large as what this layer leaves, and lives until it returns. In a graph it is kept
+    anyway, so that it costs something only where none is built; the first layer is counted as the
+    others are, which are higher.
     """
     if ctx.tape.mode not in {Mode.INFERENCE, Mode.DISCARDING}:
         return []

@@ -1,11 +1,11 @@
-"""What a layer's program leaves behind beside its output."""
+"""Storages of a layer's program that outlive it."""
 
 from service.estimator.tape.programs.program import Operation, Program, Release
 from service.estimator.tape.sizes import Size
 
 
 def find_left(program: Program) -> tuple[tuple[int, Size], ...]:
-    """Return the storages that a program makes and neither releases nor hands on, with sizes.
+    """Return the storages that a program neither releases nor hands on.
 
     A layer that returns its attention weights leaves them to the loop over layers, whose name for
     them ends when the next layer has returned.
