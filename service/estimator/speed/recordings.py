@@ -14,7 +14,7 @@ _LATENT = "kv_b_proj"
 
 
 def find_uncounted_part(model: RecordedArchitecture) -> str | None:
-    """Return what of a recording's work is not counted, None where all of it is."""
+    """Return the part of a recording's work that is not counted."""
     recorded = model.recorded
     reasons = (reason for layer in recorded.layers if (reason := _find_in_layer(layer)))
     reason = next(reasons, None)

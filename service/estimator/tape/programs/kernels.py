@@ -24,5 +24,8 @@ _WORKS = {
 
 
 def get_work(operator: str) -> Work:
-    """Return the kernels of an operator, one as long as what it moves where none is known."""
+    """Return the kernels of an operator.
+
+    Where none are known it is one, as long as what it moves.
+    """
     return _WORKS.get(operator, Work.MOVE)

@@ -109,9 +109,9 @@ class RawPass:
 
 
 def count_moved(listened: RawPass, operation: RawOperation) -> int:
-    """Return the bytes that an operator's kernel reads and writes, 0 for a view.
+    """Return the bytes that an operator's kernel reads and writes.
 
-    Of a weight that is no operand of its output's size a few rows are read.
+    They are 0 for a view. Of a weight that is no operand of its output's size a few rows are read.
     """
     in_place = operation.operator.split(".")[1].endswith("_")
     if not (operation.allocated or in_place):
