@@ -18,6 +18,7 @@ from prometheus_client import disable_created_metrics
 from sqlalchemy import Engine
 
 from service.access.hosts import get_default_access
+from service.access.peers import PeerCache
 from service.api.application import Extension, Lifespan, make_application
 from service.api.http.auth import Access, Guard, TokenVerifier
 from service.api.http.dependencies import Dependencies
@@ -147,6 +148,7 @@ def create_app(settings: Settings) -> ASGIApp:
             find=key_cache.find,
             throttle=make_rate_throttle(throttle),
             tokens=tokens,
+            find_uid=PeerCache().get,
         ),
         hub=make_hub(settings),
         charge=make_quota_charge(throttle),
