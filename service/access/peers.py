@@ -44,8 +44,8 @@ def find_peer_uid(client: Address, server: Address) -> int | None:
     raise UnknownPeerError(message)
 
 
-    """Return the user id of an open socket in a table.
-    """Return the user id of the open socket between two addresses in a table of the kernel."""
+def find_uid(lines: Iterable[str], client: Address, server: Address) -> int | None:
+    """Return the user id of an open socket in a table."""
     ends = _make_end(client), _make_end(server)
     ports = f":{client[1]:04X}", f":{server[1]:04X}"
     for line in lines:
@@ -88,11 +88,11 @@ def _make_end(address: Address) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6A
     return _unmap(ip), address[1]
 
 
+def _read_end(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
     """Return an end of a connection as a table shows it.
 
     An address has words of the byte order of the machine.
     """
-    """Return an end that the kernel shows as words of its own byte order, and a port."""
     words, _, port = text.partition(":")
     data = bytes.fromhex(words)
     turned = b"".join(

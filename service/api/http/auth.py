@@ -159,8 +159,8 @@ class Guard:
             raise UnauthorizedError(message)
         raise make_missing_key_error()
 
+    def _explain_stranger(self, scope: HTTPScope) -> str | None:
         """Explain why a loopback connection is another user's.
-        """Explain why a loopback connection is not of the user who runs the server.
 
         Root may read the server's memory anyway.
         """

@@ -1,4 +1,4 @@
-"""Name of the walk over recorded models, which loads none of them."""
+"""Name of the walk over recorded models."""
 
 WALKER = ("passes.recorded", "RecordedWalk")
-"""Its module and class."""
+"""Module and class, as ``Architecture.walker`` has them."""
