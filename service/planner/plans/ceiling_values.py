@@ -130,8 +130,8 @@ def set_value(config: Config, maximized: Maximized, value: int) -> Workload:
         case Maximized.LORA_RANK, TrainWorkload(lora=lora) if lora is not None:
             changed_fields["lora"] = replace(lora, rank=value)
         case Maximized.NUM_IMAGES, _ if workload.inputs is not None:
-            first, *others = workload.inputs.images
-            images = (replace(first, count=value), *others)
+            first, *remaining = workload.inputs.images
+            images = (replace(first, count=value), *remaining)
             changed_fields["inputs"] = replace(workload.inputs, images=images)
         case _:
             changed_fields[maximized.value] = value
