@@ -128,7 +128,7 @@ class Recorder:
     ) -> dict[str, LoweredPass]:
         """Return the passes with a cache.
 
-        Those that do not run the same stack are left out.
+        Those that do not run, or not the same stack, are left out.
         """
         layouts = {(part.prefix, part.kinds) for part in steps.values()}
         lowered: dict[str, LoweredPass] = {}
@@ -139,7 +139,7 @@ class Recorder:
                 continue
             try:
                 part = self.lower(name, variants[name], (lower_pass,))
-            except Refusal:
+            except (Refusal, RuntimeError):  # some kernels take one number format alone
                 if not steps:
                     raise
                 continue
