@@ -62,8 +62,8 @@ def list_recorded_models() -> tuple[ModelEntry, ...]:
 
 
 def list_all_models() -> tuple[ModelEntry, ...]:
-    """Return the whole catalogue: models with modules, then recorded ones."""
-    return (*list_models(), *list_recorded_models())
+    """Return the whole catalogue by name, recorded models too."""
+    return tuple(sorted((*list_models(), *list_recorded_models()), key=lambda entry: entry.name))
 
 
 def _make_entries(index: Mapping[str, Mapping[str, Any]]) -> tuple[ModelEntry, ...]:

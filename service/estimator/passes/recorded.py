@@ -1,5 +1,6 @@
 """Walk over a model whose passes were recorded."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from service.estimator.model.recorded.architecture import RecordedArchitecture, update_cache
@@ -11,6 +12,7 @@ from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.ops.products import allocate_integers, linear
 from service.estimator.tape.programs.interpreter import Frame
+from service.estimator.tape.programs.program import Instruction, Operation
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.dtypes import DType
@@ -82,7 +84,11 @@ class RecordedWalk(ModelWalk):
             return super().loss(hidden, keeps_logits=keeps_logits)
         tape, frame = self.tape, self.frame
         tape.ledger.enter(Section.LOSS_FORWARD)
-        frame.run(self.recorded.tail, Category.LOGITS)
+        before, after = _split_tail(self.recorded)
+        frame.run(before, Category.LOGITS)
+        # As where a loss is written: its own gradient first, then the rest of backward begins.
+        tape.hook(partial(tape.ledger.enter, Section.BACKWARD))
+        frame.run(after, Category.LOGITS)
         if self.units is not None:
             self.units.close_head()
         self.outputs = tuple(frame.get_value(number) for number in self.recorded.returned)
@@ -107,6 +113,19 @@ class RecordedWalk(ModelWalk):
         rows = count_rows(numel, layer.out_features)
         category = Category.LOGITS if layer.name == model.head.name else Category.ACTIVATIONS
         return ctx.linear(layer, x, "", rows=rows, category=category)
+
+
+def _split_tail(recorded: RecordedPass) -> tuple[Sequence[Instruction], Sequence[Instruction]]:
+    """Return the instructions before the first log-softmax, and the others."""
+    first = next(
+        (
+            place
+            for place, part in enumerate(recorded.tail)
+            if isinstance(part, Operation) and "log_softmax" in part.operator
+        ),
+        0,
+    )
+    return recorded.tail[:first], recorded.tail[first:]
 
 
 def _check_length(model: RecordedArchitecture, length: int | None) -> None:
