@@ -15,8 +15,8 @@ from service.catalog import models
 from service.catalog.models import (
     ModelEntry,
     find_model,
-    list_model_names,
     list_all_models,
+    list_model_names,
     list_models,
     load_architecture,
     load_config,

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.model.recorded.recorded_model import CacheParts, RecordedModel
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
+from worker.probes.architecture.caches import hear_caches
 from worker.probes.architecture.check import check_recording, holds_for_one
 from worker.probes.architecture.depth import (
     Signature,
@@ -33,7 +34,7 @@ from worker.probes.architecture.polynomials import (
     NoPolynomial,
 )
 from worker.probes.architecture.programs import LoweredPass, lower_flat, lower_pass
-from worker.probes.architecture.sharing import run_each
+from worker.probes.sharing import run_each
 
 VARIANTS = {
     "fp32": Variant(dtype=torch.float32),
@@ -109,7 +110,7 @@ def _record_short(full: "Recorder") -> RecordedModel | None:
         return None
     lowered |= short.lower_served(lowered)
     order = _extend_order(stack, lowered)
-    return None if order is None else describe_model(full.model, lowered, order)
+    return None if order is None else describe_model(full.model, lowered, order, short.hear(depth))
 
 
 Lower = Callable[[Passes, str | None], LoweredPass]
@@ -132,7 +133,12 @@ class Recorder:
         if len({(part.prefix, part.kinds) for part in lowered.values()}) > 1:
             lowered = self.lower_steps((lower_flat,))
         lowered |= self.lower_served(lowered)
-        return describe_model(self.model, lowered, next(iter(lowered.values())).kinds)
+        order = next(iter(lowered.values())).kinds
+        return describe_model(self.model, lowered, order, self.hear(len(order)))
+
+    def hear(self, num_layers: int) -> tuple[CacheParts | None, ...]:
+        """Return what the cache keeps of each layer."""
+        return hear_caches(self.config, self.hf_config, num_layers) if num_layers else ()
 
     def lower_steps(self, ways: Sequence[Lower]) -> dict[str, LoweredPass]:
         """Return the passes of training.
