@@ -51,7 +51,7 @@ class ModelEntry:
 
 @cache
 def list_models() -> tuple[ModelEntry, ...]:
-    """Return the models with modules by name; no config is read for it."""
+    """Return the models with modules by name."""
     return _make_entries(json.loads(_INDEX.read_bytes()))
 
 

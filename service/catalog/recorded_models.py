@@ -1,7 +1,8 @@
-"""Recordings that a release ships, of types that no module is written for.
+"""Recordings that a release ships.
 
-Each lies in ``recordings`` beside the config.json that it was made of. Nothing is read before a
-name or a type is asked for that the rest of the catalogue does not have.
+They are of types that no module is written for. Each lies in ``recordings`` beside the config.json
+that it was made of. Nothing is read before a name or a type is asked for that the rest of the
+catalogue does not have.
 """
 
 import json

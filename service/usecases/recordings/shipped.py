@@ -1,4 +1,4 @@
-"""Recordings that a release ships, found by a config; pure but for the files of the release."""
+"""Recordings that a release ships, found by a config."""
 
 from collections.abc import Mapping
 
@@ -46,7 +46,9 @@ _ROTARY = ("rope_theta", "rope_scaling", "rope_parameters")
 
 
 def find_shipped_recording(config: Config) -> ModelEntry | None:
-    """Return the model of this release whose recording answers for a config, if any.
+    """Return the shipped recording that answers for a config.
+
+    None where none does.
 
     The recorded configs say every field of their class, so that what a config leaves out has the
     same default in both. A field that is not known here, or has another value, is another model.

@@ -96,7 +96,7 @@ def make_content(
 
 
 def _pack_source(source: Source) -> tuple[bytes, Mapping[str, object] | None]:
-    """Return the recording of a source as it is stored, and its config."""
+    """Return the recording of a source as stored, and its config."""
     document, config = source.get("recording"), source.get("hf_config")
     if isinstance(document, Mapping):
         return _pack(document), get_recorded_config(document)
