@@ -1,6 +1,5 @@
 """Walk over a model whose passes were recorded."""
 
-from collections.abc import Sequence
 from functools import partial
 
 from service.estimator.model.recorded.architecture import RecordedArchitecture, update_cache
@@ -12,11 +11,13 @@ from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.ops.products import allocate_integers, linear
 from service.estimator.tape.programs.interpreter import Frame
-from service.estimator.tape.programs.program import Instruction, Operation
+from service.estimator.tape.programs.program import GraphNode, Operation
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
+
+_LOG_SOFTMAX = "LogSoftmaxBackward0"
 
 
 class RecordedWalk(ModelWalk):
@@ -84,11 +85,8 @@ class RecordedWalk(ModelWalk):
             return super().loss(hidden, keeps_logits=keeps_logits)
         tape, frame = self.tape, self.frame
         tape.ledger.enter(Section.LOSS_FORWARD)
-        before, after = _split_tail(self.recorded)
-        frame.run(before, Category.LOGITS)
-        # As where a loss is written: its own gradient first, then the rest of backward begins.
-        tape.hook(partial(tape.ledger.enter, Section.BACKWARD))
-        frame.run(after, Category.LOGITS)
+        frame.end_loss = _find_end_of_loss(self.recorded)
+        frame.run(self.recorded.tail, Category.LOGITS)
         if self.units is not None:
             self.units.close_head()
         self.outputs = tuple(frame.get_value(number) for number in self.recorded.returned)
@@ -115,17 +113,20 @@ class RecordedWalk(ModelWalk):
         return ctx.linear(layer, x, "", rows=rows, category=category)
 
 
-def _split_tail(recorded: RecordedPass) -> tuple[Sequence[Instruction], Sequence[Instruction]]:
-    """Return the instructions before the first log-softmax, and the others."""
-    first = next(
-        (
-            place
-            for place, part in enumerate(recorded.tail)
-            if isinstance(part, Operation) and "log_softmax" in part.operator
-        ),
-        0,
-    )
-    return recorded.tail[:first], recorded.tail[first:]
+def _find_end_of_loss(recorded: RecordedPass) -> GraphNode | None:
+    """Return the node of a loss that backward runs last.
+
+    It is the log-softmax next to the model, or where there is none the node that makes the loss.
+    """
+    nodes = [
+        node
+        for instruction in recorded.tail
+        if isinstance(instruction, Operation)
+        for node in instruction.nodes
+    ]
+    ends = [node for node in nodes if node.name == _LOG_SOFTMAX]
+    ends += [node for node in nodes if recorded.loss in node.outputs]
+    return ends[0] if ends else None
 
 
 def _check_length(model: RecordedArchitecture, length: int | None) -> None:
