@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.values.engine_versions import Version, parse_version
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.workload import Engine
@@ -79,7 +79,7 @@ def runs_transformers_code(model: Architecture, engine: Engine) -> bool:
     models = load_engine_models().get(engine)
     return (
         models is not None
-        and isinstance(model, RecordedArchitecture)
+        and is_recorded(model)
         and models.runs_transformers(model.recorded.model_class)
     )
 

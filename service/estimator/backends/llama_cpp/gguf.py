@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.weights.ggml import BLOCKS, GgmlType
 from service.estimator.model.weights.gguf_bytes import GgufBytes, LayerBytes
 from service.estimator.model.weights.scheme import Packing
@@ -96,7 +96,7 @@ def _iter_outer_weights(model: Architecture) -> Iterator[Weight]:
 
     A tower and its projector are a file of their own (``--mmproj``).
     """
-    if isinstance(model, RecordedArchitecture):
+    if is_recorded(model):
         # Tables of positions stand with the input, on the host; towers are files of their own.
         yield from (
             weight

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from service.estimator.backends.paged_pool.pool import MemoryPart, make_exact_part
 from service.estimator.backends.paged_pool.rank_memory import Rank
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.values.result import Basis
 
 
@@ -16,7 +16,7 @@ def make_activation_part(rank: Rank, size: int, formula: str, source: str) -> Me
     rule stands in for the code of other engines (``share_engine.py``).
     """
     part = make_exact_part("activations", size, formula, source)
-    if not isinstance(rank.model, RecordedArchitecture):
+    if not is_recorded(rank.model):
         return part
     return replace(
         part,

@@ -6,7 +6,6 @@ from math import prod
 from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
-from service.estimator.model.recorded.architecture import RecordedBlock
 from service.estimator.model.recorded.recorded_model import SequenceState
 from service.estimator.values.dtypes import DType
 
@@ -90,8 +89,9 @@ def _get_mixer(block: BlockModule) -> object | None:
 
 
 def _exports(block: BlockModule) -> bool:
-    if isinstance(block, RecordedBlock):
-        return any(len(state.recurrent) == _HEADS for state in block.states)
+    recorded = _list_recorded_states(block)
+    if recorded:
+        return any(len(state.recurrent) == _HEADS for state in recorded)
     return hasattr(_get_mixer(block), "convolved_size")
 
 
@@ -100,8 +100,9 @@ def _count_state_elements(block: BlockModule) -> int:
 
     A convolution needs one position less than it spans.
     """
-    if isinstance(block, RecordedBlock):
-        return sum(_count_recorded_elements(state) for state in block.states)
+    recorded = _list_recorded_states(block)
+    if recorded:
+        return sum(_count_recorded_elements(state) for state in recorded)
     mixer = _get_mixer(block)
     if mixer is None:
         return 0
@@ -119,3 +120,9 @@ def _count_recorded_elements(state: SequenceState) -> int:
     channels, *positions = state.convolution or (0, 1)
     recurrent = prod(state.recurrent) if state.recurrent else 0
     return channels * (positions[-1] - 1) + recurrent
+
+
+def _list_recorded_states(block: BlockModule) -> tuple[SequenceState, ...]:
+    """Return the states of a recorded layer; none of another."""
+    states: tuple[SequenceState, ...] = getattr(block, "states", ())
+    return states

@@ -24,7 +24,7 @@ from service.estimator.backends.paged_pool.recorded_ranks import split_recorded
 from service.estimator.backends.paged_pool.stage_weights import StageWeights
 from service.estimator.backends.paged_pool.vision_towers import split_tower
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.tensor_parallel.local import local_architecture
 from service.estimator.model.tensor_parallel.split_plan import SplitPlan
@@ -240,7 +240,7 @@ def _split_model(query: _RankQuery) -> Architecture:
         head=tensor > 1,
         expert_ranks=expert_tensor if model.spec.num_experts else None,
     )
-    if isinstance(model, RecordedArchitecture):
+    if is_recorded(model):
         return split_tower(split_recorded(model, tensor, plan, by_plan=query.by_plan), tensor)
     return split_tower(local_architecture(model, tensor, plan), tensor)
 
@@ -266,7 +266,7 @@ def _count_table_bytes(model: Architecture, dtype: DType) -> int:
     linearly are all of those that come of it (``linear_scaling_rope.py``). gpt-oss has its table in
     fp32 (``models/gpt_oss.py``), and names halves.
     """
-    if model.family == _FP32_TABLE and not isinstance(model, RecordedArchitecture):
+    if model.family == _FP32_TABLE and not is_recorded(model):
         return (
             model.spec.max_position_embeddings
             * sum(model.rotary_tables)

@@ -1,16 +1,19 @@
 """Recorded models as one rank of a serving engine holds them."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from service.estimator.model.recorded.architecture import RecordedArchitecture, RecordedBlock
 from service.estimator.model.recorded.rank_layers import LayerSplit, split_layer
 from service.estimator.model.tensor_parallel.local import split_vocabulary
 from service.estimator.model.tensor_parallel.split_plan import SplitPlan
 
+if TYPE_CHECKING:
+    from service.estimator.model.recorded.architecture import RecordedArchitecture
+
 
 def split_recorded(
-    model: RecordedArchitecture, ranks: int, plan: SplitPlan, *, by_plan: bool
-) -> RecordedArchitecture:
+    model: "RecordedArchitecture", ranks: int, plan: SplitPlan, *, by_plan: bool
+) -> "RecordedArchitecture":
     """Return a recorded model as one of ``ranks`` holds it.
 
     ``by_plan`` is transformers' plan in place of the engine's own rule.
@@ -30,9 +33,8 @@ def split_recorded(
     if ranks > 1:
         embedding, head = split_vocabulary(model, ranks, plan)
     blocks = tuple(
-        (RecordedBlock(kind=block.kind, layer=split_layer(block.layer, split)), count)
-        for block, count in model.blocks
-        if isinstance(block, RecordedBlock)
+        (replace(block, layer=split_layer(block.layer, split)), count)
+        for block, (_, count) in zip(model.list_recorded_blocks(), model.blocks, strict=True)
     )
     return replace(
         model,

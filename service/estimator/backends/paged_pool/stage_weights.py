@@ -4,7 +4,7 @@ from service.estimator.backends.paged_pool.marlin_padding import pad_to_tiles
 from service.estimator.memory.overheads.allocator_rounding import rounding_bytes
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import iter_placements, stored_bytes
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.dtypes import DType
@@ -91,7 +91,7 @@ class StageWeights:
 
 def _list_last_weights(model: Architecture) -> tuple[Weight, ...]:
     """Return what a recorded model has after its layers, among other tensors of its stem."""
-    return model.last_weights if isinstance(model, RecordedArchitecture) else ()
+    return model.last_weights if is_recorded(model) else ()
 
 
 def _list_weight_sizes(

@@ -6,6 +6,7 @@ from functools import partial
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.completion import complete_recording
+from service.estimator.model.recorded.narrowing import WALKER
 from service.estimator.model.recorded.recorded_model import (
     RecordedLayer,
     RecordedModel,
@@ -208,6 +209,6 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         rotary_tables=(recorded.rotary_elements,) * 2 if recorded.rotary_elements else (),
         finish_logits=None if recorded.has_plain_loss else _refuse_loss,
         chunked=recorded.length_step > 1 or recorded.max_length > 0,
-        walker=("passes.recorded", "RecordedWalk"),
+        walker=WALKER,
         recorded=recorded,
     )

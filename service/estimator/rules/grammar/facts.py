@@ -9,7 +9,7 @@ from typing import TypedDict
 from service.estimator.memory.kv_cache import keeps_states
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.moe.tree import MoeSpec
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.scheme import Packing
@@ -185,7 +185,7 @@ def collect_facts(model: Architecture) -> ModelFacts:
         has_encoder=isinstance(model, EncoderDecoder),
         has_images=model.images is not None,
         shares_weights=model.shares_weights,
-        recorded=isinstance(model, RecordedArchitecture),
+        recorded=is_recorded(model),
         **_describe_recording(model),
         tree=model,
     )
@@ -198,7 +198,7 @@ class _RecordingFacts(TypedDict):
 
 def _describe_recording(model: Architecture) -> _RecordingFacts:
     """Return the limits of a recording, and what engines know of it."""
-    if not isinstance(model, RecordedArchitecture):
+    if not is_recorded(model):
         return {
             "fewest_sequences": 1,
             "longest_sequence": 0,

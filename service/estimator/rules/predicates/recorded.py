@@ -1,7 +1,7 @@
 """Predicates of rules about serving engines of recorded models."""
 
 from service.estimator.memory.kv_cache import is_latent, keeps_states
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.recorded.rank_layers import LayerSplit, find_undivided
 from service.estimator.model.recorded.recorded_model import RecordedLayer
 from service.estimator.rules.engine_models import (
@@ -27,7 +27,7 @@ def describe_unknown(case: Case) -> str:
 
 def _find_unknown(case: Case) -> str | None:
     tree = case.model.tree
-    if not isinstance(tree, RecordedArchitecture):
+    if not is_recorded(tree):
         return "no layers"
     layers = [block.layer for block in tree.list_recorded_blocks()]
     unknown = next((text for layer in layers if (text := _describe_layer(layer))), None)
@@ -68,7 +68,7 @@ def has_engine_model(case: Case) -> bool:
     """Return whether the engine's release serves a recorded model's class."""
     tree, workload = case.model.tree, get_serving(case)
     models = load_engine_models().get(workload.engine)
-    if models is None or not isinstance(tree, RecordedArchitecture):
+    if models is None or not is_recorded(tree):
         return True
     return models.has_model(tree.recorded.model_class, workload.engine_version)
 
@@ -76,7 +76,7 @@ def has_engine_model(case: Case) -> bool:
 def describe_missing(case: Case) -> str:
     """Return which release has no model of a class."""
     tree, workload = case.model.tree, get_serving(case)
-    assert isinstance(tree, RecordedArchitecture)  # noqa: S101 - its rule asks of recordings
+    assert is_recorded(tree)  # noqa: S101 - its rule asks of recordings
     name = tree.recorded.model_class
     models = load_engine_models()[workload.engine]
     last = models.removed.get(name)
@@ -88,7 +88,7 @@ def describe_missing(case: Case) -> str:
 def list_serving_engines(case: Case) -> list[str]:
     """Return the engines that serve a recorded model's class."""
     tree = case.model.tree
-    assert isinstance(tree, RecordedArchitecture)  # noqa: S101 - its rule asks of recordings
+    assert is_recorded(tree)  # noqa: S101 - its rule asks of recordings
     return list_engines(tree.recorded.model_class)
 
 
@@ -112,7 +112,7 @@ def describe_unsuited(case: Case) -> str:
 
 def _find_unsuited(case: Case) -> str | None:
     tree = case.model.tree
-    if not runs_transformers(case) or not isinstance(tree, RecordedArchitecture):
+    if not runs_transformers(case) or not is_recorded(tree):
         return None
     if keeps_states(tree):
         return "layers keep a state"
@@ -136,7 +136,7 @@ def explain_undivided(case: Case) -> str:
 
 def _find_undivided(case: Case) -> str | None:
     tree, ranks = case.model.tree, case.layout.tensor_parallel
-    if ranks == 1 or not isinstance(tree, RecordedArchitecture):
+    if ranks == 1 or not is_recorded(tree):
         return None
     split = LayerSplit(
         hidden_size=tree.spec.hidden_size,
