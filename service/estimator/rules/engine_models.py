@@ -42,7 +42,10 @@ class EngineModels:
         return self.falls_back or model_class in self.transformers
 
     def has_model(self, model_class: str, version: str | None) -> bool:
-        """Return whether a release serves a class; None is the one that was read."""
+        """Return whether a release serves a class.
+
+        None is the release that was read.
+        """
         last = self.removed.get(model_class)
         if last is not None:
             return version is not None and _is_at_most(version, parse_version(last))
@@ -85,7 +88,7 @@ def runs_transformers_code(model: Architecture, engine: Engine) -> bool:
 
 
 def list_engines(model_class: str) -> list[str]:
-    """Return the engines that serve a class, and those that do by transformers' code."""
+    """Return the engines that serve a class, by whose code."""
     lines = []
     for engine, models in load_engine_models().items():
         if models.has_model(model_class, None):

@@ -90,7 +90,7 @@ class StageWeights:
 
 
 def _list_last_weights(model: Architecture) -> tuple[Weight, ...]:
-    """Return what a recorded model has after its layers, among other tensors of its stem."""
+    """Return tensors of the stem that stand after recorded layers."""
     return model.last_weights if is_recorded(model) else ()
 
 

@@ -1,4 +1,4 @@
-"""Recordings as trees are made of them: kinds by name, and caches that were not heard."""
+"""Recordings with kinds by name, and caches that were not heard."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from service.estimator.model.weights.tensors import Weight
 
 
 def complete_recording(recorded: RecordedModel) -> RecordedModel:
-    """Return a recording whose layers have kinds, and caches where they are known."""
+    """Return a recording whose layers have kinds and known caches."""
     spec = recorded.spec
     layers = tuple(_complete_layer(layer, spec) for layer in recorded.layers)
     experts = max((count_experts(layer.weights) for layer in layers), default=0)

@@ -52,7 +52,7 @@ def name_kinds(layer: RecordedLayer) -> RecordedLayer:
 
 
 def _name_mixer(layer: RecordedLayer) -> str:
-    """Return the kind of a layer's ``mixer``: what it keeps says what it is."""
+    """Return the kind of a layer's ``mixer``, by what it keeps."""
     if layer.cache is None or layer.cache.states:
         return "ssm"
     return "attention" if layer.cache.caches else "mlp"

@@ -1,4 +1,4 @@
-"""Layers of a recorded model as one rank of a serving engine holds them.
+"""Recorded layers as one rank of a serving engine holds them.
 
 Engines have models of their own, whose layers they split as Megatron-LM does (arXiv:1909.08053,
 section 3): by columns into heads and inner features, by rows out of them; what makes latents,
@@ -147,7 +147,7 @@ def _split_weight(weight: Weight, split: LayerSplit) -> Weight:
 
 
 def _split_experts(weight: Weight, split: LayerSplit) -> Weight:
-    """Return a rank's part of a stack of experts, or of their biases.
+    """Return a rank's part of stacked experts or of their biases.
 
     Biases of outputs stand on every rank.
     """

@@ -65,7 +65,7 @@ def local_architecture(
 def split_vocabulary(
     model: Architecture, tensor_parallel: int, plan: SplitPlan
 ) -> tuple[Weight, Linear]:
-    """Return a rank's rows of the table of tokens and of the head, padded."""
+    """Return a rank's padded rows of table and head."""
     rows = (
         ceil_div(model.vocab_size, tensor_parallel * plan.vocabulary_multiple)
         * plan.vocabulary_multiple

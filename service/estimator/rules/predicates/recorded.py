@@ -16,7 +16,7 @@ _SPLIT = frozenset({"attention", "mlp"})
 
 
 def has_known_layers(case: Case) -> bool:
-    """Return whether it is known what an engine keeps and runs of every layer."""
+    """Return whether engines know what every layer keeps and runs."""
     return _find_unknown(case) is None
 
 
