@@ -46,7 +46,7 @@ from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.rules.engine_models import runs_transformers_code
+from service.estimator.model.recorded.engine_models import runs_transformers_code
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, SERVE_VLLM
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError

@@ -1,14 +1,14 @@
 """Predicates of rules about serving engines of recorded models."""
 
 from service.estimator.memory.kv_cache import is_latent, keeps_states
-from service.estimator.model.recorded.narrowing import is_recorded
-from service.estimator.model.recorded.rank_layers import LayerSplit, find_undivided
-from service.estimator.model.recorded.recorded_model import RecordedLayer
-from service.estimator.rules.engine_models import (
+from service.estimator.model.recorded.engine_models import (
     list_engines,
     load_engine_models,
     runs_transformers_code,
 )
+from service.estimator.model.recorded.narrowing import is_recorded
+from service.estimator.model.recorded.rank_layers import LayerSplit, find_undivided
+from service.estimator.model.recorded.recorded_model import RecordedLayer
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.predicates.models import get_serving
 

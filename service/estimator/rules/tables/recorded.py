@@ -107,7 +107,7 @@ RECORDED_ENGINES = (
         topic=Topic.FORMATS,
         refusal=Refusal(text=describe_missing, modelled=list_serving_engines),
         reason=describe_missing,
-        source="the engines' registries (service/estimator/rules/engine_models.json)",
+        source="the engines' registries (service/estimator/model/recorded/engine_models.json)",
     ),
     Rule(
         when=_RECORDED,
