@@ -6,12 +6,12 @@ from functools import partial
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.completion import complete_recording
-from service.estimator.model.recorded.narrowing import WALKER
 from service.estimator.model.recorded.recorded_model import (
     RecordedLayer,
     RecordedModel,
     SequenceState,
 )
+from service.estimator.model.recorded.walker import WALKER
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.ledger import Category
