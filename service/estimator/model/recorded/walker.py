@@ -1,4 +1,4 @@
-"""Walk over a recorded model, by its name: loaded where one is asked about."""
+"""Name of the walk over recorded models."""
 
 WALKER = ("passes.recorded", "RecordedWalk")
-"""Module and class of the walk over a recorded model."""
+"""Module and class, as ``Architecture.walker`` has them."""
