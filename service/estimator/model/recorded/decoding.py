@@ -81,6 +81,7 @@ def decode_recording(document: object) -> RecordedModel:
         embedding=top.get("embedding").read_text(),
         head=top.get("head").read_text(),
         buffer_bytes=top.get("buffer_bytes").read_count(),
+        buffer_elements=_read_optional(top, "buffer_elements", 0),
         rotary_elements=top.get("rotary_elements").read_count(),
         difference=_read_optional(top, "difference", 0),
         outer_plan=read_plan(top, "outer_plan"),
