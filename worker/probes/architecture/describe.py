@@ -90,12 +90,7 @@ def describe_model(
     digest = sha256(repr((lowered, weights)).encode()).hexdigest()
     buffer_elements, buffer_bytes = count_buffers(model)
     return RecordedModel(
-        spec=_make_spec(
-            model.config,
-            digest,
-            is_tied=is_tied,
-            num_experts=max((count_experts(layer.weights) for layer in layers), default=0),
-        ),
+        spec=_make_spec(model.config, digest, layers, is_tied=is_tied),
         model_type=model.config.model_type,
         model_class=type(model).__name__,
         transformers=transformers.__version__,
@@ -237,8 +232,9 @@ _CHOSEN = (
 
 
 def _make_spec(
-    hf_config: PreTrainedConfig, digest: str, *, is_tied: bool, num_experts: int
+    hf_config: PreTrainedConfig, digest: str, layers: Sequence[RecordedLayer], *, is_tied: bool
 ) -> RecordedSpec:
+    num_experts = max((count_experts(layer.weights) for layer in layers), default=0)
     text = hf_config.get_text_config()
 
     def read(*names: str, default: int = 0) -> int:

@@ -226,7 +226,7 @@ _SERVED_ALIKE = (
     *("helium_recorded", "helium_planned"),
 )
 _RECORDED: Mapping[str, dict[str, Any]] = {
-    "helium_recorded": {},
+    "helium_recorded": {"plan": ()},
     "helium_planned": {"plan": (("self_attn.q_proj", "colwise"), ("mlp.up_proj", "colwise"))},
 }
 """Recordings, without a tensor-parallel plan and with one."""

@@ -46,7 +46,8 @@ OWN_MODELS = (Engine.TENSORRT_LLM, Engine.LLAMA_CPP)
 """Engines that run models of their own code alone, and none of helium's class."""
 UNSUPPORTED: list[tuple[Workload, Layout]] = [
     *((serve(engine), layout) for engine in OWN_MODELS for layout in (Layout(), RANKS)),
-    *((serve(engine), RANKS) for engine in (Engine.VLLM, Engine.SGLANG)),
+    (serve(Engine.TRANSFORMERS), RANKS),
+    (serve(Engine.TRANSFORMERS), Layout(pipeline_parallel=2)),
     (train(framework=Framework.MEGATRON), Layout()),
     (train(framework=Framework.TORCHTITAN), Layout()),
     (train(attention=Attention.EAGER), Layout()),
