@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.base.errors import InvalidRequestError
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.rules.obstacles import (
     find_model_obstacles,
     find_rank_obstacles,
@@ -54,7 +54,7 @@ def check_plannable(architecture: Architecture, workload: Workload, layout: Layo
 
 def refuse_recording(architecture: Architecture) -> None:
     """Refuse a measurement of a model whose passes were recorded."""
-    if isinstance(architecture, RecordedArchitecture):
+    if is_recorded(architecture):
         modelled = ["families with a module of their own (headroom families)"]
         what = f"measurements of a recording of {architecture.family}"
         raise NotModelledError(what, field="model", modelled=modelled)
@@ -63,6 +63,12 @@ def refuse_recording(architecture: Architecture) -> None:
 def _find_obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
     yield from _find_model_obstacles(request)
     workload = request.task.workload
+    if workload.inputs is not None:
+        message = (
+            "a probe makes images by their number and tokens: say num_images and image_tokens, "
+            "as the answer to a fit counts them, and leave inputs out"
+        )
+        yield Obstacle(field="workload.inputs", message=message)
     if request.device is ProbeDevice.TRACE and workload.num_images:
         message = (
             "where images go is decided by tokens' values, and fake tensors have none: leave "

@@ -2,8 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
+from types import ModuleType
 
 from service.base.errors import InvalidRequestError
+from service.catalog.models import load_architecture
+from service.catalog.recorded_models import read_packed_recording
 from service.db.records.recordings import Recording
 from service.db.records.stored import ModelContent
 from service.estimator.model.architecture import Architecture
@@ -11,15 +15,12 @@ from service.estimator.model.families.registry import (
     architecture_from_config,
     architecture_from_spec,
 )
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
+from service.estimator.values.errors import UnknownModelTypeError
 from service.formats.checkpoints.gguf_document import GgufModel
 from service.formats.checkpoints.gguf_model import build_gguf_architecture, list_gguf_differences
-from service.usecases.recordings.documents import (
-    get_recorded_config,
-    load_recording,
-    pack_document,
-    read_document,
-)
+from service.usecases.recordings.configs import get_recorded_config
+from service.usecases.recordings.shipped import find_shipped_recording
 from service.usecases.stored_specs.checkpoints import (
     Checkpoint,
     find_disagreements,
@@ -62,10 +63,9 @@ def make_content(
     """
     architecture = read_source(source)
     recording = None
-    if isinstance(architecture, RecordedArchitecture):
-        document: Source = source["recording"]  # type: ignore[assignment]  # read_source took it
-        recording = Recording(digest=architecture.recorded.digest, packed=pack_document(document))
-        config = get_recorded_config(document)
+    if is_recorded(architecture):
+        packed, config = _pack_source(source)
+        recording = Recording(digest=architecture.recorded.digest, packed=packed)
         source = {} if config is None else {"hf_config": config}
     if "gguf" in source:
         source = {"gguf": GgufModel.parse(source["gguf"]).describe()}  # type: ignore[arg-type]  # read_source took it
@@ -95,6 +95,31 @@ def make_content(
     )
 
 
+def _pack_source(source: Source) -> tuple[bytes, Mapping[str, object] | None]:
+    """Return the recording of a source as stored, and its config."""
+    document, config = source.get("recording"), source.get("hf_config")
+    if isinstance(document, Mapping):
+        return _pack(document), get_recorded_config(document)
+    assert isinstance(config, Mapping)  # noqa: S101 - read_source took it
+    entry = find_shipped_recording(config)
+    assert entry is not None  # noqa: S101 - as above
+    return read_packed_recording(entry.name), config
+
+
+def _read_config(config: Mapping[str, object]) -> Architecture:
+    """Return the architecture of a config.json.
+
+    A type that has no module may be one that a recording of this release answers for.
+    """
+    try:
+        return architecture_from_config(config)
+    except UnknownModelTypeError:
+        entry = find_shipped_recording(config)
+        if entry is None:
+            raise
+        return load_architecture(entry)
+
+
 def load_stored_architecture(content: ModelContent) -> Architecture:
     """Return the architecture of a stored revision.
 
@@ -102,7 +127,8 @@ def load_stored_architecture(content: ModelContent) -> Architecture:
     """
     recording = content.recording
     if recording is not None:
-        return load_recording(recording.digest, recording.packed)
+        model: Architecture = _load_documents().load_recording(recording.digest, recording.packed)
+        return model
     return architecture_from_spec(content.architecture)
 
 
@@ -129,9 +155,24 @@ def list_source_warnings(
     )
 
 
+def _load_documents() -> ModuleType:
+    """Load what reads recordings, which written families do not need."""
+    return import_module("service.usecases.recordings.documents")
+
+
+def _pack(document: Mapping[str, object]) -> bytes:
+    packed: bytes = _load_documents().pack_document(document)
+    return packed
+
+
+def _read_recording(document: Mapping[str, object]) -> Architecture:
+    model: Architecture = _load_documents().read_document(document)
+    return model
+
+
 _READERS: Mapping[str, Callable[[Mapping[str, object]], Architecture]] = {
-    "hf_config": architecture_from_config,
+    "hf_config": _read_config,
     "architecture": architecture_from_spec,
     "gguf": build_gguf_architecture,
-    "recording": read_document,
+    "recording": _read_recording,
 }

@@ -42,6 +42,7 @@ from .checkpoint_answer import CheckpointAnswer
 from .checkpointing import Checkpointing
 from .class_answer import ClassAnswer
 from .client import Client
+from .clip_request import ClipRequest
 from .cluster_answer import ClusterAnswer
 from .cluster_create import ClusterCreate
 from .cluster_import_answer import ClusterImportAnswer
@@ -137,6 +138,9 @@ from .inline_pipeline_configs import InlinePipelineConfigs
 from .inline_pipeline_configs_additional_property import InlinePipelineConfigsAdditionalProperty
 from .inline_pipeline_model_index import InlinePipelineModelIndex
 from .inline_pipeline_recording import InlinePipelineRecording
+from .input_tokens_answer import InputTokensAnswer
+from .inputs_request import InputsRequest
+from .inputs_request_processor import InputsRequestProcessor
 from .instant_answer import InstantAnswer
 from .instant_answer_parts import InstantAnswerParts
 from .intervals_answer import IntervalsAnswer
@@ -224,6 +228,7 @@ from .pareto_answer_layout import ParetoAnswerLayout
 from .pareto_answer_workload import ParetoAnswerWorkload
 from .peft_request import PeftRequest
 from .per_gpu_answer import PerGpuAnswer
+from .picture_request import PictureRequest
 from .pipeline_answer import PipelineAnswer
 from .pipeline_answer_releases import PipelineAnswerReleases
 from .pipeline_component_answer import PipelineComponentAnswer
@@ -293,6 +298,7 @@ from .sharding import Sharding
 from .share_answer import ShareAnswer
 from .share_request import ShareRequest
 from .shipped_answer import ShippedAnswer
+from .sound_request import SoundRequest
 from .span_answer import SpanAnswer
 from .speculative_request import SpeculativeRequest
 from .stage_answer import StageAnswer
@@ -361,6 +367,7 @@ __all__ = (
     "Checkpointing",
     "ClassAnswer",
     "Client",
+    "ClipRequest",
     "ClusterAnswer",
     "ClusterCreate",
     "ClusterImportAnswer",
@@ -456,6 +463,9 @@ __all__ = (
     "InlinePipelineConfigsAdditionalProperty",
     "InlinePipelineModelIndex",
     "InlinePipelineRecording",
+    "InputsRequest",
+    "InputsRequestProcessor",
+    "InputTokensAnswer",
     "InstantAnswer",
     "InstantAnswerParts",
     "IntervalsAnswer",
@@ -543,6 +553,7 @@ __all__ = (
     "ParetoAnswerWorkload",
     "PeftRequest",
     "PerGpuAnswer",
+    "PictureRequest",
     "PipelineAnswer",
     "PipelineAnswerReleases",
     "PipelineComponentAnswer",
@@ -612,6 +623,7 @@ __all__ = (
     "ShareAnswer",
     "ShareRequest",
     "ShippedAnswer",
+    "SoundRequest",
     "SpanAnswer",
     "SpeculativeRequest",
     "StageAnswer",

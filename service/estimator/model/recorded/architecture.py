@@ -1,19 +1,30 @@
 """Trees of models whose passes were recorded."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
+from service.estimator.model.recorded.completion import complete_recording
+from service.estimator.model.recorded.recorded_model import (
+    RecordedLayer,
+    RecordedModel,
+    SequenceState,
+)
+from service.estimator.model.recorded.walker import WALKER
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
-from service.estimator.tape.ledger import Category
+from service.estimator.tape.graph import Mode
+from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.programs.interpreter import Frame
+from service.estimator.tape.programs.leftovers import find_left
 from service.estimator.tape.programs.program import Operation
-from service.estimator.tape.sizes import count_rows
+from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.errors import NotModelledError
+
+_LATENT = "kv_b_proj"
+"""Layer that makes heads of a cached latent vector (arXiv:2405.04434)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +52,28 @@ class RecordedBlock:
         return self.layer.cache_elements
 
     @property
+    def projected_elements_per_token(self) -> int:
+        """Elements that an engine caches for one token."""
+        cache = self.layer.cache
+        if cache is None:
+            return self.layer.cache_elements
+        return sum(part.elements for part in cache.caches)
+
+    @property
     def cache_window(self) -> int | None:
         """The most tokens that the layer's cache keeps; None is all."""
-        return self.layer.cache_window
+        cache = self.layer.cache
+        return self.layer.cache_window if cache is None else cache.window
+
+    @property
+    def states(self) -> tuple[SequenceState, ...]:
+        """States that the layer keeps of each sequence."""
+        return () if self.layer.cache is None else self.layer.cache.states
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether all heads read one cached vector (arXiv:2405.04434)."""
+        return any(part.target == _LATENT for part in self.layer.linears)
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Run the layer's program; its input is dropped at its end."""
@@ -73,10 +103,26 @@ class RecordedBlock:
         frame.bind(0, x)
         for number, source in enumerate(recorded.block_inputs[self.kind], start=1):
             frame.bind(number, outer.get_value(source))
+        left = find_left(program)
+        previous = _hold_previous(ctx, left)
         frame.run(program.instructions, Category.ACTIVATIONS)
         output = frame.get_value(program.output)
         ctx.tape.free(x, *frame.cached)
+        own = [frame.storages[storage] for storage, _ in left]
+        ctx.tape.release(*previous, *(storage for storage in own if storage is not None))
         return output
+
+
+def _hold_previous(ctx: Recording, left: Sequence[tuple[int, Size]]) -> list[Storage]:
+    """Return what the layer before left behind.
+
+    It is as large as what this layer leaves, and lives until it returns. In a graph it is kept
+    anyway, so that it costs something only where none is built; the first layer is counted as the
+    others are, which are higher.
+    """
+    if ctx.tape.mode not in {Mode.INFERENCE, Mode.DISCARDING}:
+        return []
+    return [ctx.tape.allocate(Category.ACTIVATIONS, size) for _, size in left]
 
 
 def update_cache(ctx: Recording, parts: tuple[Value, ...], window: int | None) -> tuple[Value, ...]:
@@ -97,8 +143,11 @@ class RecordedArchitecture(Architecture):
     @property
     def head_unit_weights(self) -> tuple[Weight, ...]:
         """Tensors after the layers, a unit of their own."""
-        if self.tied:
-            return ()
+        return () if self.tied else (*self.last_weights, *self.list_head_weights())
+
+    @property
+    def last_weights(self) -> tuple[Weight, ...]:
+        """Tensors after the layers, other than those of the output layer."""
         names = {
             gradient.parameter
             for part in self.recorded.passes.values()
@@ -107,8 +156,11 @@ class RecordedArchitecture(Architecture):
             for node in instruction.nodes
             for gradient in node.gradients
         }
-        after = [weight for weight in self.recorded.outer_weights if weight.name in names]
-        return (*after, *self.list_head_weights())
+        return tuple(weight for weight in self.stem if weight.name in names)
+
+    def list_recorded_blocks(self) -> tuple[RecordedBlock, ...]:
+        """Return the kinds of layers."""
+        return tuple(block for block, _ in self.blocks if isinstance(block, RecordedBlock))
 
     def describe(self) -> dict[str, object]:
         """Return the specification, and which recording it is."""
@@ -145,6 +197,7 @@ def _refuse_loss(ctx: Recording, logits: Value) -> Value:  # noqa: ARG001 - one 
 
 def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
     """Return the tree of a recorded model."""
+    recorded = complete_recording(recorded)
     order = recorded.order
     outer = {weight.name: weight for weight in recorded.outer_weights}
     embedding = outer.pop(recorded.embedding, Weight("", "embedding", (0, 0)))
@@ -171,9 +224,10 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         ),
         outer_linears=recorded.outer_linears,
         buffer_bytes=recorded.buffer_bytes,
+        buffer_elements=recorded.buffer_elements,
         rotary_tables=(recorded.rotary_elements,) * 2 if recorded.rotary_elements else (),
         finish_logits=None if recorded.has_plain_loss else _refuse_loss,
         chunked=recorded.length_step > 1 or recorded.max_length > 0,
-        walker=("passes.recorded", "RecordedWalk"),
+        walker=WALKER,
         recorded=recorded,
     )

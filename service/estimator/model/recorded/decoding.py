@@ -9,11 +9,8 @@ from dataclasses import dataclass
 
 from service.estimator.model.recorded.encoding import FORMAT, compute_digest
 from service.estimator.model.recorded.json_reader import MAX_SIZE, Reader
-from service.estimator.model.recorded.recorded_model import (
-    RecordedLayer,
-    RecordedModel,
-    RecordedSpec,
-)
+from service.estimator.model.recorded.layer_reader import read_layer, read_plan
+from service.estimator.model.recorded.recorded_model import RecordedModel, RecordedSpec
 from service.estimator.tape.programs.program import (
     Action,
     Allocation,
@@ -43,6 +40,8 @@ def _read_optional(top: Reader, name: str, default: int) -> int:
 
 MAX_STORAGES = 2**20
 """Storages of one pass, which each of its runs has a place for; a decoder has some hundreds."""
+_COUNTED = 6
+"""Parts of an operation whose bytes were counted; one less where they were not."""
 MAX_ORDER = 4096
 """Layers of a model, eight times those of the deepest stack that a config may have."""
 
@@ -57,15 +56,7 @@ def decode_recording(document: object) -> RecordedModel:
         message = f"this recording has format {top.get('format').value!r}; it must be {FORMAT}"
         raise InvalidInputError(message, field="format")
     sizes = [size.read_size() for size in top.get("sizes").items()]
-    layers = tuple(
-        RecordedLayer(
-            weights=tuple(part.read_weight() for part in layer.get("weights").items()),
-            linears=tuple(part.read_linear() for part in layer.get("linears").items()),
-            cache_elements=layer.get("cache_elements").read_count(),
-            cache_window=layer.get("cache_window").read_optional_index(MAX_SIZE),
-        )
-        for layer in top.get("layers").items()
-    )
+    layers = tuple(read_layer(layer) for layer in top.get("layers").items())
     order = tuple(part.read_index(len(layers)) for part in top.get("order").items())
     passes = {
         name: _read_pass(part, sizes, len(layers)) for name, part in top.get("passes").entries()
@@ -73,8 +64,9 @@ def decode_recording(document: object) -> RecordedModel:
     if len(order) > MAX_ORDER:
         message = f"this recording has {len(order):,} layers; at most {MAX_ORDER:,} are answered"
         raise InvalidInputError(message, field="order")
-    if not layers or not order or not passes:
-        message = "this recording has no layers or no passes; it must have both"
+    if not passes or bool(layers) != bool(order):
+        # A model whose layers are no stack runs as one program, and has none.
+        message = "this recording has no passes, or layers without an order; it must have both"
         raise InvalidInputError(message, field="layers")
     assert isinstance(document, Mapping)  # noqa: S101 - read as one
     return RecordedModel(
@@ -90,8 +82,10 @@ def decode_recording(document: object) -> RecordedModel:
         embedding=top.get("embedding").read_text(),
         head=top.get("head").read_text(),
         buffer_bytes=top.get("buffer_bytes").read_count(),
+        buffer_elements=_read_optional(top, "buffer_elements", 0),
         rotary_elements=top.get("rotary_elements").read_count(),
         difference=_read_optional(top, "difference", 0),
+        outer_plan=read_plan(top, "outer_plan"),
         max_length=_read_optional(top, "max_length", 0),
         min_batch=max(_read_optional(top, "min_batch", 1), 1),
         length_step=max(_read_optional(top, "length_step", 1), 1),
@@ -116,6 +110,8 @@ def _read_spec(reader: Reader, digest: str) -> RecordedSpec:
         activation=reader.get("activation").read_text(),
         tie_word_embeddings=reader.get("tie_word_embeddings").read_flag(),
         max_position_embeddings=count("max_position_embeddings"),
+        num_experts=_read_optional(reader, "num_experts", 0),
+        num_experts_per_token=_read_optional(reader, "num_experts_per_token", 0),
     )
 
 
@@ -174,12 +170,14 @@ class _FrameReader:
             return LinearCall(layer=layer.read_text(), x=self.value(x), output=self.value(output))
         if kind != "operation":
             raise part.fail("an operation, a linear layer, embeddings or a release")
-        _, operator, allocated, scratch, nodes = part.items(5)
+        counted = len(parts) == _COUNTED
+        _, operator, allocated, scratch, nodes, *moved = part.items(_COUNTED - (not counted))
         return Operation(
             operator=operator.read_text(),
             allocated=tuple(self.read_allocation(item) for item in allocated.items()),
             scratch=tuple(self.size(item) for item in scratch.items()),
             nodes=tuple(self.read_node(item) for item in nodes.items()),
+            moved=self.size(moved[0]) if moved else None,
         )
 
     def read_allocation(self, part: Reader) -> Allocation:

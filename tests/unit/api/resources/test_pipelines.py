@@ -70,7 +70,7 @@ def test_a_checkpoints_own_configs_are_taken(client: TestClient[Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "status", "words"),
     [
-        ({"pipeline": "flux.1-deV2"}, 404, "flux.1-dev"),
+        ({"pipeline": "flux.1-deV2"}, 422, "Did you mean flux.1-dev"),
         ({"pipeline": {"recording": {"format": 9}}}, 422, "format 1"),
         ({"pipeline": {"model_index": {}}}, 422, "model_index and configs"),
         ({"workload": {"height": 1001, "width": 1024}}, 422, "multiple of 16"),
