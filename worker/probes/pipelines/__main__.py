@@ -24,7 +24,7 @@ def main() -> int:
         _emit(lines, "progress", phase="loading diffusers")
         from worker.probes.pipelines.record import record_pipeline  # noqa: PLC0415
 
-        limit()
+        limit(1)
         try:
             document = record_pipeline(request, lambda phase: _emit(lines, "progress", phase=phase))
             _emit(lines, "recorded", document=document)
