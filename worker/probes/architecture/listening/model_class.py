@@ -91,8 +91,8 @@ def find_class(config: Mapping[str, Any]) -> type[PreTrainedModel]:
             return model_class
     model_type = str(config["model_type"])
     mapped = list(_list_mapped(model_type))
-    own = (candidate for candidate in mapped if _is_built_from(candidate, model_type))
-    model_class = next(chain(own, _list_defined(model_type), mapped), None)
+    built = (candidate for candidate in mapped if _is_built_from(candidate, model_type))
+    model_class = next(chain(built, _list_defined(model_type), mapped), None)
     if model_class is not None:
         return model_class
     message = f"transformers {transformers.__version__} has no model of {model_type!r}"
