@@ -81,6 +81,8 @@ class Architecture:
     """Whether a layer divides its sequence into chunks, so that a recording holds for one length
     only.
     """
+    batch_dependent: bool = False
+    """Whether one sequence alone takes other tensors than several, whatever attention runs."""
     shares_weights: bool = False
     """Whether layers have weights in common: a block that several layers use, each with more of its
     own.

@@ -177,6 +177,7 @@ def is_batch_dependent(model: Architecture, attention: Attention, dtype: DType) 
     )
     return (
         model.recurrent
+        or model.batch_dependent
         or model.writes_out_attention
         or model.always_masked
         or may_be_math

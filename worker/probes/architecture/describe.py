@@ -18,7 +18,6 @@ from service.estimator.model.recorded.recorded_model import (
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.programs.program import CacheUpdate
 from service.estimator.tape.programs.recorded_pass import RecordedPass
-from worker.probes.architecture.polynomials import PROVED
 from worker.probes.architecture.programs import LoweredPass
 
 
@@ -95,26 +94,8 @@ def describe_model(
         buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
         difference=max(part.difference for part in lowered.values()),
         rotary_elements=_count_rotary_elements(model),
-        min_batch=max(part.min_batch for part in lowered.values()),
-        max_length=find_longest(model.config, PROVED.length),
-        length_step=max(part.length_step for part in lowered.values()),
         passes={name: part.recorded for name, part in lowered.items()},
     )
-
-
-_WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention", "window_size")
-"""Fields of configs that limit what a token attends to."""
-
-
-def find_longest(hf_config: PreTrainedConfig, heard: int) -> int:
-    """Return the most tokens that no window cuts.
-
-    It is 0 where no window is longer than ``heard``.
-    """
-    text = hf_config.get_text_config()
-    windows = [getattr(text, name, None) for name in _WINDOWS]
-    longer = [w for w in windows if isinstance(w, int) and w > heard]
-    return min(longer, default=1) - 1
 
 
 def _list_weights(model: PreTrainedModel, head: str) -> dict[str, Weight]:

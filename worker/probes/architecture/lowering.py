@@ -18,7 +18,8 @@ from service.estimator.tape.programs.program import (
     Source,
     ValueSpec,
 )
-from service.estimator.tape.sizes import ZERO, Size
+from service.estimator.tape.programs.stepped_sizes import AnySize
+from service.estimator.tape.sizes import ZERO
 from service.estimator.values.dtypes import DType
 from worker.probes.architecture.listen import Extent
 from worker.probes.architecture.polynomials import fit_size
@@ -46,16 +47,18 @@ class Passes:
     embedding: str
     """Name of the module that embeds tokens."""
     extents: tuple[Extent, ...]
+    steps_of_length: tuple[int, ...] = ()
+    """Tokens to which this model may round a length."""
 
-    def fit(self, counts: Sequence[int]) -> Size:
+    def fit(self, counts: Sequence[int]) -> AnySize:
         """Return the polynomial of a size, from its values at the extents."""
-        return fit_size(counts, self.extents)
+        return fit_size(counts, self.extents, self.steps_of_length)
 
-    def fit_value(self, value: int) -> Size:
+    def fit_value(self, value: int) -> AnySize:
         """Return the elements of a tensor."""
         return self.fit([listened.values[value].numel for listened in self.passes])
 
-    def fit_storage(self, storage: int) -> Size:
+    def fit_storage(self, storage: int) -> AnySize:
         """Return the bytes of a storage."""
         return self.fit([listened.sizes[storage] for listened in self.passes])
 

@@ -1,6 +1,7 @@
 """Recording of a model: its config in, its weights and passes out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.tape.programs.recorded_pass import WHOLE
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.check import check_recording, holds_for_one
@@ -20,17 +22,15 @@ from worker.probes.architecture.depth import (
     shorten,
 )
 from worker.probes.architecture.describe import describe_model, find_head, name_embedding
-from worker.probes.architecture.hearing import Hearing, OtherOperationsError
+from worker.probes.architecture.hearing import Hearing
 from worker.probes.architecture.listen import Phase, Variant, make_fake_model
-from worker.probes.architecture.lowering import Passes
 from worker.probes.architecture.model_class import build_any_model, build_config
-from worker.probes.architecture.polynomials import (
-    ALIGNED,
-    FEW,
-    FITTED,
-    LENGTH_STEP,
-    PROVED,
-    NoPolynomial,
+from worker.probes.architecture.pieces import (
+    Lower,
+    PieceMaker,
+    list_thresholds,
+    name_pieces,
+    unify_kinds,
 )
 from worker.probes.architecture.programs import LoweredPass, lower_flat, lower_pass
 
@@ -91,18 +91,15 @@ def _record_short(full: "Recorder", variants: Mapping[str, Variant]) -> Recorded
         return None
     short = Recorder(config=full.config, hf_config=hf_config, model=model)
     try:
-        lowered = {
-            name: short.lower(name, variants[name], (lower_pass,))
-            for name in _list_names(variants, served=False)
-        }
+        names = _list_names(variants, served=False)
+        steps = unify_kinds(short.lower_all(names, variants, (lower_pass,)))
     except Refusal:
         return None
-    lowered |= short.lower_served(variants, lowered)
+    if steps is None:
+        return None
+    lowered = short.lower_served(variants, steps)
     order = _extend_order(stack, lowered)
     return None if order is None else describe_model(full.model, lowered, order)
-
-
-Lower = Callable[[Passes, str | None], LoweredPass]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,49 +112,61 @@ class Recorder:
 
     def record(self, variants: Mapping[str, Variant]) -> RecordedModel:
         """Record all layers, as a stack or one after another."""
-        ways: tuple[Lower, ...] = (lower_pass, lower_flat)
         names = _list_names(variants, served=False)
-        lowered = {name: self.lower(name, variants[name], ways) for name in names}
-        if len({(part.prefix, part.kinds) for part in lowered.values()}) > 1:
-            lowered = {name: self.lower(name, variants[name], (lower_flat,)) for name in names}
-        lowered |= self.lower_served(variants, lowered)
+        lowered = unify_kinds(self.lower_all(names, variants, (lower_pass, lower_flat)))
+        if lowered is None:
+            lowered = self.lower_all(names, variants, (lower_flat,))
+        lowered = self.lower_served(variants, lowered)
         return describe_model(self.model, lowered, next(iter(lowered.values())).kinds)
+
+    def lower_all(
+        self, names: Iterable[str], variants: Mapping[str, Variant], ways: Sequence[Lower]
+    ) -> dict[str, LoweredPass]:
+        """Return the pieces of variants by name."""
+        lowered: dict[str, LoweredPass] = {}
+        for name in names:
+            lowered |= name_pieces(name, self.lower(name, variants[name], ways))
+        return lowered
 
     def lower_served(
         self, variants: Mapping[str, Variant], steps: Mapping[str, LoweredPass]
     ) -> dict[str, LoweredPass]:
-        """Return the passes with a cache.
+        """Return the passes of steps and those with a cache.
 
         Those that do not run the same stack are left out.
         """
-        layouts = {(part.prefix, part.kinds) for part in steps.values()}
-        lowered: dict[str, LoweredPass] = {}
+        lowered = dict(steps)
         for name in _list_names(variants, served=True):
-            if (None, ()) in layouts:
+            if any(part.prefix is None for part in lowered.values()):
                 break
             try:
-                part = self.lower(name, variants[name], (lower_pass,))
+                pieces = self.lower_all([name], variants, (lower_pass,))
             except Refusal:
                 if not steps:
                     raise
                 continue
-            if not layouts or (part.prefix, part.kinds) in layouts:
-                lowered[name] = part
-                layouts = layouts or {(part.prefix, part.kinds)}
+            lowered = unify_kinds(lowered | pieces) or lowered
         return lowered
 
-    def lower(self, name: str, variant: Variant, ways: Sequence[Lower]) -> LoweredPass:
-        """Return a variant's programs, as a plain pass proves them."""
+    def lower(self, name: str, variant: Variant, ways: Sequence[Lower]) -> list[LoweredPass]:
+        """Return a variant's programs, as plain passes prove them."""
         head, embedding = find_head(self.model), name_embedding(self.model)
+        thresholds = list_thresholds(self.hf_config)
         refusal: Refusal | None = None
         with make_fake_model(self.config, self.hf_config, variant) as fake:
-            hearing = Hearing(fake=fake, variant=variant, embedding=embedding)
+            hearing = Hearing(
+                fake=fake, variant=variant, embedding=embedding, steps_of_length=thresholds
+            )
+
+            def check(lowered: LoweredPass) -> LoweredPass:
+                return self._check(lowered, fake, name, variant)
+
             for way in ways:
+                maker = PieceMaker(
+                    hearing=hearing, lower=way, head=head, check=check, thresholds=thresholds
+                )
                 try:
-                    lowered = _lower_heard(hearing, way, head)
-                    recorded = describe_model(self.model, {name: lowered}, lowered.kinds)
-                    difference = check_recording(recorded, fake, name, variant)
-                    min_batch = 1 if holds_for_one(recorded, fake, variant) else 2
+                    return _make_pieces(maker)
                 except Refusal as error:
                     refusal = error
                 except (LookupError, ValueError) as error:
@@ -165,31 +174,32 @@ class Recorder:
                         f"this model's layers are called in a way that is not followed: {error}"
                     )
                     refusal = Refusal(FailureKind.UNSUPPORTED, message)
-                else:
-                    return replace(lowered, difference=difference, min_batch=min_batch)
         assert refusal is not None  # noqa: S101 - every way has raised one
         raise refusal
 
+    def _check(
+        self, lowered: LoweredPass, fake: PreTrainedModel, name: str, variant: Variant
+    ) -> LoweredPass:
+        """Return a piece with what it misses, and whether it holds for one sequence too."""
+        recorded = describe_model(self.model, {name: lowered}, lowered.kinds)
+        domain = lowered.recorded.domain
+        difference = check_recording(recorded, fake, name, variant, domain)
+        if domain.max_batch is None and not holds_for_one(recorded, fake, variant, domain):
+            domain = replace(domain, min_batch=2)
+        return replace(
+            lowered, difference=difference, recorded=replace(lowered.recorded, domain=domain)
+        )
 
-def _lower_heard(hearing: Hearing, lower: Lower, head: str | None) -> LoweredPass:
-    """Return a pass's programs, and the lengths at which they hold.
 
-    Few extents come first: they are enough where every size is one product.
-    """
-    attempts = (
-        ((*FEW, PROVED), 1),
-        ((*FEW, ALIGNED), LENGTH_STEP),
-        ((*FITTED, PROVED), 1),
-        ((*FITTED, ALIGNED), LENGTH_STEP),
-    )
-    refusal: Refusal | None = None
-    for extents, length_step in attempts:
-        try:
-            return replace(lower(hearing.listen(extents), head), length_step=length_step)
-        except (NoPolynomial, OtherOperationsError) as error:
-            refusal = error
-    assert refusal is not None  # noqa: S101 - every attempt has raised one
-    raise refusal
+def _make_pieces(maker: PieceMaker) -> list[LoweredPass]:
+    """Return the pieces of several sequences, and of one where it is another."""
+    pieces = maker.make(WHOLE)
+    for part in list(pieces):
+        domain = part.recorded.domain
+        if domain.min_batch > 1:
+            with suppress(Refusal):
+                pieces += maker.make(replace(domain, min_batch=1, max_batch=1))
+    return pieces
 
 
 def _extend_order(stack: Stack, lowered: Mapping[str, LoweredPass]) -> tuple[int, ...] | None:

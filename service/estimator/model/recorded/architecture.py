@@ -69,6 +69,7 @@ class RecordedBlock:
             ),
             get_parameter=get_parameter,
             update_cache=partial(update_cache, ctx),
+            length=ctx.settings.length,
         )
         frame.bind(0, x)
         for number, source in enumerate(recorded.block_inputs[self.kind], start=1):
@@ -173,7 +174,8 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         buffer_bytes=recorded.buffer_bytes,
         rotary_tables=(recorded.rotary_elements,) * 2 if recorded.rotary_elements else (),
         finish_logits=None if recorded.has_plain_loss else _refuse_loss,
-        chunked=recorded.length_step > 1 or recorded.max_length > 0,
+        chunked=recorded.depends_on_length,
+        batch_dependent=recorded.depends_on_batch,
         walker=("passes.recorded", "RecordedWalk"),
         recorded=recorded,
     )

@@ -30,8 +30,8 @@ from service.estimator.tape.programs.program import (
     Source,
     ValueSpec,
 )
-from service.estimator.tape.programs.recorded_pass import RecordedPass
-from service.estimator.tape.sizes import Size
+from service.estimator.tape.programs.recorded_pass import Domain, RecordedPass
+from service.estimator.tape.programs.stepped_sizes import AnySize
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 
@@ -39,6 +39,15 @@ from service.estimator.values.errors import InvalidInputError
 def _read_optional(top: Reader, name: str, default: int) -> int:
     """Return a count that is written where it is not its default."""
     return top.get(name).read_count() if name in dict(top.entries()) else default
+
+
+def _read_limits(top: Reader) -> Domain:
+    """Return where all passes of a document hold that does not say it of each."""
+    return Domain(
+        min_batch=max(_read_optional(top, "min_batch", 1), 1),
+        max_length=_read_optional(top, "max_length", 0) or None,
+        multiple_of=max(_read_optional(top, "length_step", 1), 1),
+    )
 
 
 MAX_STORAGES = 2**20
@@ -56,7 +65,7 @@ def decode_recording(document: object) -> RecordedModel:
     if top.get("format").value != FORMAT:
         message = f"this recording has format {top.get('format').value!r}; it must be {FORMAT}"
         raise InvalidInputError(message, field="format")
-    sizes = [size.read_size() for size in top.get("sizes").items()]
+    sizes = [size.read_any_size() for size in top.get("sizes").items()]
     layers = tuple(
         RecordedLayer(
             weights=tuple(part.read_weight() for part in layer.get("weights").items()),
@@ -66,9 +75,11 @@ def decode_recording(document: object) -> RecordedModel:
         )
         for layer in top.get("layers").items()
     )
+    limits = _read_limits(top)
     order = tuple(part.read_index(len(layers)) for part in top.get("order").items())
     passes = {
-        name: _read_pass(part, sizes, len(layers)) for name, part in top.get("passes").entries()
+        name: _read_pass(part, sizes, len(layers), limits)
+        for name, part in top.get("passes").entries()
     }
     if len(order) > MAX_ORDER:
         message = f"this recording has {len(order):,} layers; at most {MAX_ORDER:,} are answered"
@@ -92,9 +103,6 @@ def decode_recording(document: object) -> RecordedModel:
         buffer_bytes=top.get("buffer_bytes").read_count(),
         rotary_elements=top.get("rotary_elements").read_count(),
         difference=_read_optional(top, "difference", 0),
-        max_length=_read_optional(top, "max_length", 0),
-        min_batch=max(_read_optional(top, "min_batch", 1), 1),
-        length_step=max(_read_optional(top, "length_step", 1), 1),
         passes=passes,
     )
 
@@ -123,11 +131,11 @@ def _read_spec(reader: Reader, digest: str) -> RecordedSpec:
 class _FrameReader:
     """Numbers that a program may name."""
 
-    sizes: Sequence[Size]
+    sizes: Sequence[AnySize]
     num_values: int
     num_storages: int
 
-    def size(self, part: Reader) -> Size:
+    def size(self, part: Reader) -> AnySize:
         return self.sizes[part.read_index(len(self.sizes))]
 
     def value(self, part: Reader) -> int:
@@ -237,7 +245,7 @@ def _check_events(events: tuple[BackwardEvent, ...], part: Reader) -> tuple[Back
     return events
 
 
-def _read_program(part: Reader, sizes: Sequence[Size]) -> Program:
+def _read_program(part: Reader, sizes: Sequence[AnySize]) -> Program:
     frame = _FrameReader(
         sizes, len(part.get("values").items()), part.get("num_storages").read_index(MAX_STORAGES)
     )
@@ -250,7 +258,24 @@ def _read_program(part: Reader, sizes: Sequence[Size]) -> Program:
     )
 
 
-def _read_pass(part: Reader, sizes: Sequence[Size], kinds: int) -> RecordedPass:
+def _read_domain(part: Reader, limits: Domain) -> Domain:
+    """Return where a pass holds: as it says, or within the limits of all."""
+    if "domain" not in dict(part.entries()):
+        return limits
+    fewest, most, shortest, longest, multiple, no_multiple = part.get("domain").items(6)
+    return Domain(
+        min_batch=fewest.read_count(),
+        max_batch=most.read_optional_index(MAX_SIZE),
+        min_length=shortest.read_count(),
+        max_length=longest.read_optional_index(MAX_SIZE),
+        multiple_of=max(multiple.read_count(), 1),
+        no_multiple_of=no_multiple.read_count(),
+    )
+
+
+def _read_pass(
+    part: Reader, sizes: Sequence[AnySize], kinds: int, limits: Domain
+) -> RecordedPass:
     frame = _FrameReader(
         sizes, len(part.get("values").items()), part.get("num_storages").read_index(MAX_STORAGES)
     )
@@ -272,4 +297,5 @@ def _read_pass(part: Reader, sizes: Sequence[Size], kinds: int) -> RecordedPass:
         tail=frame.read_instructions(part.get("tail")),
         loss=part.get("loss").read_optional_index(frame.num_values),
         returned=frame.values(part.get("returned")),
+        domain=_read_domain(part, limits),
     )

@@ -20,6 +20,7 @@ from service.estimator.tape.programs.program import (
     Source,
     ValueSpec,
 )
+from service.estimator.tape.programs.stepped_sizes import resolve_size
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -47,6 +48,7 @@ class Frame:
         "cached",
         "call_linear",
         "get_parameter",
+        "length",
         "requires_grad",
         "specs",
         "storages",
@@ -64,18 +66,19 @@ class Frame:
         call_linear: CallLinear,
         get_parameter: GetParameter,
         update_cache: UpdateCache,
+        length: int | None,
     ) -> None:
         """Start without any of them.
 
         ``call_linear`` records a linear layer by its name, ``get_parameter`` returns a weight by
-        its name, None where it is not trained.
+        its name, None where it is not trained. ``length`` is None where no size has steps of it.
         """
         self.tape = tape
         self.specs = specs
         self.values: list[Value | None] = [None] * len(specs)
         self.storages: list[Storage | None] = [None] * num_storages
         self.call_linear, self.get_parameter = call_linear, get_parameter
-        self.update_cache = update_cache
+        self.update_cache, self.length = update_cache, length
         self.cached: list[Value] = []
         """Names of what the cache gave out, which end with the program."""
         self.requires_grad = False
@@ -88,13 +91,19 @@ class Frame:
         if place is not None:
             self.storages[place] = value.storage
 
+    def count_elements(self, number: int) -> Size:
+        """Return the elements of a value."""
+        return resolve_size(self.specs[number].numel, self.length)
+
     def get_value(self, number: int) -> Value:
         """Return a value, made where it has none yet."""
         value = self.values[number]
         if value is None:
             spec = self.specs[number]
             storage = None if spec.storage is None else self.storages[spec.storage]
-            value = self.values[number] = Value(storage, spec.numel, spec.dtype or DType.FP32)
+            value = self.values[number] = Value(
+                storage, resolve_size(spec.numel, self.length), spec.dtype or DType.FP32
+            )
         return value
 
     def run(self, instructions: Iterable[Instruction], category: Category) -> None:
@@ -103,7 +112,7 @@ class Frame:
             if type(instruction) is Operation:
                 self._run_operation(instruction, category)
             elif type(instruction) is LinearCall:
-                numel = self.specs[instruction.output].numel
+                numel = self.count_elements(instruction.output)
                 output = self.call_linear(instruction.layer, self.get_value(instruction.x), numel)
                 self.bind(instruction.output, output)
             elif type(instruction) is Release:
@@ -136,9 +145,10 @@ class Frame:
         for storages, (node, _) in zip(saved, active, strict=True):
             self._save(storages, node.saved_before)
         for allocation in operation.allocated:
-            self.storages[allocation.storage] = tape.allocate(category, allocation.size)
+            size = resolve_size(allocation.size, self.length)
+            self.storages[allocation.storage] = tape.allocate(category, size)
         for size in operation.scratch:
-            tape.release(tape.allocate(Category.TEMPORARIES, size))
+            tape.release(tape.allocate(Category.TEMPORARIES, resolve_size(size, self.length)))
         if operation.operator in _PRODUCTS:
             tape.use_workspace(has_bias=operation.operator == _PRODUCT_WITH_BIAS)
         for storages, (node, targets) in zip(saved, active, strict=True):
@@ -174,7 +184,7 @@ class Frame:
 
         def backward(grad: Storage) -> None:
             gradients = [grad] if len(node.outputs) == 1 else joint
-            _run_backward(tape, node, targets, gradients)
+            _run_backward(tape, node, targets, gradients, self.length)
             if node.name == _EMBEDDING:
                 self._note_embedding(node, targets)
             if len(node.outputs) > 1:
@@ -229,16 +239,15 @@ def _make_collector(
     return collect
 
 
-def _allocate_composite(tape: Tape, node: GraphNode) -> list[Storage]:
+def _allocate_composite(tape: Tape, node: GraphNode, length: int | None) -> list[Storage]:
     """Return the inner products of silu's backward without fused kernel.
 
     The traces that the estimator is held against ran them; CUDA's kernel holds none.
     """
     if tape.on_gpu or node.name != _SILU:
         return []
-    return [
-        tape.allocate(Category.TEMPORARIES, node.events[0].size) for _ in range(SILU_INNER_PRODUCTS)
-    ]
+    size = resolve_size(node.events[0].size, length)
+    return [tape.allocate(Category.TEMPORARIES, size) for _ in range(SILU_INNER_PRODUCTS)]
 
 
 def _note_products(tape: Tape, name: str, targets: Sequence[tuple[Gradient, Value]]) -> None:
@@ -252,12 +261,14 @@ def _run_backward(
     node: GraphNode,
     targets: Sequence[tuple[Gradient, Value]],
     incoming: Sequence[Storage | None],
+    length: int | None,
 ) -> None:
     allocated: dict[int, Storage] = {}
-    composite = _allocate_composite(tape, node)
+    composite = _allocate_composite(tape, node, length)
     for event in node.events:
         if event.action is Action.ALLOCATE:
-            allocated[event.index] = tape.allocate(Category.TEMPORARIES, event.size)
+            size = resolve_size(event.size, length)
+            allocated[event.index] = tape.allocate(Category.TEMPORARIES, size)
         elif event.action is Action.FREE:
             tape.release(allocated.pop(event.index))
         else:
