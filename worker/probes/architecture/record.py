@@ -139,6 +139,8 @@ class Recorder:
         for name in _list_names(variants, served=True):
             if any(part.prefix is None for part in lowered.values()):
                 break
+            if "/generate/" in name and not self.model.can_generate():
+                continue
             try:
                 pieces = self.lower_all([name], variants, (lower_pass,))
             except Refusal:
