@@ -52,7 +52,7 @@ class RecordedWalk(ModelWalk):
             frame.bind(number, allocate_integers(tape, frame.count_elements(number)))
         settings = ctx.settings
         # Nothing is trained at all only where a recording is held against what was recorded.
-        frame.requires_grad = (
+        frame.requires_grad = tape.builds_graph and (
             self.checkpointed if settings.lora is not None else not settings.trains_all
         )
         frame.run(recorded.prologue, Category.ACTIVATIONS)

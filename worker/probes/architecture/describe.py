@@ -18,6 +18,7 @@ from service.estimator.model.recorded.recorded_model import (
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.programs.program import CacheUpdate
 from service.estimator.tape.programs.recorded_pass import RecordedPass
+from service.estimator.tape.programs.stepped_sizes import count_row_elements
 from worker.probes.architecture.programs import LoweredPass
 
 
@@ -157,7 +158,7 @@ def _add_cache(layer: RecordedLayer, served: list[RecordedPass], kind: int) -> R
     block = served[0].blocks[kind]
     updates = [part for part in block.instructions if isinstance(part, CacheUpdate)]
     elements = sum(
-        sum(block.values[part].numel[1:4:2]) for update in updates for part in update.parts
+        count_row_elements(block.values[part].numel) for update in updates for part in update.parts
     )
     window = updates[0].window if updates else None
     return replace(layer, cache_elements=elements, cache_window=window)

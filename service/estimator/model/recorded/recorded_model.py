@@ -96,12 +96,13 @@ class RecordedModel:
 
     @property
     def max_length(self) -> int:
-        """Most tokens for which each variant has a pass, 0 for any number."""
+        """Most tokens for which each variant with a cache has a pass, 0 for any number."""
         longest = (
             max(part.domain.max_length or MAX_TOKENS for part in self.list_pieces(name))
             for name in self.variants
+            if name.endswith(("/prefill", "/decode"))
         )
-        shortest = min(longest)
+        shortest = min(longest, default=MAX_TOKENS)
         return 0 if shortest == MAX_TOKENS else shortest
 
     @property

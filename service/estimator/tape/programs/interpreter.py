@@ -147,8 +147,9 @@ class Frame:
         for allocation in operation.allocated:
             size = resolve_size(allocation.size, self.length)
             self.storages[allocation.storage] = tape.allocate(category, size)
-        for size in operation.scratch:
-            tape.release(tape.allocate(Category.TEMPORARIES, resolve_size(size, self.length)))
+        for scratch in operation.scratch:
+            size = resolve_size(scratch, self.length)
+            tape.release(tape.allocate(Category.TEMPORARIES, size))
         if operation.operator in _PRODUCTS:
             tape.use_workspace(has_bias=operation.operator == _PRODUCT_WITH_BIAS)
         for storages, (node, targets) in zip(saved, active, strict=True):

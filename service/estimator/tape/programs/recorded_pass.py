@@ -11,6 +11,7 @@ from service.estimator.tape.programs.program import (
     ValueSpec,
 )
 from service.estimator.tape.programs.stepped_sizes import AnySize
+from service.estimator.values.units import ceil_div
 
 _BESIDE = frozenset({"aten.alias.default", "aten._to_copy.default"})
 _SHIFTED_CROSS_ENTROPY = [
@@ -42,6 +43,12 @@ class Domain:
     def has_any_length(self) -> bool:
         """Whether no length is left out."""
         return self == Domain(min_batch=self.min_batch, max_batch=self.max_batch)
+
+    def choose_length(self) -> int:
+        """Return a length that it has, the shortest or nearly so."""
+        length = ceil_div(max(self.min_length, 1), self.multiple_of) * self.multiple_of
+        is_left_out = self.no_multiple_of and length % self.no_multiple_of == 0
+        return length + 1 if is_left_out else length
 
     def has(self, *, batched: bool, length: int | None) -> bool:
         """Return whether it has several sequences or one, of a length or of any."""

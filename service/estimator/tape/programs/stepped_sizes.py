@@ -43,3 +43,9 @@ def resolve_size(size: AnySize, length: int | None) -> Size:
         message = "a size in steps of a length that is not known"
         raise InvalidInputError(message)
     return size.resolve(length)
+
+
+def count_row_elements(size: AnySize) -> int:
+    """Return the elements of a tensor for each sequence, and each of its tokens."""
+    plain = size if isinstance(size, tuple) else size.plain
+    return plain[1] + plain[3]
