@@ -38,8 +38,8 @@ class RecordedWalk(ModelWalk):
             call_linear=lambda name, value, numel: self._call_linear(layers[name], value, numel),
             get_parameter=get_parameter,
             update_cache=partial(update_cache, ctx),
-            length=ctx.settings.length,
         )
+        self.frame.length = ctx.settings.length
         ctx.recorded_frame, ctx.recorded_pass = self.frame, self.recorded
 
     def record_layers(self, ids: Value) -> Value:

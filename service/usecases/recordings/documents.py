@@ -189,6 +189,7 @@ def _run_trial(model: RecordedArchitecture, name: str) -> None:
             generation=generation,
             batched=batched,
             length=length,
+            total_length=length,
         )
         log_serving(model, serving, section)
         return

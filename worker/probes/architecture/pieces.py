@@ -87,8 +87,11 @@ class PieceMaker:
         for hearings in list_hearings(domain, self.thresholds):
             try:
                 lowered = self.lower(self.hearing.listen(hearings.extents), self.head)
-            except (NoPolynomial, OtherOperationsError) as error:
+            except NoPolynomial as error:
                 refusal = error
+            except OtherOperationsError as error:
+                refusal = error
+                break  # More extents would not be the same operations either.
             else:
                 recorded = replace(lowered.recorded, domain=hearings.domain)
                 return self.check(replace(lowered, recorded=recorded))
@@ -98,14 +101,14 @@ class PieceMaker:
         raise refusal
 
     def _divide(self, domain: Domain) -> list[Domain]:
-        """Return the parts of a domain: the lengths up to thresholds within it, or by their rest."""
-        inner = [
-            place
-            for threshold in self.thresholds
-            if domain.min_length < threshold < (domain.max_length or _MOST_TOKENS)
-            if (place := self._find_turn(domain, threshold)) is not None
-        ]
-        bounds = sorted(set(inner))
+        """Return the parts of a domain, divided at thresholds or by the lengths' rest."""
+        bounds = sorted(
+            {
+                self._find_turn(domain, threshold)
+                for threshold in self.thresholds
+                if domain.min_length < threshold < (domain.max_length or _MOST_TOKENS)
+            }
+        )
         starts = [domain.min_length, *bounds]
         ends = [*(bound - 1 for bound in bounds), domain.max_length]
         if not bounds:
@@ -120,9 +123,7 @@ class PieceMaker:
         if domain.multiple_of > 1 or domain.no_multiple_of or domain.max_length is not None:
             return []
         start = ceil_div(domain.min_length, STEP) * STEP
-        even, *others = (
-            self._sign(domain, start + STEP + rest) for rest in (STEP, *_RESTS, 1)
-        )
+        even, *others = (self._sign(domain, start + STEP + rest) for rest in (STEP, *_RESTS, 1))
         alike = [rest for rest, sign in zip(_RESTS, others, strict=False) if sign == even]
         if even == others[-1]:
             return []
@@ -135,19 +136,19 @@ class PieceMaker:
     def _sign(self, domain: Domain, length: int) -> object:
         return self.hearing.sign(Extent(batch=1 if domain.max_batch == 1 else 2, length=length))
 
-    def _find_turn(self, domain: Domain, threshold: int) -> int | None:
-        """Return the first length of other operations, of the threshold and the next."""
-        before, there, after = (
-            self._sign(domain, length) for length in (threshold - 1, threshold, threshold + 1)
-        )
-        if before != there == after:
-            return threshold
-        return threshold + 1
+    def _find_turn(self, domain: Domain, threshold: int) -> int:
+        """Return the first length of other operations, the threshold or the next.
+
+        Lengths with the same rest are compared, as kernels pad others.
+        """
+        near, far = self._sign(domain, threshold), self._sign(domain, threshold + STEP)
+        return threshold if near == far else threshold + 1
 
 
-def name_pieces(name: str, pieces: Sequence[LoweredPass]) -> dict[str, LoweredPass]:
-    """Return the pieces of a variant by their names."""
-    return {f"{name}+{place}" if place else name: part for place, part in enumerate(pieces)}
+def name_pieces(name: str, pieces: Sequence[LoweredPass]) -> Iterator[tuple[str, LoweredPass]]:
+    """Yield the pieces of a variant with their names."""
+    for place, part in enumerate(pieces):
+        yield (f"{name}+{place}" if place else name), part
 
 
 def unify_kinds(lowered: Mapping[str, LoweredPass]) -> dict[str, LoweredPass] | None:

@@ -69,8 +69,8 @@ class RecordedBlock:
             ),
             get_parameter=get_parameter,
             update_cache=partial(update_cache, ctx),
-            length=ctx.settings.length,
         )
+        frame.length = ctx.settings.length
         frame.bind(0, x)
         for number, source in enumerate(recorded.block_inputs[self.kind], start=1):
             frame.bind(number, outer.get_value(source))

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 
 from service.estimator.model.recorded.encoding import FORMAT, compute_digest
 from service.estimator.model.recorded.json_reader import MAX_SIZE, Reader
-from service.estimator.model.recorded.recorded_model import (
-    RecordedLayer,
-    RecordedModel,
-    RecordedSpec,
-)
+from service.estimator.model.recorded.layer_reader import read_layer, read_plan
+from service.estimator.model.recorded.recorded_model import RecordedModel, RecordedSpec
 from service.estimator.tape.programs.program import (
     Action,
     Allocation,
@@ -66,15 +63,7 @@ def decode_recording(document: object) -> RecordedModel:
         message = f"this recording has format {top.get('format').value!r}; it must be {FORMAT}"
         raise InvalidInputError(message, field="format")
     sizes = [size.read_any_size() for size in top.get("sizes").items()]
-    layers = tuple(
-        RecordedLayer(
-            weights=tuple(part.read_weight() for part in layer.get("weights").items()),
-            linears=tuple(part.read_linear() for part in layer.get("linears").items()),
-            cache_elements=layer.get("cache_elements").read_count(),
-            cache_window=layer.get("cache_window").read_optional_index(MAX_SIZE),
-        )
-        for layer in top.get("layers").items()
-    )
+    layers = tuple(read_layer(layer) for layer in top.get("layers").items())
     limits = _read_limits(top)
     order = tuple(part.read_index(len(layers)) for part in top.get("order").items())
     passes = {
@@ -103,6 +92,7 @@ def decode_recording(document: object) -> RecordedModel:
         buffer_bytes=top.get("buffer_bytes").read_count(),
         rotary_elements=top.get("rotary_elements").read_count(),
         difference=_read_optional(top, "difference", 0),
+        outer_plan=read_plan(top, "outer_plan"),
         passes=passes,
     )
 
@@ -124,6 +114,8 @@ def _read_spec(reader: Reader, digest: str) -> RecordedSpec:
         activation=reader.get("activation").read_text(),
         tie_word_embeddings=reader.get("tie_word_embeddings").read_flag(),
         max_position_embeddings=count("max_position_embeddings"),
+        num_experts=_read_optional(reader, "num_experts", 0),
+        num_experts_per_token=_read_optional(reader, "num_experts_per_token", 0),
     )
 
 
@@ -273,9 +265,7 @@ def _read_domain(part: Reader, limits: Domain) -> Domain:
     )
 
 
-def _read_pass(
-    part: Reader, sizes: Sequence[AnySize], kinds: int, limits: Domain
-) -> RecordedPass:
+def _read_pass(part: Reader, sizes: Sequence[AnySize], kinds: int, limits: Domain) -> RecordedPass:
     frame = _FrameReader(
         sizes, len(part.get("values").items()), part.get("num_storages").read_index(MAX_STORAGES)
     )

@@ -66,19 +66,20 @@ class Frame:
         call_linear: CallLinear,
         get_parameter: GetParameter,
         update_cache: UpdateCache,
-        length: int | None,
     ) -> None:
         """Start without any of them.
 
         ``call_linear`` records a linear layer by its name, ``get_parameter`` returns a weight by
-        its name, None where it is not trained. ``length`` is None where no size has steps of it.
+        its name, None where it is not trained.
         """
         self.tape = tape
         self.specs = specs
         self.values: list[Value | None] = [None] * len(specs)
         self.storages: list[Storage | None] = [None] * num_storages
         self.call_linear, self.get_parameter = call_linear, get_parameter
-        self.update_cache, self.length = update_cache, length
+        self.update_cache = update_cache
+        self.length: int | None = None
+        """Tokens of a sequence, where sizes have steps of it."""
         self.cached: list[Value] = []
         """Names of what the cache gave out, which end with the program."""
         self.requires_grad = False

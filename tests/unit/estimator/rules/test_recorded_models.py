@@ -86,9 +86,7 @@ def test_what_a_recording_has_not_is_refused(
 
 def limit_recording(model: RecordedArchitecture, domain: Domain) -> RecordedArchitecture:
     """Return a recording that holds in a domain alone."""
-    passes = {
-        name: replace(part, domain=domain) for name, part in model.recorded.passes.items()
-    }
+    passes = {name: replace(part, domain=domain) for name, part in model.recorded.passes.items()}
     return build_recorded(replace(model.recorded, passes=passes))
 
 

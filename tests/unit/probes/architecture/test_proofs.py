@@ -134,6 +134,7 @@ def test_a_length_beyond_a_window_is_refused() -> None:
 
 def test_numbers_of_a_config_at_which_a_model_may_turn() -> None:
     """Windows and chunks are among them, counts of layers and heads are not."""
-    config = LlamaConfig(sliding_window=4096, max_window_layers=28, mamba_chunk_size=256)
+    config = LlamaConfig()
+    vars(config).update(sliding_window=4096, max_window_layers=28, mamba_chunk_size=256)
 
     assert list_thresholds(config) == (256, 4096)
