@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from service.probing.refusal import Refusal
-from worker.probes.architecture.sharing import HelperError
+from worker.probes.sharing import HelperError
 from worker.process import die_with_parent
 
 MEMORY_BYTES = 4 * 2**30

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.narrowing import WALKER
 from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
@@ -176,6 +177,6 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         finish_logits=None if recorded.has_plain_loss else _refuse_loss,
         chunked=recorded.depends_on_length,
         batch_dependent=recorded.depends_on_batch,
-        walker=("passes.recorded", "RecordedWalk"),
+        walker=WALKER,
         recorded=recorded,
     )
