@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.estimator.tape.programs.recorded_pass import Domain
 from service.estimator.values.units import ceil_div
-from worker.probes.architecture.listen import Extent
+from worker.probes.architecture.listening.listen import Extent
 
 STEP = 64
 """Tokens of which the first length of a domain is a multiple."""

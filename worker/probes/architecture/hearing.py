@@ -8,9 +8,9 @@ from transformers import PreTrainedModel
 
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.architecture.listen import Extent, Variant, listen_twice
+from worker.probes.architecture.listening.listen import Extent, Variant, listen_twice
+from worker.probes.architecture.listening.raw_pass import RawPass
 from worker.probes.architecture.lowering import Passes
-from worker.probes.architecture.raw_pass import RawPass
 from worker.probes.architecture.steps import (
     BoundaryStep,
     CacheStep,
@@ -19,6 +19,16 @@ from worker.probes.architecture.steps import (
     Step,
     make_steps,
 )
+
+
+class DoesNotRunError(Refusal):
+    """A model whose own code fails in some number formats."""
+
+
+def describe_failure(error: Exception) -> str:
+    """Return why transformers' code does not run, in one line."""
+    text = " ".join(str(error).split())
+    return f"transformers' code does not run on this config: {type(error).__name__}: {text[:400]}"
 
 
 class OtherOperationsError(Refusal):
@@ -60,7 +70,12 @@ class Hearing:
 
     def _hear(self, extent: Extent) -> tuple[RawPass, list[Step]]:
         if extent not in self.heard:
-            both = listen_twice(self.fake, self.variant, extent)
+            try:
+                both = listen_twice(self.fake, self.variant, extent)
+            except (Refusal, MemoryError):
+                raise
+            except Exception as error:
+                raise DoesNotRunError(FailureKind.UNSUPPORTED, describe_failure(error)) from error
             self.heard[extent] = both.names, make_steps(both.names, both.graph)
         return self.heard[extent]
 

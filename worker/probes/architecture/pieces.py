@@ -12,7 +12,7 @@ from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.extents import STEP, list_hearings
 from worker.probes.architecture.hearing import Hearing, OtherOperationsError
-from worker.probes.architecture.listen import Extent
+from worker.probes.architecture.listening.listen import Extent
 from worker.probes.architecture.lowering import Passes
 from worker.probes.architecture.polynomials import NoPolynomial
 from worker.probes.architecture.programs import LoweredPass

@@ -11,7 +11,7 @@ from service.estimator.tape.sizes import ZERO, Size, evaluate_monomials
 from service.estimator.values.units import ceil_div
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.architecture.listen import Extent
+from worker.probes.architecture.listening.listen import Extent
 
 PROVED = Extent(batch=5, length=257)
 """Extent that each polynomial must meet without having been fitted to it."""

@@ -23,9 +23,9 @@ from worker.probes.architecture.depth import (
     shorten,
 )
 from worker.probes.architecture.describe import describe_model, find_head, name_embedding
-from worker.probes.architecture.hearing import Hearing
-from worker.probes.architecture.listen import Phase, Variant, make_fake_model
-from worker.probes.architecture.model_class import build_any_model, build_config
+from worker.probes.architecture.hearing import DoesNotRunError, Hearing
+from worker.probes.architecture.listening.listen import Phase, Variant, make_fake_model
+from worker.probes.architecture.listening.model_class import build_any_model, build_config
 from worker.probes.architecture.pieces import (
     Lower,
     PieceMaker,
@@ -142,15 +142,27 @@ class Recorder:
     def lower_steps(self, ways: Sequence[Lower]) -> dict[str, LoweredPass]:
         """Return the passes of training, piece by piece.
 
-        Raises Refusal where one of them cannot be recorded.
+        Formats in which the model's own code does not run are left out. Raises Refusal where
+        another cannot be recorded, or none runs.
         """
         names = _list_names(self.variants, served=False)
         outcomes: dict[str, list[LoweredPass]] = {}
+        failure: DoesNotRunError | None = None
         for name, outcome in self._lower_each(names, ways):
-            if isinstance(outcome, Refusal):
+            if isinstance(outcome, DoesNotRunError):
+                failure = outcome
+            elif isinstance(outcome, Refusal):
                 raise outcome
-            outcomes[name] = outcome
-        return {key: part for name in names for key, part in name_pieces(name, outcomes[name])}
+            else:
+                outcomes[name] = outcome
+        if failure is not None and not outcomes:
+            raise failure
+        return {
+            key: part
+            for name in names
+            if name in outcomes
+            for key, part in name_pieces(name, outcomes[name])
+        }
 
     def lower_served(self, steps: Mapping[str, LoweredPass]) -> dict[str, LoweredPass]:
         """Return the passes of training and those with a cache.
@@ -204,6 +216,8 @@ class Recorder:
                 )
                 try:
                     return _make_pieces(maker)
+                except DoesNotRunError:
+                    raise
                 except Refusal as error:
                     refusal = error
                 except (LookupError, ValueError) as error:

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from worker.probes.architecture.describe import guess_kind
-from worker.probes.architecture.model_class import build_any_model, build_config
+from worker.probes.architecture.listening.model_class import build_any_model, build_config
 
 
 def count_parameters(config: Mapping[str, Any]) -> dict[str, object]:

@@ -19,7 +19,7 @@ from service.probing.refusal import Refusal
 from worker.probes.architecture.check import compute_peak
 from worker.probes.architecture.extents import choose_checked, list_hearings
 from worker.probes.architecture.hearing import Hearing, OtherOperationsError
-from worker.probes.architecture.listen import Extent
+from worker.probes.architecture.listening.listen import Extent
 from worker.probes.architecture.pieces import PieceMaker, unify_kinds
 from worker.probes.architecture.polynomials import FEW, PROVED, NoPolynomial, fit_size
 from worker.probes.architecture.programs import LoweredPass

@@ -1,6 +1,7 @@
 """Recordings that are proved, or refused, by passes that did not make them."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from torch import nn
@@ -12,12 +13,14 @@ from service.estimator.model.recorded.encoding import encode_recording
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.tape.programs.recorded_pass import WHOLE, Domain
 from service.estimator.values.errors import NotModelledError
+from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture import check
 from worker.probes.architecture import record as recorder
 from worker.probes.architecture.check import compute_peak
 from worker.probes.architecture.depth import differs_in_depth_alone, find_stack
-from worker.probes.architecture.listen import Extent
+from worker.probes.architecture.hearing import DoesNotRunError
+from worker.probes.architecture.listening.listen import Extent
 from worker.probes.architecture.pieces import list_thresholds
 from worker.probes.architecture.polynomials import FEW, PROVED, NoPolynomial, fit_size
 from worker.probes.architecture.record import VARIANTS, record_model
@@ -138,3 +141,23 @@ def test_numbers_of_a_config_at_which_a_model_may_turn() -> None:
     vars(config).update(sliding_window=4096, max_window_layers=28, mamba_chunk_size=256)
 
     assert list_thresholds(config) == (256, 4096)
+
+
+def test_a_format_in_which_a_model_does_not_run_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the others say stays; without any the failure is told."""
+    lower = recorder.Recorder.lower
+
+    def fail_in_half(self: Any, name: str, *args: Any) -> Any:  # noqa: ANN401 - whatever lower takes
+        if name == "half":
+            raise DoesNotRunError(FailureKind.UNSUPPORTED, "no kernel in bfloat16")
+        return lower(self, name, *args)
+
+    monkeypatch.setattr(recorder.Recorder, "lower", fail_in_half)
+    config = _SIZES | {"model_type": "llama", "num_hidden_layers": 1}
+    variants = {"half": HALF, "fp32": VARIANTS["fp32"]}
+
+    assert list(record_model(config, variants).passes) == ["fp32"]
+    with pytest.raises(Refusal, match="no kernel in bfloat16"):
+        record_model(config, {"half": HALF})

@@ -14,16 +14,17 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 from service.estimator.values.workload import Attention
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.architecture.inputs import make_batch
-from worker.probes.architecture.listener import Listener
-from worker.probes.architecture.model_class import build_any_model
-from worker.probes.architecture.raw_pass import RawPass, cut_last_call
+from worker.probes.architecture.listening.inputs import make_batch
+from worker.probes.architecture.listening.listener import Listener
+from worker.probes.architecture.listening.model_class import build_any_model
+from worker.probes.architecture.listening.raw_pass import RawPass, cut_last_call
 from worker.probes.attention.dispatch import use_kernel_dropout
 from worker.probes.attention.names import Kernel
 from worker.probes.attention.trace_dispatch import make_trace_context
 from worker.probes.run.generating import MAX_STEPS, StepWatch, generate
 from worker.probes.trace.known_values import (
     disable_packing_detection,
+    move_in_place,
     report_cuda_autocast,
     skip_full_masks,
 )
@@ -80,6 +81,7 @@ def make_fake_model(
             use_kernel_dropout(),
             disable_packing_detection(),
             skip_full_masks(),
+            move_in_place(),
             FakeTensorMode(),
         ):
             model = build_any_model(
