@@ -55,8 +55,8 @@ def _find_base(domain: Domain) -> tuple[int, int | None]:
     """Return where the lengths of a domain begin, and the longest beyond it."""
     base = (domain.min_length - 1) // STEP * STEP if domain.min_length > 1 else 0
     base += STEP if domain.min_length > 1 and base + 1 < domain.min_length else 0
-    most = (domain.max_length or base + 2 * _PROOFS[0]) - base
-    return base, next((length for length in _PROOFS if length <= most), None)
+    span = (domain.max_length or base + 2 * _PROOFS[0]) - base
+    return base, next((length for length in _PROOFS if length <= span), None)
 
 
 def _cross(domain: Domain, longest: int, thresholds: Sequence[int]) -> Iterator[int]:

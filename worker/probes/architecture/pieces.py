@@ -123,9 +123,9 @@ class PieceMaker:
         if domain.multiple_of > 1 or domain.no_multiple_of or domain.max_length is not None:
             return []
         start = ceil_div(domain.min_length, STEP) * STEP
-        even, *others = (self._sign(domain, start + STEP + rest) for rest in (STEP, *_RESTS, 1))
-        alike = [rest for rest, sign in zip(_RESTS, others, strict=False) if sign == even]
-        if even == others[-1]:
+        even, *signs = (self._sign(domain, start + STEP + tokens) for tokens in (STEP, *_RESTS, 1))
+        alike = [tokens for tokens, sign in zip(_RESTS, signs, strict=False) if sign == even]
+        if even == signs[-1]:
             return []
         multiple = min(alike, default=STEP)
         return [

@@ -118,13 +118,13 @@ def _fit_stepped(
         fits = []
         for kind, columns in _list_steps(extents, steps):
             for stepped in combinations(columns, 1):
-                for others in combinations(plain, terms - 1):
-                    parts = [columns[place] for place in stepped] + [plain[p] for p in others]
+                for places in combinations(plain, terms - 1):
+                    parts = [columns[place] for place in stepped] + [plain[p] for p in places]
                     solved = solve(parts, counts)
                     if solved is not None and all(solved):
                         fits.append(
                             SteppedSize(
-                                plain=_place(dict(zip(others, solved[1:], strict=True))),
+                                plain=_place(dict(zip(places, solved[1:], strict=True))),
                                 tokens=kind.tokens,
                                 begun=kind.begun,
                                 steps=_place({stepped[0]: solved[0]}),
@@ -143,7 +143,7 @@ def _list_steps(
 
     Those that the extents cannot tell from fewer tokens of a step are left out.
     """
-    known = {_scale(column) for column in _list_columns(extents).values()}
+    scaled = {_scale(column) for column in _list_columns(extents).values()}
     kinds = []
     for kind in _iterate_steps(steps):
         numbers = [kind.count(extent.length) for extent in extents]
@@ -154,8 +154,8 @@ def _list_steps(
         columns = dict(enumerate(zip(*rows, strict=True)))
         if all(extent.batch == 1 for extent in extents):
             columns = {place: columns[place] for place in _OF_ONE}
-        new = {place: c for place, c in columns.items() if any(c) and _scale(c) not in known}
-        known |= {_scale(column) for column in new.values()}
+        new = {place: c for place, c in columns.items() if any(c) and _scale(c) not in scaled}
+        scaled |= {_scale(column) for column in new.values()}
         kinds.append((kind, new))
     return kinds
 

@@ -254,10 +254,10 @@ def _read_domain(part: Reader, limits: Domain) -> Domain:
     """Return where a pass holds: as it says, or within the limits of all."""
     if "domain" not in dict(part.entries()):
         return limits
-    fewest, most, shortest, longest, multiple, no_multiple = part.get("domain").items(6)
+    fewest, largest, shortest, longest, multiple, no_multiple = part.get("domain").items(6)
     return Domain(
         min_batch=fewest.read_count(),
-        max_batch=most.read_optional_index(MAX_SIZE),
+        max_batch=largest.read_optional_index(MAX_SIZE),
         min_length=shortest.read_count(),
         max_length=longest.read_optional_index(MAX_SIZE),
         multiple_of=max(multiple.read_count(), 1),
