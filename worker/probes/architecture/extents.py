@@ -27,7 +27,7 @@ class Hearings:
 
 
 def list_hearings(domain: Domain, thresholds: Sequence[int]) -> Iterator[Hearings]:
-    """Yield the hearings to try for a domain, those of few passes first.
+    """Yield the hearings to try for a domain, short ones first.
 
     Few are enough where every size is one product. At each of ``thresholds`` a model may turn to
     other operations: one pass is beyond it, or before it where it is short.
@@ -45,14 +45,14 @@ def list_hearings(domain: Domain, thresholds: Sequence[int]) -> Iterator[Hearing
 
 
 def _fit_rest(length: int, domain: Domain) -> int:
-    """Return the next length of a domain with the rest that it asks for."""
+    """Return the next length that a domain has."""
     if domain.no_multiple_of and length % domain.no_multiple_of == 0:
         return length + 1
     return ceil_div(length, domain.multiple_of) * domain.multiple_of
 
 
 def _find_base(domain: Domain) -> tuple[int, int | None]:
-    """Return where the lengths of a domain begin, and the longest beyond it."""
+    """Return where lengths of a domain begin, and the longest beyond."""
     base = (domain.min_length - 1) // STEP * STEP if domain.min_length > 1 else 0
     base += STEP if domain.min_length > 1 and base + 1 < domain.min_length else 0
     span = (domain.max_length or base + 2 * _PROOFS[0]) - base
@@ -60,7 +60,7 @@ def _find_base(domain: Domain) -> tuple[int, int | None]:
 
 
 def _cross(domain: Domain, longest: int, thresholds: Sequence[int]) -> Iterator[int]:
-    """Yield lengths on the other side of thresholds than those that are heard anyway."""
+    """Yield lengths on the other side of thresholds."""
     for threshold in thresholds:
         if threshold >= longest - STEP:
             length = threshold + STEP + 1
@@ -73,7 +73,7 @@ def _cross(domain: Domain, longest: int, thresholds: Sequence[int]) -> Iterator[
 
 
 def pair(lengths: Sequence[int], domain: Domain) -> tuple[Extent, ...]:
-    """Return extents of the lengths, of one sequence or of several numbers of them."""
+    """Return extents of the lengths, with batches of the domain."""
     batches = (1,) if domain.max_batch == 1 else _BATCHES
     return tuple(
         Extent(batch=batches[place % len(batches)], length=length)

@@ -30,7 +30,7 @@ _RESTS = (32, 16, 8, 4, 2)
 
 
 def list_thresholds(hf_config: PreTrainedConfig) -> tuple[int, ...]:
-    """Return the numbers of tokens at which a model may turn to other operations."""
+    """Return the lengths at which a model may run other operations."""
     numbers = {
         value
         for config in (hf_config, hf_config.get_text_config())
@@ -79,7 +79,7 @@ class PieceMaker:
                 yield from self._make_whole(part)
 
     def _try(self, domain: Domain) -> LoweredPass:
-        """Return a piece of a whole domain, or of its lengths that are multiples.
+        """Return a piece of a whole domain.
 
         Raises Refusal where its passes are not the same operations.
         """
@@ -101,7 +101,7 @@ class PieceMaker:
         raise refusal
 
     def _divide(self, domain: Domain) -> list[Domain]:
-        """Return the parts of a domain, divided at thresholds or by the lengths' rest."""
+        """Return the parts of a domain."""
         bounds = sorted(
             {
                 self._find_turn(domain, threshold)
@@ -119,7 +119,7 @@ class PieceMaker:
         ]
 
     def _divide_by_rest(self, domain: Domain) -> list[Domain]:
-        """Return the lengths that are multiples of a power of two, and the others."""
+        """Return the multiples of a power of two, and what lies between."""
         if domain.multiple_of > 1 or domain.no_multiple_of or domain.max_length is not None:
             return []
         start = ceil_div(domain.min_length, STEP) * STEP
@@ -170,7 +170,7 @@ def unify_kinds(lowered: Mapping[str, LoweredPass]) -> dict[str, LoweredPass] | 
 
 
 def _spread(part: LoweredPass, kinds: tuple[int, ...], sources: Sequence[int]) -> LoweredPass:
-    """Return a pass with a block for each kind of layer that all passes tell apart."""
+    """Return a pass with a block for each kind of all passes."""
     recorded = part.recorded
     blocks = tuple(recorded.blocks[source] for source in sources)
     inputs = tuple(recorded.block_inputs[source] for source in sources)

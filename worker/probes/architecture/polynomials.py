@@ -139,7 +139,7 @@ def _fit_stepped(
 def _list_steps(
     extents: tuple[Extent, ...], steps: tuple[int, ...]
 ) -> list[tuple[_Steps, dict[int, Column]]]:
-    """Return the steps that the extents tell from each other, with their monomials.
+    """Return steps with the monomials that the extents tell apart.
 
     Those that the extents cannot tell from fewer tokens of a step are left out.
     """

@@ -231,7 +231,7 @@ class Recorder:
     def _check(
         self, lowered: LoweredPass, fake: PreTrainedModel, name: str, variant: Variant
     ) -> LoweredPass:
-        """Return a piece with what it misses, and whether it holds for one sequence too."""
+        """Return a piece with what it misses and where it holds."""
         recorded = describe_model(self.model, {name: lowered}, lowered.kinds)
         domain = lowered.recorded.domain
         difference = check_recording(recorded, fake, name, variant, domain)
@@ -243,7 +243,7 @@ class Recorder:
 
 
 def _make_pieces(maker: PieceMaker) -> list[LoweredPass]:
-    """Return the pieces of several sequences, and of one where it is another."""
+    """Return the pieces of several sequences and of one."""
     pieces = maker.make(WHOLE)
     for part in list(pieces):
         domain = part.recorded.domain

@@ -39,7 +39,7 @@ def _read_optional(top: Reader, name: str, default: int) -> int:
 
 
 def _read_limits(top: Reader) -> Domain:
-    """Return where all passes of a document hold that does not say it of each."""
+    """Return where passes hold that say nothing themselves."""
     return Domain(
         min_batch=max(_read_optional(top, "min_batch", 1), 1),
         max_length=_read_optional(top, "max_length", 0) or None,
@@ -251,7 +251,7 @@ def _read_program(part: Reader, sizes: Sequence[AnySize]) -> Program:
 
 
 def _read_domain(part: Reader, limits: Domain) -> Domain:
-    """Return where a pass holds: as it says, or within the limits of all."""
+    """Return where a pass holds."""
     if "domain" not in dict(part.entries()):
         return limits
     fewest, largest, shortest, longest, multiple, no_multiple = part.get("domain").items(6)

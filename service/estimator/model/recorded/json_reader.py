@@ -91,7 +91,7 @@ class Reader:
         return None if self.value is None else self.read_index(limit)
 
     def read_any_size(self) -> AnySize:
-        """Return the coefficients of a size, with those of its steps where it has any."""
+        """Return the coefficients of a size and of its steps."""
         if not isinstance(self.value, list) or len(self.value) == _MONOMIALS:
             return self.read_size()
         tokens, begun, *steps = self.items(2 * _MONOMIALS + 2)[_MONOMIALS:]

@@ -127,7 +127,7 @@ class RecordedModel:
 
     @property
     def depends_on_length(self) -> bool:
-        """Whether some pass holds at some lengths alone, or has sizes in steps of it."""
+        """Whether a pass is right at some lengths alone, or has steps."""
         return any(
             not part.domain.has_any_length or has_steps(part) for part in self.passes.values()
         )
@@ -148,7 +148,7 @@ class RecordedModel:
 
     @property
     def max_length(self) -> int:
-        """Most tokens for which each variant with a cache has a pass, 0 for any number."""
+        """Most tokens of a pass with a cache, 0 for any number."""
         longest = (
             max(part.domain.max_length or MAX_TOKENS for part in self.list_pieces(name))
             for name in self.variants

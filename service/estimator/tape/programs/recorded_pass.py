@@ -51,7 +51,7 @@ class Domain:
         return length + 1 if is_left_out else length
 
     def has(self, *, batched: bool, length: int | None) -> bool:
-        """Return whether it has several sequences or one, of a length or of any."""
+        """Return whether it has such a batch and length."""
         if (batched and self.max_batch == 1) or (not batched and self.min_batch > 1):
             return False
         if length is None:

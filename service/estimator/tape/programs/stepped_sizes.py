@@ -1,4 +1,4 @@
-"""Sizes that also grow in steps of the length, as padded tensors do."""
+"""Sizes that grow in steps of the length too."""
 
 from dataclasses import dataclass
 
@@ -46,6 +46,6 @@ def resolve_size(size: AnySize, length: int | None) -> Size:
 
 
 def count_row_elements(size: AnySize) -> int:
-    """Return the elements of a tensor for each sequence, and each of its tokens."""
+    """Return the elements of a tensor for each sequence or token."""
     plain = size if isinstance(size, tuple) else size.plain
     return plain[1] + plain[3]
