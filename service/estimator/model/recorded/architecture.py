@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.recorded.narrowing import WALKER
 from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
+from service.estimator.model.recorded.walker import WALKER
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.ledger import Category

@@ -49,6 +49,8 @@ def _read_limits(top: Reader) -> Domain:
 
 MAX_STORAGES = 2**20
 """Storages of one pass, which each of its runs has a place for; a decoder has some hundreds."""
+_COUNTED = 6
+"""Parts of an operation whose bytes were counted; one less where they were not."""
 MAX_ORDER = 4096
 """Layers of a model, eight times those of the deepest stack that a config may have."""
 
@@ -174,12 +176,14 @@ class _FrameReader:
             return LinearCall(layer=layer.read_text(), x=self.value(x), output=self.value(output))
         if kind != "operation":
             raise part.fail("an operation, a linear layer, embeddings or a release")
-        _, operator, allocated, scratch, nodes = part.items(5)
+        counted = len(parts) == _COUNTED
+        _, operator, allocated, scratch, nodes, *moved = part.items(_COUNTED - (not counted))
         return Operation(
             operator=operator.read_text(),
             allocated=tuple(self.read_allocation(item) for item in allocated.items()),
             scratch=tuple(self.size(item) for item in scratch.items()),
             nodes=tuple(self.read_node(item) for item in nodes.items()),
+            moved=self.size(moved[0]) if moved else None,
         )
 
     def read_allocation(self, part: Reader) -> Allocation:

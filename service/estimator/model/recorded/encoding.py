@@ -79,6 +79,7 @@ class _Writer:
             [[allocated.storage, self.size(allocated.size)] for allocated in instruction.allocated],
             [self.size(size) for size in instruction.scratch],
             [self.node(node) for node in instruction.nodes],
+            *(() if instruction.moved is None else (self.size(instruction.moved),)),
         ]
 
     def node(self, node: GraphNode) -> list[object]:

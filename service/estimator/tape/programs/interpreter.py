@@ -7,6 +7,7 @@ from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Node, Parameter, Value
 from service.estimator.tape.ops.elementwise import SILU_INNER_PRODUCTS
+from service.estimator.tape.programs.kernels import get_work
 from service.estimator.tape.programs.program import (
     Action,
     CacheUpdate,
@@ -153,9 +154,12 @@ class Frame:
             tape.release(tape.allocate(Category.TEMPORARIES, size))
         if operation.operator in _PRODUCTS:
             tape.use_workspace(has_bias=operation.operator == _PRODUCT_WITH_BIAS)
+        nodes: list[Node] = []
         for storages, (node, targets) in zip(saved, active, strict=True):
             self._save(storages, node.saved_after)
-            self._append(node, targets, storages)
+            nodes.append(self._append(node, targets, storages))
+        if operation.moved is not None:
+            tape.note_kernels(get_work(operation.operator), operation.moved, nodes)
 
     def _save(self, storages: list[Storage], places: Sequence[int | None]) -> None:
         parts = (None if place is None else self.storages[place] for place in places)
@@ -179,7 +183,7 @@ class Frame:
 
     def _append(
         self, node: GraphNode, targets: list[tuple[Gradient, Value]], storages: list[Storage]
-    ) -> None:
+    ) -> Node:
         """Add a node to the graph, and count the gradients of parameters."""
         tape, incoming = self.tape, [None] * len(node.outputs)
         joint: list[Storage | None] = list(incoming)
@@ -214,6 +218,7 @@ class Frame:
                 value.parameter.pending_gradients += tape.mode is not (
                     Mode.RECOMPUTING if value.parameter.shared else Mode.DISCARDING
                 )
+        return shared
 
     def _note_embedding(self, node: GraphNode, targets: Sequence[tuple[Gradient, Value]]) -> None:
         """Note the sums of a gradient of a table of tokens."""
