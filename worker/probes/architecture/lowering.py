@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import torch
+
 from service.estimator.tape.programs.program import (
     Action,
     Allocation,
@@ -19,7 +21,7 @@ from service.estimator.tape.programs.program import (
     ValueSpec,
 )
 from service.estimator.tape.programs.stepped_sizes import AnySize
-from service.estimator.tape.sizes import ZERO
+from service.estimator.tape.sizes import ZERO, Size, scale, total
 from service.estimator.values.dtypes import DType
 from worker.probes.architecture.listening.listen import Extent
 from worker.probes.architecture.listening.raw_pass import RawPass
@@ -146,11 +148,18 @@ def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Opera
             for storage in step.allocated
         ),
         scratch=tuple(map(passes.fit, zip(*(s.scratch for s in column), strict=True))),
-        moved=passes.fit([s.moved for s in column]),
+        moved=total(_count_bytes(passes, value) for value in step.moved),
         nodes=tuple(
             _lower_node(numbers, nodes) for nodes in zip(*(s.nodes for s in column), strict=True)
         ),
     )
+
+
+def _count_bytes(passes: Passes, value: int) -> Size:
+    """Return a tensor's bytes, for the time that it takes to move them."""
+    numel = passes.fit_value(value)
+    width = getattr(torch, passes.passes[0].values[value].dtype).itemsize
+    return scale(numel if isinstance(numel, tuple) else numel.smooth(), width)
 
 
 def _lower_node(numbers: Numbers, column: Sequence[NodeStep]) -> GraphNode:

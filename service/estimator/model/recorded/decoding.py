@@ -29,6 +29,7 @@ from service.estimator.tape.programs.program import (
 )
 from service.estimator.tape.programs.recorded_pass import Domain, RecordedPass
 from service.estimator.tape.programs.stepped_sizes import AnySize
+from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 
@@ -132,6 +133,10 @@ class _FrameReader:
     def size(self, part: Reader) -> AnySize:
         return self.sizes[part.read_index(len(self.sizes))]
 
+    def plain_size(self, part: Reader) -> Size:
+        size = self.size(part)
+        return size if isinstance(size, tuple) else size.smooth()
+
     def value(self, part: Reader) -> int:
         return part.read_index(self.num_values)
 
@@ -183,7 +188,7 @@ class _FrameReader:
             allocated=tuple(self.read_allocation(item) for item in allocated.items()),
             scratch=tuple(self.size(item) for item in scratch.items()),
             nodes=tuple(self.read_node(item) for item in nodes.items()),
-            moved=self.size(moved[0]) if moved else None,
+            moved=self.plain_size(moved[0]) if moved else None,
         )
 
     def read_allocation(self, part: Reader) -> Allocation:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from service.estimator.tape.programs.stepped_sizes import AnySize
+from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
 

@@ -28,6 +28,11 @@ class SteppedSize:
         fixed = (a * count + e * square, b * count + f * square, c * count, d * count, 0, 0)
         return add(self.plain, fixed)
 
+    def smooth(self) -> Size:
+        """Return the size with as many steps as the length has of their tokens, rounded down."""
+        a, b, c, d, e, f = (part // self.tokens for part in self.steps)
+        return add(self.plain, (0, 0, a, b, c + e // self.tokens, d + f // self.tokens))
+
 
 AnySize = Size | SteppedSize
 
