@@ -156,7 +156,7 @@ def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Opera
 
 
 def _count_bytes(passes: Passes, value: int) -> Size:
-    """Return a tensor's bytes, for the time that it takes to move them."""
+    """Return a tensor's bytes, for a time."""
     numel = passes.fit_value(value)
     width = getattr(torch, passes.passes[0].values[value].dtype).itemsize
     return scale(numel if isinstance(numel, tuple) else numel.smooth(), width)

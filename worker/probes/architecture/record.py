@@ -167,7 +167,7 @@ class Recorder:
     def lower_served(self, steps: Mapping[str, LoweredPass]) -> dict[str, LoweredPass]:
         """Return the passes of training and those with a cache.
 
-        Those that do not run the same stack are left out.
+        Those that do not run, or not the same stack, are left out.
         """
         lowered = dict(steps)
         if any(part.prefix is None for part in steps.values()):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
+from worker.probes.architecture.listening.anchor import ANCHOR
 from worker.probes.architecture.listening.raw_pass import (
     CACHE_UPDATE,
     RawEntry,
@@ -169,7 +170,7 @@ def _attach(
 ) -> None:
     """Attach a node to the operation that made its last output."""
     values = [value for value in plain.outputs.values() if value in producers]
-    if not values or not ran.ran:
+    if not values or not ran.ran or plain.name == ANCHOR:
         return
     step = producers[max(values)]
     allocated_here = {names.values[value].storage for value in step.outputs} & set(step.allocated)

@@ -76,8 +76,9 @@ def decode_recording(document: object) -> RecordedModel:
     if len(order) > MAX_ORDER:
         message = f"this recording has {len(order):,} layers; at most {MAX_ORDER:,} are answered"
         raise InvalidInputError(message, field="order")
-    if not layers or not order or not passes:
-        message = "this recording has no layers or no passes; it must have both"
+    if not passes or bool(layers) != bool(order):
+        # A model whose layers are no stack runs as one program, and has none.
+        message = "this recording has no passes, or layers without an order; it must have both"
         raise InvalidInputError(message, field="layers")
     assert isinstance(document, Mapping)  # noqa: S101 - read as one
     return RecordedModel(
@@ -93,6 +94,7 @@ def decode_recording(document: object) -> RecordedModel:
         embedding=top.get("embedding").read_text(),
         head=top.get("head").read_text(),
         buffer_bytes=top.get("buffer_bytes").read_count(),
+        buffer_elements=_read_optional(top, "buffer_elements", 0),
         rotary_elements=top.get("rotary_elements").read_count(),
         difference=_read_optional(top, "difference", 0),
         outer_plan=read_plan(top, "outer_plan"),

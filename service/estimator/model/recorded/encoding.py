@@ -147,6 +147,7 @@ def encode_recording(recorded: RecordedModel) -> dict[str, object]:
         "buffer_bytes": recorded.buffer_bytes,
         "rotary_elements": recorded.rotary_elements,
         **({"difference": recorded.difference} if recorded.difference else {}),
+        **({"buffer_elements": recorded.buffer_elements} if recorded.buffer_elements else {}),
         **({"outer_plan": dict(recorded.outer_plan)} if recorded.outer_plan else {}),
         "sizes": [_write_size(size) for size in writer.sizes],
         "passes": passes,

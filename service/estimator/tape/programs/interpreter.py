@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Node, Parameter, Value
 from service.estimator.tape.ops.elementwise import SILU_INNER_PRODUCTS
 from service.estimator.tape.programs.kernels import get_work
@@ -48,6 +48,7 @@ class Frame:
     __slots__ = (
         "cached",
         "call_linear",
+        "end_loss",
         "get_parameter",
         "length",
         "requires_grad",
@@ -85,6 +86,8 @@ class Frame:
         """Names of what the cache gave out, which end with the program."""
         self.requires_grad = False
         """Whether token embeddings get a gradient, as PEFT gives checkpointed blocks a graph."""
+        self.end_loss: GraphNode | None = None
+        """Last node of the loss in backward; what follows is the model's."""
 
     def bind(self, number: int, value: Value) -> None:
         """Let a number stand for a value that is there already."""
@@ -196,6 +199,8 @@ class Frame:
             if len(node.outputs) > 1:
                 tape.release(*(part for part in joint if part is not None))
                 joint[:] = incoming
+            if node is self.end_loss:
+                tape.ledger.enter(Section.BACKWARD)
 
         only_grad = (
             not node.saved_before

@@ -29,7 +29,7 @@ class SteppedSize:
         return add(self.plain, fixed)
 
     def smooth(self) -> Size:
-        """Return the size with as many steps as the length has of their tokens, rounded down."""
+        """Return the size with a polynomial in place of its steps."""
         a, b, c, d, e, f = (part // self.tokens for part in self.steps)
         return add(self.plain, (0, 0, a, b, c + e // self.tokens, d + f // self.tokens))
 
