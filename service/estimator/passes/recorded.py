@@ -134,7 +134,7 @@ def _find_end_of_loss(recorded: RecordedPass) -> GraphNode | None:
 
 def _choose_piece(model: RecordedArchitecture, name: str, ctx: Recording) -> RecordedPass:
     """Return the piece of a variant that has this batch and length."""
-    pieces, length = model.recorded.list_pieces(name), ctx.settings.length
+    pieces, length = model.recorded.list_pieces(name), ctx.settings.length or None
     batched = ctx.settings.batched or not model.batch_dependent
     for piece in pieces:
         if piece.domain.has(batched=batched, length=length):

@@ -20,7 +20,8 @@ from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.leftovers import find_left
 from service.estimator.tape.programs.program import Operation
-from service.estimator.tape.sizes import Size, count_rows
+from service.estimator.tape.programs.stepped_sizes import AnySize, resolve_size
+from service.estimator.tape.sizes import count_rows
 from service.estimator.values.errors import NotModelledError
 
 _LATENT = "kv_b_proj"
@@ -114,7 +115,7 @@ class RecordedBlock:
         return output
 
 
-def _hold_previous(ctx: Recording, left: Sequence[tuple[int, Size]]) -> list[Storage]:
+def _hold_previous(ctx: Recording, left: Sequence[tuple[int, AnySize]]) -> list[Storage]:
     """Return what the layer before left behind.
 
     It is as large as what this layer leaves, and lives until it returns. In a graph it is kept
@@ -123,7 +124,9 @@ def _hold_previous(ctx: Recording, left: Sequence[tuple[int, Size]]) -> list[Sto
     """
     if ctx.tape.mode not in {Mode.INFERENCE, Mode.DISCARDING}:
         return []
-    return [ctx.tape.allocate(Category.ACTIVATIONS, size) for _, size in left]
+    length = ctx.settings.length
+    sizes = (resolve_size(size, length) for _, size in left)
+    return [ctx.tape.allocate(Category.ACTIVATIONS, size) for size in sizes]
 
 
 def update_cache(ctx: Recording, parts: tuple[Value, ...], window: int | None) -> tuple[Value, ...]:

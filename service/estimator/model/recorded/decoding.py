@@ -40,7 +40,6 @@ def _read_optional(top: Reader, name: str, default: int) -> int:
 
 
 def _read_limits(top: Reader) -> Domain:
-    """Return where passes hold that say nothing themselves."""
     return Domain(
         min_batch=max(_read_optional(top, "min_batch", 1), 1),
         max_length=_read_optional(top, "max_length", 0) or None,
@@ -262,7 +261,6 @@ def _read_program(part: Reader, sizes: Sequence[AnySize]) -> Program:
 
 
 def _read_domain(part: Reader, limits: Domain) -> Domain:
-    """Return where a pass holds."""
     if "domain" not in dict(part.entries()):
         return limits
     fewest, largest, shortest, longest, multiple, no_multiple = part.get("domain").items(6)
