@@ -6,10 +6,9 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Node, Parameter, Value
-from service.estimator.tape.ops.elementwise import SILU_INNER_PRODUCTS
+from service.estimator.tape.programs.backward import run_backward
 from service.estimator.tape.programs.kernels import get_work
 from service.estimator.tape.programs.program import (
-    Action,
     CacheUpdate,
     Embedded,
     Gradient,
@@ -18,7 +17,6 @@ from service.estimator.tape.programs.program import (
     LinearCall,
     Operation,
     Release,
-    Source,
     ValueSpec,
 )
 from service.estimator.tape.programs.stepped_sizes import resolve_size
@@ -37,9 +35,7 @@ _PRODUCTS = frozenset(
     {"aten.mm.default", "aten.bmm.default", "aten.baddbmm.default", _PRODUCT_WITH_BIAS}
 )
 """Operators that a matrix library runs, in a workspace of its own."""
-_PRODUCT_NODES = {"MmBackward0": 2, "BmmBackward0": 2, "BaddbmmBackward0": 2, "AddmmBackward0": 2}
-"""Products of a node's backward, at most one for each target."""
-_SILU, _EMBEDDING = "SiluBackward0", "EmbeddingBackward0"
+_EMBEDDING = "EmbeddingBackward0"
 
 
 class Frame:
@@ -193,7 +189,7 @@ class Frame:
 
         def backward(grad: Storage) -> None:
             gradients = [grad] if len(node.outputs) == 1 else joint
-            _run_backward(tape, node, targets, gradients, self.length)
+            run_backward(tape, node, targets, gradients, self.length)
             if node.name == _EMBEDDING:
                 self._note_embedding(node, targets)
             if len(node.outputs) > 1:
@@ -249,60 +245,3 @@ def _make_collector(
             shared.grad = tape.hold(grad)
 
     return collect
-
-
-def _allocate_composite(tape: Tape, node: GraphNode, length: int | None) -> list[Storage]:
-    """Return the inner products of silu's backward without fused kernel.
-
-    The traces that the estimator is held against ran them; CUDA's kernel holds none.
-    """
-    if tape.on_gpu or node.name != _SILU:
-        return []
-    size = resolve_size(node.events[0].size, length)
-    return [tape.allocate(Category.TEMPORARIES, size) for _ in range(SILU_INNER_PRODUCTS)]
-
-
-def _note_products(tape: Tape, name: str, targets: Sequence[tuple[Gradient, Value]]) -> None:
-    """Note the products of a backward."""
-    for _ in targets[: _PRODUCT_NODES.get(name, 0)]:
-        tape.use_workspace()
-
-
-def _run_backward(
-    tape: Tape,
-    node: GraphNode,
-    targets: Sequence[tuple[Gradient, Value]],
-    incoming: Sequence[Storage | None],
-    length: int | None,
-) -> None:
-    allocated: dict[int, Storage] = {}
-    composite = _allocate_composite(tape, node, length)
-    for event in node.events:
-        if event.action is Action.ALLOCATE:
-            size = resolve_size(event.size, length)
-            allocated[event.index] = tape.allocate(Category.TEMPORARIES, size)
-        elif event.action is Action.FREE:
-            tape.release(allocated.pop(event.index))
-        else:
-            tape.release_unpacked()
-    tape.release(*composite)
-    _note_products(tape, node.name, targets)
-    sent: set[int] = set()
-    for gradient, value in targets:
-        if gradient.source is Source.ALLOCATED:
-            storage = allocated[gradient.index]
-            tape.send(
-                value,
-                tape.hold(storage) if gradient.index in sent else storage,
-                is_view=gradient.is_view,
-            )
-            sent.add(gradient.index)
-            continue
-        grad = incoming[gradient.index]
-        if grad is None:
-            continue
-        if gradient.is_view:
-            tape.send(value, tape.hold(grad), is_view=True)
-        else:
-            tape.pass_on(value, grad)
-    tape.release(*(storage for index, storage in allocated.items() if index not in sent))
