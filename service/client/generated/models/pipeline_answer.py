@@ -19,11 +19,11 @@ class PipelineAnswer:
     """A shipped pipeline and what it was recorded with.
 
     Attributes:
-        name (str):
-        class_name (str):
+        name (str): Name by which it is asked.
+        class_name (str): Its class in diffusers.
         hub_ids (list[str]): Its names on the hub, in lower case.
-        makes_video (bool):
-        components (list[PipelineComponentAnswer]):
+        makes_video (bool): Whether it makes videos, not images.
+        components (list[PipelineComponentAnswer]): Its networks, text encoders and VAE.
         releases (PipelineAnswerReleases): Releases of the libraries that were recorded.
     """
 

@@ -18,9 +18,9 @@ class PipelineComponentAnswer:
     """One component of a pipeline: its class, its parameters and its bytes by format.
 
     Attributes:
-        name (str):
-        library (str):
-        class_name (str):
+        name (str): Name in `model_index.json`.
+        library (str): Library of its class.
+        class_name (str): Its class.
         num_parameters (int): Elements of its weights, exact.
         weight_bytes (PipelineComponentAnswerWeightBytes): Bytes of weights and buffers, by number format.
         source (None | str): Where its sizes were taken from; null where nobody said.

@@ -23,7 +23,7 @@ class PipelineFitRequest:
     Attributes:
         pipeline (InlinePipeline | str): Name of a shipped pipeline, its id on the hub, or an inline one.
         workload (GenerateRequest): Images or videos that one call of a pipeline makes; steps take no memory.
-        gpu (GpuByMemory | str):
+        gpu (GpuByMemory | str): Name or alias of a GPU, or its memory.
         confidence (float | Unset): Level of the intervals: what `fits` does so at their upper end. 0.5 to 0.97, as far
             as residuals carry; 0.95 at most for engines. Default: 0.95.
         remedies (bool | Unset): Whether to look for what would help where it does not fit. Default: True.

@@ -18,7 +18,7 @@ class PipelinePage:
     """Shipped pipelines by name.
 
     Attributes:
-        items (list[PipelineAnswer]): What this page holds, in the order of the list.
+        items (list[PipelineAnswer]): The pipelines.
         next_cursor (None | str): What `cursor` takes for the next page; null on the last one.
     """
 

@@ -114,7 +114,7 @@ class PipelineFitRequest(Strict, frozen=True, kw_only=True):
         Meta(description="Name of a shipped pipeline, its id on the hub, or an inline one."),
     ]
     workload: Annotated[GenerateRequest, Meta(description="What the call makes.")]
-    gpu: GpuReference
+    gpu: Annotated[GpuReference, Meta(description="Name or alias of a GPU, or its memory.")]
     confidence: FitConfidence = 0.95
     remedies: Annotated[
         bool, Meta(description="Whether to look for what would help where it does not fit.")
@@ -124,9 +124,9 @@ class PipelineFitRequest(Strict, frozen=True, kw_only=True):
 class PipelineComponentAnswer(Answer, frozen=True, kw_only=True):
     """One component of a pipeline: its class, its parameters and its bytes by format."""
 
-    name: Annotated[str, Meta(examples=["transformer"])]
-    library: Annotated[str, Meta(examples=["diffusers"])]
-    class_name: Annotated[str, Meta(examples=["FluxTransformer2DModel"])]
+    name: Annotated[str, Meta(description="Name in `model_index.json`.", examples=["transformer"])]
+    library: Annotated[str, Meta(description="Library of its class.", examples=["diffusers"])]
+    class_name: Annotated[str, Meta(description="Its class.", examples=["FluxTransformer2DModel"])]
     num_parameters: Annotated[int, Meta(description="Elements of its weights, exact.")]
     weight_bytes: Annotated[
         Mapping[str, int], Meta(description="Bytes of weights and buffers, by number format.")
@@ -139,11 +139,15 @@ class PipelineComponentAnswer(Answer, frozen=True, kw_only=True):
 class PipelineAnswer(Answer, frozen=True, kw_only=True):
     """A shipped pipeline and what it was recorded with."""
 
-    name: Annotated[str, Meta(examples=["flux.1-dev"])]
-    class_name: Annotated[str, Meta(examples=["FluxPipeline"])]
+    name: Annotated[str, Meta(description="Name by which it is asked.", examples=["flux.1-dev"])]
+    class_name: Annotated[
+        str, Meta(description="Its class in diffusers.", examples=["FluxPipeline"])
+    ]
     hub_ids: Annotated[tuple[str, ...], Meta(description="Its names on the hub, in lower case.")]
-    makes_video: bool
-    components: list[PipelineComponentAnswer]
+    makes_video: Annotated[bool, Meta(description="Whether it makes videos, not images.")]
+    components: Annotated[
+        list[PipelineComponentAnswer], Meta(description="Its networks, text encoders and VAE.")
+    ]
     releases: Annotated[
         Mapping[str, str], Meta(description="Releases of the libraries that were recorded.")
     ]
@@ -152,5 +156,5 @@ class PipelineAnswer(Answer, frozen=True, kw_only=True):
 class PipelinePage(Answer, frozen=True, kw_only=True):
     """Shipped pipelines by name."""
 
-    items: list[PipelineAnswer]
+    items: Annotated[list[PipelineAnswer], Meta(description="The pipelines.")]
     next_cursor: str | None
