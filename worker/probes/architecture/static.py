@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import transformers
 
-from worker.probes.architecture.describe import guess_kind
+from service.estimator.model.recorded.kinds import guess_kind
 from worker.probes.architecture.listening.model_class import build_any_model, build_config
 
 

@@ -64,8 +64,9 @@ def decode_recording(document: object) -> RecordedModel:
     if len(order) > MAX_ORDER:
         message = f"this recording has {len(order):,} layers; at most {MAX_ORDER:,} are answered"
         raise InvalidInputError(message, field="order")
-    if not layers or not order or not passes:
-        message = "this recording has no layers or no passes; it must have both"
+    if not passes or bool(layers) != bool(order):
+        # A model whose layers are no stack runs as one program, and has none.
+        message = "this recording has no passes, or layers without an order; it must have both"
         raise InvalidInputError(message, field="layers")
     assert isinstance(document, Mapping)  # noqa: S101 - read as one
     return RecordedModel(
