@@ -12,8 +12,8 @@ import warnings
 from transformers import logging
 
 from tests.accuracy.written.comparing import compare
-from tests.accuracy.written.questions import QUESTIONS
 from tests.accuracy.written.page import PAGE, render_page
+from tests.accuracy.written.questions import QUESTIONS
 from tests.accuracy.written.rows import Row, read_rows, write_rows
 from tests.tiny_models import TINY
 

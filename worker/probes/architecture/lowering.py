@@ -143,11 +143,21 @@ def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Opera
             for storage in step.allocated
         ),
         scratch=tuple(map(passes.fit, zip(*(s.scratch for s in column), strict=True))),
-        moved=passes.fit([s.moved for s in column]),
+        moved=passes.fit(_list_moved(column)),
         nodes=tuple(
             _lower_node(numbers, nodes) for nodes in zip(*(s.nodes for s in column), strict=True)
         ),
     )
+
+
+def _list_moved(column: Sequence[OperationStep]) -> list[int]:
+    """Return the bytes moved at each extent.
+
+    A weight that has its output's size at some extents has it by chance.
+    """
+    weights = {step.moved[1] for step in column}
+    constant = weights.pop() if len(weights) == 1 else 0
+    return [step.moved[0] + constant for step in column]
 
 
 def _lower_node(numbers: Numbers, column: Sequence[NodeStep]) -> GraphNode:

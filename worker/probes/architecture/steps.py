@@ -55,7 +55,7 @@ class OperationStep:
     outputs: tuple[int, ...]
     allocated: tuple[int, ...]
     scratch: tuple[int, ...]
-    moved: int = 0
+    moved: tuple[int, int] = (0, 0)
     """Bytes that its kernel reads and writes."""
     nodes: list[NodeStep] = field(default_factory=list)
 

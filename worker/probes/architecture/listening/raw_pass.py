@@ -1,5 +1,6 @@
 """One pass of a model in plain numbers, without its tensors."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -108,20 +109,25 @@ class RawPass:
     """Values that the model returned, by name."""
 
 
-def count_moved(listened: RawPass, operation: RawOperation) -> int:
-    """Return the bytes that an operator's kernel reads and writes.
+def count_moved(listened: RawPass, operation: RawOperation) -> tuple[int, int]:
+    """Return the bytes that an operator's kernel reads and writes, of weights apart.
 
     They are 0 for a view. Of a weight that is no operand of its output's size a few rows are read.
     """
     in_place = operation.operator.split(".")[1].endswith("_")
     if not (operation.allocated or in_place):
-        return 0
+        return 0, 0
     values = listened.values
     outputs = [values[place] for place in operation.outputs]
     sizes = {value.numel for value in outputs}
-    inputs = (values[place] for place in operation.inputs)
-    reads = [value for value in inputs if value.storage is not None or value.numel in sizes]
-    return sum(value.numel * getattr(torch, value.dtype).itemsize for value in (*outputs, *reads))
+    inputs = [values[place] for place in operation.inputs]
+    others = [value for value in inputs if value.storage is not None]
+    weights = [value for value in inputs if value.storage is None and value.numel in sizes]
+    return _count_bytes([*outputs, *others]), _count_bytes(weights)
+
+
+def _count_bytes(values: Iterable[RawValue]) -> int:
+    return sum(value.numel * getattr(torch, value.dtype).itemsize for value in values)
 
 
 def cut_last_call(raw: RawPass) -> RawPass:
