@@ -1,4 +1,4 @@
-"""What rules ask of images in a sequence."""
+"""Predicates of images in a sequence."""
 
 from service.estimator.memory.image_inputs import get_sequence_tokens, resolve_images
 from service.estimator.processors.processor import read_processor
