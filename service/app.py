@@ -69,6 +69,7 @@ from service.usecases.operations.metrics_snapshot import (
     take_metrics_snapshot,
 )
 from service.usecases.operations.refresh import Refresher
+from service.usecases.recordings.counting import WeightCounter
 from service.usecases.stored import Sessions
 from service.usecases.stored_specs import models as stored_models
 from service.usecases.stored_specs.spec_cache import (
@@ -149,6 +150,7 @@ def create_app(settings: Settings) -> ASGIApp:
             tokens=tokens,
         ),
         hub=make_hub(settings),
+        count_weights=WeightCounter(),
         charge=make_quota_charge(throttle),
         refresh_keys=key_cache.refresh,
         record_change=partial(stored_keys.record_change, sessions),

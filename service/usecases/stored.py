@@ -13,6 +13,7 @@ from service.db.records.measurements import (
     StoredResult,
     StoredSample,
 )
+from service.db.records.recordings import ConfigRecording
 from service.db.records.stored import (
     AccuracyFilter,
     ClassAccuracy,
@@ -20,6 +21,7 @@ from service.db.records.stored import (
     ErrorSummary,
     JobCount,
     ModelContent,
+    ModelState,
     StoredCalibration,
     StoredCluster,
     StoredModel,
@@ -31,6 +33,7 @@ Sessions = sessionmaker[Session]
 __all__ = [
     "AccuracyFilter",
     "ClassAccuracy",
+    "ConfigRecording",
     "ErrorCount",
     "ErrorSummary",
     "JobCount",
@@ -38,6 +41,7 @@ __all__ = [
     "MeasurementLine",
     "MeasurementSort",
     "ModelContent",
+    "ModelState",
     "Page",
     "PageRequest",
     "Sessions",

@@ -138,9 +138,14 @@ class MeasurementQuery(Strict, frozen=True, kw_only=True):
         Family | UnsetType, Meta(description="Family of the model.", examples=["llama"])
     ] = UNSET
     task: Annotated[Literal["train", "serve"] | UnsetType, Meta(description="What ran.")] = UNSET
-    source: Annotated[Literal["probe", "import"] | UnsetType, Meta(description="Who measured.")] = (
-        UNSET
-    )
+    source: Annotated[
+        Literal["probe", "import", "recording"] | UnsetType,
+        Meta(
+            description=(
+                "Who measured; `recording` lists the recordings of models, which no other list has."
+            )
+        ),
+    ] = UNSET
     error_at_least: Annotated[
         Share | UnsetType, Meta(description="Predictions that were off by this share or more.")
     ] = UNSET
@@ -191,8 +196,13 @@ class MeasurementAnswer(Answer, frozen=True, kw_only=True):
     device: ProbeDevice
     model: Annotated[str | None, Meta(description="Name of the model; null when it came inline.")]
     source: Annotated[
-        Literal["probe", "import"],
-        Meta(description="Who measured: a worker, or whoever wrote the file."),
+        Literal["probe", "import", "recording"],
+        Meta(
+            description=(
+                "Who measured: a worker, or whoever wrote the file; `recording` is no measurement, "
+                "but the recording of a model."
+            )
+        ),
     ]
     family: str | None
     task: str | None

@@ -192,17 +192,62 @@ class HubAnswer(Answer, frozen=True, kw_only=True):
     file: Annotated[str | None, Meta(description="The GGUF file; null for a config.json.")]
 
 
+class RecordingProgressAnswer(Answer, frozen=True, kw_only=True):
+    """How far the recording of a model is, or why there is none."""
+
+    job: Annotated[
+        str,
+        Meta(
+            description=(
+                "Id of its job; `GET /v1/measurements/{id}/events` follows it, and `DELETE "
+                "/v1/measurements/{id}` cancels it."
+            )
+        ),
+    ]
+    progress: Annotated[float, Meta(description="Share that is done, from 0 to 1.")]
+    phase: Annotated[
+        str, Meta(description="What is recorded now, or what it waits for.", examples=["half"])
+    ]
+    reason: Annotated[
+        str | None,
+        Meta(description="Why it was refused, in the recorder's words; null while it goes on."),
+    ]
+
+
 class ModelAnswer(Answer, frozen=True, kw_only=True):
     """One model at one revision; revisions are never changed."""
 
     name: str
     revision: int
     origin: Annotated[str, Meta(description="`stored` or `catalogue`.", examples=["stored"])]
+    state: Annotated[
+        str,
+        Meta(
+            description=(
+                "`ready`; `recording` while a trace worker records its type; `refused` where that "
+                "cannot be, or was cancelled: storing its config again queues it anew."
+            ),
+            examples=["ready"],
+        ),
+    ] = "ready"
+    recording: Annotated[
+        RecordingProgressAnswer | None,
+        Meta(description="How far its recording is; null where it is `ready`."),
+    ] = None
     family: str
     created_at: Annotated[str | None, Meta(description="RFC 3339, UTC; null for the catalogue.")]
-    parameters: ParametersAnswer
+    parameters: Annotated[
+        ParametersAnswer | None,
+        Meta(
+            description=(
+                "Numbers of parameters; null until those of a model that is being recorded are "
+                "counted."
+            )
+        ),
+    ]
     weight_bytes: Annotated[
-        dict[str, int], Meta(description="Bytes of the weights by number format.")
+        dict[str, int],
+        Meta(description="Bytes of the weights by number format; empty until they are counted."),
     ]
     architecture: JsonObject
     aliases: Sequence[str] = ()
@@ -230,6 +275,9 @@ class ModelItem(Answer, frozen=True, kw_only=True):
     created_at: str | None
     aliases: Sequence[str] = ()
     supported: Annotated[bool, Meta(description="Whether questions about it can be answered.")]
+    state: Annotated[
+        str, Meta(description="`ready`, `recording` or `refused`, as of the model itself.")
+    ] = "ready"
 
 
 class ModelPage(Answer, frozen=True, kw_only=True):

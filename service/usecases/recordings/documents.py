@@ -100,6 +100,11 @@ def load_recording(digest: str, packed: bytes) -> RecordedArchitecture:
     return model
 
 
+def load_weights(packed: bytes) -> RecordedArchitecture:
+    """Return the tree of a model whose weights are known and whose passes are not."""
+    return build_recorded(decode_recording(unpack_document(packed), weights_only=True))
+
+
 def get_recorded_config(document: Document) -> Mapping[str, object] | None:
     """Return the config.json that a document was recorded from, if it says."""
     config = document.get(CONFIG)

@@ -1,6 +1,6 @@
 """Entry point of the recorder: ``python -m worker.probes.architecture``.
 
-It reads ``{"config", "parent"}`` as JSON on stdin and writes JSON lines on stdout.
+It reads ``{"config", "parent", "weights_only"}`` as JSON on stdin and writes JSON lines on stdout.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from service.probing.refusal import Refusal
-from worker.process import die_with_parent
+from service.runtime.line_process import die_with_parent
 
 MEMORY_BYTES = 4 * 2**30
 """What a recording may take beyond the libraries: a model of 512 layers takes a tenth."""
@@ -35,7 +35,7 @@ def main() -> int:
         die_with_parent(request["parent"])
         warnings.simplefilter("ignore")
         emit("progress", {"fraction": 0.0, "phase": "loading transformers"})
-        record_and_emit(request["config"], emit)
+        record_and_emit(request["config"], emit, weights_only=request["weights_only"])
     return 0
 
 
@@ -62,8 +62,8 @@ class AnnouncedVariants(Mapping[str, Variant]):
         return len(self._variants)
 
 
-def record_and_emit(config: Mapping[str, object], emit: Emit) -> None:
-    """Record a config.
+def record_and_emit(config: Mapping[str, object], emit: Emit, *, weights_only: bool) -> None:
+    """Record a config, or count its weights only.
 
     The last line is the document, or why there is none.
     """
@@ -75,6 +75,8 @@ def record_and_emit(config: Mapping[str, object], emit: Emit) -> None:
     limit()
     try:
         emit("static", count_parameters(config))
+        if weights_only:
+            return
         recorded = record_model(config, AnnouncedVariants(VARIANTS, emit))
         emit("recorded", {"document": {"config": config, **encode_recording(recorded)}})
     except Refusal as refusal:

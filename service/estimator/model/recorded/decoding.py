@@ -47,10 +47,11 @@ MAX_ORDER = 4096
 """Layers of a model, eight times those of the deepest stack that a config may have."""
 
 
-def decode_recording(document: object) -> RecordedModel:
+def decode_recording(document: object, *, weights_only: bool = False) -> RecordedModel:
     """Return the recording of a document.
 
-    Raises InvalidInputError for what is no recording, or names what it has not.
+    A document of weights only may lack passes. Raises InvalidInputError for what is no recording,
+    or names what it has not.
     """
     top = Reader(document, "recording")
     if top.get("format").value != FORMAT:
@@ -73,7 +74,7 @@ def decode_recording(document: object) -> RecordedModel:
     if len(order) > MAX_ORDER:
         message = f"this recording has {len(order):,} layers; at most {MAX_ORDER:,} are answered"
         raise InvalidInputError(message, field="order")
-    if not layers or not order or not passes:
+    if not weights_only and not (layers and order and passes):
         message = "this recording has no layers or no passes; it must have both"
         raise InvalidInputError(message, field="layers")
     assert isinstance(document, Mapping)  # noqa: S101 - read as one
