@@ -14,3 +14,7 @@ class Refusal(Exception):  # noqa: N818 - an answer of the probe, told to the us
         super().__init__(message)
         self.kind = kind
         self.message = message
+
+    def __reduce__(self) -> tuple[type["Refusal"], tuple[FailureKind, str]]:
+        """Return how another process makes it again."""
+        return (type(self), (self.kind, self.message))

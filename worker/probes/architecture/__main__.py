@@ -3,30 +3,35 @@
 It reads ``{"config", "parent", "weights_only"}`` as JSON on stdin and writes JSON lines on stdout.
 """
 
+import gc
 import json
 import os
 import resource
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO
 
 from service.probing.refusal import Refusal
 from service.runtime.line_process import die_with_parent
+from worker.probes.architecture.sharing import HelperError
 
 MEMORY_BYTES = 4 * 2**30
 """What a recording may take beyond the libraries: a model of 512 layers takes a tenth."""
 PROCESSOR_S = 600
-"""Time of one processor, which threads share: a decoder takes 20 to 60 s."""
+"""Time of processors: a decoder takes 20 to 60 s."""
+MAX_PROCESSES = 2
+"""Processes that share the variants, the memory and the time."""
 _STDOUT, _STDERR = 1, 2
-Variant = TypeVar("Variant")
 Emit = Callable[[str, Mapping[str, object]], None]
 
 
 def main() -> int:
     """Record the config on stdin."""
     request = json.loads(sys.stdin.buffer.read())
+    # What loading leaves stays: to look for garbage in it takes a tenth of the time.
+    gc.disable()
     with os.fdopen(_redirect_stdout(), "wb", buffering=0) as lines:
 
         def emit(kind: str, message: Mapping[str, object]) -> None:
@@ -39,27 +44,20 @@ def main() -> int:
     return 0
 
 
-class AnnouncedVariants(Mapping[str, Variant]):
-    """Variants that say when the recorder comes to them."""
+def announce_variants(count: int, emit: Emit) -> Callable[[str], None]:
+    """Return a function that says which variant the recorder comes to."""
+    places = iter(range(count**2))
 
-    def __init__(self, variants: Mapping[str, Variant], emit: Emit) -> None:
-        """Announce ``variants`` through ``emit``."""
-        self._variants, self._emit, self._begun = variants, emit, 0
+    def announce(name: str) -> None:
+        share = min(next(places) / count, 0.99)
+        emit("progress", {"fraction": round(share, 2), "phase": f"recording {name}"})
 
-    def __getitem__(self, name: str) -> Variant:
-        """Return a variant that is recorded next."""
-        share = min(self._begun / len(self._variants), 0.99)
-        self._begun += 1
-        self._emit("progress", {"fraction": round(share, 2), "phase": f"recording {name}"})
-        return self._variants[name]
+    return announce
 
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names of the variants."""
-        return iter(self._variants)
 
-    def __len__(self) -> int:
-        """Return how many variants there are."""
-        return len(self._variants)
+def count_processes() -> int:
+    """Return how many processes record variants, one a core."""
+    return min(MAX_PROCESSES, len(os.sched_getaffinity(0)))
 
 
 def record_and_emit(config: Mapping[str, object], emit: Emit, *, weights_only: bool) -> None:
@@ -72,12 +70,15 @@ def record_and_emit(config: Mapping[str, object], emit: Emit, *, weights_only: b
     from worker.probes.architecture.record import VARIANTS, record_model  # noqa: PLC0415
     from worker.probes.architecture.static import count_parameters  # noqa: PLC0415
 
-    limit()
+    processes = count_processes()
+    limit(processes)
     try:
         emit("static", count_parameters(config))
         if weights_only:
             return
-        recorded = record_model(config, AnnouncedVariants(VARIANTS, emit))
+        recorded = record_model(
+            config, processes=processes, on_begin=announce_variants(len(VARIANTS), emit)
+        )
         emit("recorded", {"document": {"config": config, **encode_recording(recorded)}})
     except Refusal as refusal:
         emit("refused", {"message": refusal.message})
@@ -88,19 +89,21 @@ def record_and_emit(config: Mapping[str, object], emit: Emit, *, weights_only: b
 
 
 def _describe(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return f"transformers' code does not run on this config: {type(error).__name__}: {text[:400]}"
+    text = str(error) if isinstance(error, HelperError) else f"{type(error).__name__}: {error}"
+    return f"transformers' code does not run on this config: {' '.join(text.split())[:400]}"
 
 
-def limit() -> None:
+def limit(processes: int) -> None:
     """Bound processor time and memory of this process.
 
-    Memory is bounded to what is mapped by now and the allowance.
+    Those that it forks have the same. Memory is bounded to what is mapped by now and a share of
+    the allowance.
     """
-    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S + 5))
+    seconds = PROCESSOR_S // processes
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = pages * resource.getpagesize() + MEMORY_BYTES
+    limit = pages * resource.getpagesize() + MEMORY_BYTES // processes
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
 
 

@@ -1,7 +1,8 @@
 """Weights, linear layers and numbers of a recorded model."""
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -11,6 +12,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from service.estimator.model.recorded.recorded_model import (
+    CacheParts,
     RecordedLayer,
     RecordedModel,
     RecordedSpec,
@@ -18,6 +20,7 @@ from service.estimator.model.recorded.recorded_model import (
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.programs.program import CacheUpdate
 from service.estimator.tape.programs.recorded_pass import RecordedPass
+from worker.probes.architecture.plans import list_plan, select_plan
 from worker.probes.architecture.polynomials import PROVED
 from worker.probes.architecture.programs import LoweredPass
 
@@ -51,10 +54,17 @@ def _name_module(model: nn.Module, part: nn.Module) -> str:
 
 
 def describe_model(
-    model: PreTrainedModel, lowered: Mapping[str, LoweredPass], order: tuple[int, ...]
+    model: PreTrainedModel,
+    lowered: Mapping[str, LoweredPass],
+    order: tuple[int, ...],
+    caches: Sequence[CacheParts | None] = (),
 ) -> RecordedModel:
-    """Return the recording of a model whose passes are ``lowered``."""
+    """Return the recording of a model whose passes are ``lowered``.
+
+    ``caches`` are what the cache keeps of the first layers.
+    """
     prefix, head = next(iter(lowered.values())).prefix, find_head(model) or ""
+    plan = list_plan(model)
     weights = _list_weights(model, head)
     linears = [
         _make_linear(name, module)
@@ -63,9 +73,14 @@ def describe_model(
     ]
     served = [part.recorded for name, part in lowered.items() if name.endswith("/prefill")]
     layers = [
-        _add_cache(_select_layer(prefix, order.index(kind), weights, linears), served, kind)
+        replace(
+            _add_cache(_select_layer(prefix, order.index(kind), weights, linears), served, kind),
+            plan=select_plan(plan, f"{prefix}{order.index(kind)}."),
+            cache=_select_cache(caches, order, kind),
+        )
         for kind in range(max(order, default=-1) + 1)
     ]
+    outer = _list_outer(prefix, [*plan, *weights, *(layer.name for layer in linears)])
     table, embedding = "", find_embedding(model)
     if embedding is not None:
         table = next(n for n, w in model.named_parameters() if w is embedding.weight)
@@ -73,28 +88,21 @@ def describe_model(
     is_tied = output is not None and embedding is not None and output.weight is embedding.weight
     digest = sha256(repr((lowered, weights)).encode()).hexdigest()
     return RecordedModel(
-        spec=_make_spec(model.config, digest, is_tied=is_tied),
+        spec=_make_spec(model.config, digest, is_tied=is_tied, num_experts=_count_experts(layers)),
         model_type=model.config.model_type,
         model_class=type(model).__name__,
         transformers=transformers.__version__,
         torch=torch.__version__,
         layers=tuple(layers),
         order=order,
-        outer_weights=tuple(
-            weight
-            for name, weight in weights.items()
-            if prefix is None or not name.startswith(prefix)
-        ),
-        outer_linears=tuple(
-            layer
-            for layer in linears
-            if layer.name != head and (prefix is None or not layer.name.startswith(prefix))
-        ),
+        outer_weights=tuple(weight for name, weight in weights.items() if name in outer),
+        outer_linears=tuple(layer for layer in linears if layer.name in outer - {head}),
         embedding=table,
         head=head,
         buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
         difference=max(part.difference for part in lowered.values()),
         rotary_elements=_count_rotary_elements(model),
+        outer_plan=tuple((name, style) for name, style in plan.items() if name in outer),
         min_batch=max(part.min_batch for part in lowered.values()),
         max_length=find_longest(model.config, PROVED.length),
         length_step=max(part.length_step for part in lowered.values()),
@@ -133,16 +141,17 @@ def _list_weights(model: PreTrainedModel, head: str) -> dict[str, Weight]:
 
 
 def _count_rotary_elements(model: PreTrainedModel) -> int:
-    """Return the elements per position of a table of rotations.
+    """Return the elements per position of the tables of rotations.
 
-    Each frequency turns two of them (transformers 5.23, ``modeling_rope_utils.py``).
+    Each frequency turns two of them (transformers 5.23, ``modeling_rope_utils.py``). A module may
+    have frequencies for each kind of layer (Gemma 3).
     """
-    counts = (
-        2 * buffer.numel()
-        for name, buffer in model.named_buffers()
-        if name.rpartition(".")[2] == "inv_freq"
-    )
-    return max(counts, default=0)
+    counts: Counter[str] = Counter()
+    for name, buffer in model.named_buffers():
+        module, _, word = name.rpartition(".")
+        if word.endswith("inv_freq") and not word.endswith("original_inv_freq"):
+            counts[module] += 2 * buffer.numel()
+    return max(counts.values(), default=0)
 
 
 def _select_layer(
@@ -211,7 +220,43 @@ def guess_kind(name: str) -> str:
     return next((kind for pattern, kind in _KINDS if re.search(pattern, name)), "other")
 
 
-def _make_spec(hf_config: PreTrainedConfig, digest: str, *, is_tied: bool) -> RecordedSpec:
+def _list_outer(prefix: str | None, names: Iterable[str]) -> set[str]:
+    """Return the names that stand outside of the layers."""
+    return {name for name in names if prefix is None or not name.startswith(prefix)}
+
+
+def _select_cache(
+    caches: Sequence[CacheParts | None], order: tuple[int, ...], kind: int
+) -> CacheParts | None:
+    """Return what layers of a kind keep.
+
+    None where they differ, or where nobody heard it.
+    """
+    parts = {part for part, other in zip(caches, order, strict=False) if other == kind}
+    return parts.pop() if len(parts) == 1 else None
+
+
+def _count_experts(layers: Sequence[RecordedLayer]) -> int:
+    """Return the experts of a stack, which is one tensor (transformers 5)."""
+    counts = (
+        weight.shape[0]
+        for layer in layers
+        for weight in layer.weights
+        if "expert" in weight.name and len(weight.shape) == 3  # noqa: PLR2004 - experts, rows and columns
+    )
+    return max(counts, default=0)
+
+
+_CHOSEN = (
+    *("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k"),
+    *("top_k_experts", "experts_per_token", "num_selected_experts", "top_k"),
+)
+"""Fields of configs that say how many experts a token is given to."""
+
+
+def _make_spec(
+    hf_config: PreTrainedConfig, digest: str, *, is_tied: bool, num_experts: int
+) -> RecordedSpec:
     text = hf_config.get_text_config()
 
     def read(*names: str, default: int = 0) -> int:
@@ -233,4 +278,6 @@ def _make_spec(hf_config: PreTrainedConfig, digest: str, *, is_tied: bool) -> Re
         activation=str(getattr(text, "hidden_act", "")),
         tie_word_embeddings=is_tied,
         max_position_embeddings=read("max_position_embeddings"),
+        num_experts=num_experts,
+        num_experts_per_token=min(read(*_CHOSEN), num_experts) if num_experts else 0,
     )

@@ -22,7 +22,11 @@ from worker.probes.attention.dispatch import use_kernel_dropout
 from worker.probes.attention.names import Kernel
 from worker.probes.attention.trace_dispatch import make_trace_context
 from worker.probes.run.generating import MAX_STEPS, StepWatch, generate
-from worker.probes.trace.known_values import disable_packing_detection, report_cuda_autocast
+from worker.probes.trace.known_values import (
+    disable_packing_detection,
+    report_cuda_autocast,
+    skip_full_masks,
+)
 
 
 class Phase(StrEnum):
@@ -72,7 +76,12 @@ def make_fake_model(
     gc.collect()
     gc.disable()
     try:
-        with use_kernel_dropout(), disable_packing_detection(), FakeTensorMode():
+        with (
+            use_kernel_dropout(),
+            disable_packing_detection(),
+            skip_full_masks(),
+            FakeTensorMode(),
+        ):
             model = build_any_model(
                 config, hf_config, dtype=variant.dtype, attention="eager" if eager else "sdpa"
             )

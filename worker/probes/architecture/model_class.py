@@ -1,11 +1,19 @@
 """Models of any class of transformers, from a config."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from itertools import chain
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, initialization
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    initialization,
+)
 from transformers.models.auto import modeling_auto
 
 from service.jobs.contract import FailureKind
@@ -20,16 +28,35 @@ _MAPPINGS = (
     "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
     "MODEL_FOR_MASKED_LM_MAPPING_NAMES",
     "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
+    "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES",
+    "MODEL_FOR_ZERO_SHOT_IMAGE_CLASSIFICATION_MAPPING_NAMES",
     "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES",
     "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES",
     "MODEL_FOR_CTC_MAPPING_NAMES",
+    "MODEL_FOR_TEXT_TO_WAVEFORM_MAPPING_NAMES",
+    "MODEL_FOR_TEXT_TO_SPECTROGRAM_MAPPING_NAMES",
+    "MODEL_FOR_ZERO_SHOT_OBJECT_DETECTION_MAPPING_NAMES",
+    "MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES",
+    "MODEL_FOR_UNIVERSAL_SEGMENTATION_MAPPING_NAMES",
+    "MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING_NAMES",
+    "MODEL_FOR_DEPTH_ESTIMATION_MAPPING_NAMES",
+    "MODEL_FOR_VIDEO_CLASSIFICATION_MAPPING_NAMES",
+    "MODEL_FOR_KEYPOINT_DETECTION_MAPPING_NAMES",
+    "MODEL_FOR_KEYPOINT_MATCHING_MAPPING_NAMES",
+    "MODEL_FOR_TABLE_RECOGNITION_MAPPING_NAMES",
+    "MODEL_FOR_TEXT_RECOGNITION_MAPPING_NAMES",
+    "MODEL_FOR_TIME_SERIES_PREDICTION_MAPPING_NAMES",
+    "MODEL_FOR_DECISION_MAPPING_NAMES",
     "MODEL_FOR_PRETRAINING_MAPPING_NAMES",
     "MODEL_MAPPING_NAMES",
+    "MODEL_FOR_BACKBONE_MAPPING_NAMES",
 )
 """Tables of classes by model type, the narrower task before the wider.
 
-BART and BERT are also known as causal models.
+BART and BERT are also known as causal models, CLIP as a classifier of images.
 """
+_FLOATS = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
+"""Numbers that JSON has not, as transformers 5 writes them (``{"__float__": "Infinity"}``)."""
 
 
 def build_config(config: Mapping[str, Any]) -> PreTrainedConfig:
@@ -37,12 +64,23 @@ def build_config(config: Mapping[str, Any]) -> PreTrainedConfig:
 
     Raises Refusal for a type that this transformers does not know, or a field that it refuses.
     """
-    fields = {name: value for name, value in config.items() if name not in _IGNORED_FIELDS}
+    fields = {
+        name: _read_floats(value) for name, value in config.items() if name not in _IGNORED_FIELDS
+    }
     try:
         return AutoConfig.for_model(str(config["model_type"]), **fields)
     except Exception as error:
         message = f"transformers {transformers.__version__} refuses this config: {error}"
         raise Refusal(FailureKind.UNSUPPORTED, message) from error
+
+
+def _read_floats(value: object) -> object:
+    """Return a value with its infinities as numbers."""
+    if isinstance(value, Mapping):
+        if set(value) == {"__float__"}:
+            return _FLOATS.get(str(value["__float__"]), value)
+        return {name: _read_floats(part) for name, part in value.items()}
+    return [_read_floats(part) for part in value] if isinstance(value, list) else value
 
 
 def find_class(config: Mapping[str, Any]) -> type[PreTrainedModel]:
@@ -51,14 +89,47 @@ def find_class(config: Mapping[str, Any]) -> type[PreTrainedModel]:
         model_class = getattr(transformers, str(name), None)
         if isinstance(model_class, type) and issubclass(model_class, PreTrainedModel):
             return model_class
-    for table in _MAPPINGS:
-        name = getattr(modeling_auto, table, {}).get(str(config["model_type"]))
-        for candidate in name if isinstance(name, list | tuple) else [name]:
-            if candidate is not None:
-                found_class: type[PreTrainedModel] = getattr(transformers, candidate)
-                return found_class
-    message = f"transformers {transformers.__version__} has no model of {config['model_type']!r}"
+    model_type = str(config["model_type"])
+    model_class = next(chain(_list_mapped(model_type), _list_defined(model_type)), None)
+    if model_class is not None:
+        return model_class
+    message = f"transformers {transformers.__version__} has no model of {model_type!r}"
     raise Refusal(FailureKind.UNSUPPORTED, message)
+
+
+def _list_mapped(model_type: str) -> Iterator[type[PreTrainedModel]]:
+    """Yield the classes of a type by task.
+
+    One that is built from another type's config is not its own.
+    """
+    for table in _MAPPINGS:
+        names = getattr(modeling_auto, table, {}).get(model_type)
+        for name in names if isinstance(names, list | tuple) else [names]:
+            candidate = getattr(transformers, name or "", None)
+            if candidate is not None and issubclass(
+                CONFIG_MAPPING[model_type], candidate.config_class or PreTrainedConfig
+            ):
+                yield candidate
+
+
+def _list_defined(model_type: str) -> Iterator[type[PreTrainedModel]]:
+    """Yield the classes of a type that is in no table."""
+    if model_type not in CONFIG_MAPPING:
+        return
+    config_class = CONFIG_MAPPING[model_type]
+    name = config_class.__module__.replace(".configuration_", ".modeling_")
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError:
+        return
+    for candidate in vars(module).values():
+        if (
+            isinstance(candidate, type)
+            and issubclass(candidate, PreTrainedModel)
+            and candidate.config_class is config_class
+            and not candidate.__name__.endswith("PreTrainedModel")
+        ):
+            yield candidate
 
 
 def build_any_model(
@@ -68,9 +139,15 @@ def build_any_model(
     model_class = find_class(config)
     if attention == "sdpa" and not model_class._supports_sdpa:  # noqa: SLF001 - the only word for it
         attention = "eager"
+    build: Any = model_class._from_config  # noqa: SLF001 - what the auto classes call
     with initialization.no_init_weights():
-        build: Any = model_class._from_config  # noqa: SLF001 - what the auto classes call
-        model: PreTrainedModel = build(hf_config, dtype=dtype, attn_implementation=attention)
+        try:
+            model: PreTrainedModel = build(hf_config, dtype=dtype, attn_implementation=attention)
+        except ValueError as error:
+            if attention != "sdpa" or "attention implementation" not in str(error):
+                raise
+            # A part of it has other kernels: each part takes its own then.
+            model = build(hf_config, dtype=dtype, attn_implementation=None)
     model.tie_weights()
     model.train()
     return model

@@ -1,15 +1,16 @@
 """Recording of a model: its config in, its weights and passes out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.model.recorded.recorded_model import CacheParts, RecordedModel
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
+from worker.probes.architecture.caches import hear_caches
 from worker.probes.architecture.check import check_recording, holds_for_one
 from worker.probes.architecture.depth import (
     Signature,
@@ -33,6 +34,7 @@ from worker.probes.architecture.polynomials import (
     NoPolynomial,
 )
 from worker.probes.architecture.programs import LoweredPass, lower_flat, lower_pass
+from worker.probes.architecture.sharing import run_each
 
 VARIANTS = {
     "fp32": Variant(dtype=torch.float32),
@@ -53,17 +55,29 @@ VARIANTS = {
 
 
 def record_model(
-    config: Mapping[str, Any], variants: Mapping[str, Variant] = VARIANTS
+    config: Mapping[str, Any],
+    variants: Mapping[str, Variant] = VARIANTS,
+    *,
+    processes: int = 1,
+    on_begin: Callable[[str], None] = lambda _: None,
 ) -> RecordedModel:
     """Record a model of a config.
 
-    Raises Refusal for what transformers does not know or what cannot be recorded.
+    ``on_begin`` is called with each variant's name. Raises Refusal for what transformers does not
+    know or what cannot be recorded.
     """
     hf_config = build_config(config)
     hf_config.use_cache = hf_config.get_text_config().use_cache = False
-    recorder = Recorder(config=config, hf_config=hf_config, model=_build_meta(config, hf_config))
-    short = _record_short(recorder, variants)
-    return recorder.record(variants) if short is None else short
+    recorder = Recorder(
+        config=config,
+        hf_config=hf_config,
+        model=_build_meta(config, hf_config),
+        variants=variants,
+        processes=processes,
+        on_begin=on_begin,
+    )
+    short = _record_short(recorder)
+    return recorder.record() if short is None else short
 
 
 def _list_names(variants: Mapping[str, Variant], *, served: bool) -> list[str]:
@@ -76,7 +90,7 @@ def _build_meta(config: Mapping[str, Any], hf_config: PreTrainedConfig) -> PreTr
         return build_any_model(config, hf_config, dtype=torch.float32, attention="sdpa")
 
 
-def _record_short(full: "Recorder", variants: Mapping[str, Variant]) -> RecordedModel | None:
+def _record_short(full: "Recorder") -> RecordedModel | None:
     """Record a stack on a model with just its kinds of layers.
 
     None where that does not say what the whole model runs.
@@ -89,17 +103,14 @@ def _record_short(full: "Recorder", variants: Mapping[str, Variant]) -> Recorded
     model = _build_meta(full.config, hf_config)
     if not differs_in_depth_alone(full.model, model, stack):
         return None
-    short = Recorder(config=full.config, hf_config=hf_config, model=model)
+    short = replace(full, hf_config=hf_config, model=model)
     try:
-        lowered = {
-            name: short.lower(name, variants[name], (lower_pass,))
-            for name in _list_names(variants, served=False)
-        }
+        lowered = short.lower_steps((lower_pass,))
     except Refusal:
         return None
-    lowered |= short.lower_served(variants, lowered)
+    lowered |= short.lower_served(lowered)
     order = _extend_order(stack, lowered)
-    return None if order is None else describe_model(full.model, lowered, order)
+    return None if order is None else describe_model(full.model, lowered, order, short.hear(depth))
 
 
 Lower = Callable[[Passes, str | None], LoweredPass]
@@ -107,44 +118,76 @@ Lower = Callable[[Passes, str | None], LoweredPass]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorder:
-    """A model on the meta device, with its config."""
+    """A model on the meta device, and how it is recorded."""
 
     config: Mapping[str, Any]
     hf_config: PreTrainedConfig
     model: PreTrainedModel
+    variants: Mapping[str, Variant]
+    processes: int
+    on_begin: Callable[[str], None]
 
-    def record(self, variants: Mapping[str, Variant]) -> RecordedModel:
+    def record(self) -> RecordedModel:
         """Record all layers, as a stack or one after another."""
-        ways: tuple[Lower, ...] = (lower_pass, lower_flat)
-        names = _list_names(variants, served=False)
-        lowered = {name: self.lower(name, variants[name], ways) for name in names}
+        lowered = self.lower_steps((lower_pass, lower_flat))
         if len({(part.prefix, part.kinds) for part in lowered.values()}) > 1:
-            lowered = {name: self.lower(name, variants[name], (lower_flat,)) for name in names}
-        lowered |= self.lower_served(variants, lowered)
-        return describe_model(self.model, lowered, next(iter(lowered.values())).kinds)
+            lowered = self.lower_steps((lower_flat,))
+        lowered |= self.lower_served(lowered)
+        order = next(iter(lowered.values())).kinds
+        return describe_model(self.model, lowered, order, self.hear(len(order)))
 
-    def lower_served(
-        self, variants: Mapping[str, Variant], steps: Mapping[str, LoweredPass]
-    ) -> dict[str, LoweredPass]:
+    def hear(self, num_layers: int) -> tuple[CacheParts | None, ...]:
+        """Return what the cache keeps of each layer."""
+        return hear_caches(self.config, self.hf_config, num_layers) if num_layers else ()
+
+    def lower_steps(self, ways: Sequence[Lower]) -> dict[str, LoweredPass]:
+        """Return the passes of training.
+
+        Raises Refusal where one of them cannot be recorded.
+        """
+        names = _list_names(self.variants, served=False)
+        outcomes: dict[str, LoweredPass] = {}
+        for name, outcome in self._lower_each(names, ways):
+            if isinstance(outcome, Refusal):
+                raise outcome
+            outcomes[name] = outcome
+        return {name: outcomes[name] for name in names}
+
+    def lower_served(self, steps: Mapping[str, LoweredPass]) -> dict[str, LoweredPass]:
         """Return the passes with a cache.
 
         Those that do not run the same stack are left out.
         """
         layouts = {(part.prefix, part.kinds) for part in steps.values()}
+        if (None, ()) in layouts:
+            return {}
+        names = [
+            name
+            for name in _list_names(self.variants, served=True)
+            if "/generate/" not in name or self.model.can_generate()
+        ]
+        outcomes = dict(self._lower_each(names, (lower_pass,)))
         lowered: dict[str, LoweredPass] = {}
-        for name in _list_names(variants, served=True):
-            if (None, ()) in layouts:
-                break
-            try:
-                part = self.lower(name, variants[name], (lower_pass,))
-            except Refusal:
+        for name in names:
+            part = outcomes[name]
+            if isinstance(part, Refusal):
                 if not steps:
-                    raise
-                continue
-            if not layouts or (part.prefix, part.kinds) in layouts:
+                    raise part
+            elif not layouts or (part.prefix, part.kinds) in layouts:
                 lowered[name] = part
                 layouts = layouts or {(part.prefix, part.kinds)}
         return lowered
+
+    def _lower_each(
+        self, names: Sequence[str], ways: Sequence[Lower]
+    ) -> Iterator[tuple[str, LoweredPass | Refusal]]:
+        """Yield variants as they are lowered."""
+        return run_each(
+            lambda name: self.lower(name, self.variants[name], ways),
+            names,
+            processes=self.processes,
+            on_begin=self.on_begin,
+        )
 
     def lower(self, name: str, variant: Variant, ways: Sequence[Lower]) -> LoweredPass:
         """Return a variant's programs, as a plain pass proves them."""

@@ -3,11 +3,17 @@
 They answer as on CUDA: values, modes, moves.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
 
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 from transformers import masking_utils
+
+_CHECKS = ("_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa")
+"""Functions of transformers 5.23 by which SDPA goes without a mask that hides nothing."""
 
 
 @contextmanager
@@ -22,11 +28,58 @@ def disable_packing_detection() -> Iterator[None]:
     def find_none(position_ids: torch.Tensor) -> None:
         find(position_ids)
 
-    masking_utils.find_packed_sequence_indices = find_none
+    with _replace(masking_utils, "find_packed_sequence_indices", find_none):
+        yield
+
+
+@contextmanager
+def skip_full_masks() -> Iterator[None]:
+    """Skip masks of ones, as real tensors do.
+
+    BART's decoder makes one where its batch has none. transformers 5.23 does not ask fake tensors
+    whether they hide anything, and every layer would keep an additive copy.
+    """
+    full = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    make_ones, prepare = torch.ones, masking_utils._preprocess_mask_arguments  # noqa: SLF001 - no public name
+
+    def make_full(*args: Any, **named: Any) -> torch.Tensor:  # noqa: ANN401 - torch's own arguments
+        made = make_ones(*args, **named)
+        full[made] = True
+        return made
+
+    def prepare_full(
+        config: object, embeds: torch.Tensor, mask: object, *args: object
+    ) -> tuple[Any, ...]:
+        prepared: tuple[Any, ...] = prepare(config, embeds, mask, *args)
+        if isinstance(mask, torch.Tensor) and mask in full:
+            full[prepared[1]] = True
+        return prepared
+
+    def forget_full(name: str) -> Any:  # noqa: ANN401 - transformers leaves it untyped
+        check = getattr(masking_utils, name)
+
+        def check_others(mask: torch.Tensor | None, *args: object) -> bool:
+            is_skipped: bool = check(None if mask is not None and mask in full else mask, *args)
+            return is_skipped
+
+        return check_others
+
+    with ExitStack() as stack:
+        stack.enter_context(_replace(torch, "ones", make_full))
+        stack.enter_context(_replace(masking_utils, "_preprocess_mask_arguments", prepare_full))
+        for name in _CHECKS:
+            stack.enter_context(_replace(masking_utils, name, forget_full(name)))
+        yield
+
+
+@contextmanager
+def _replace(module: ModuleType, name: str, function: Callable[..., object]) -> Iterator[None]:
+    before = getattr(module, name)
+    setattr(module, name, function)
     try:
         yield
     finally:
-        masking_utils.find_packed_sequence_indices = find
+        setattr(module, name, before)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from worker.probes.trace.known_values import (
     disable_packing_detection,
     move_in_place,
     report_cuda_autocast,
+    skip_full_masks,
 )
 from worker.probes.trace.ledger import Ledger
 from worker.probes.trace.origins import OriginLedger, track_modules
@@ -76,6 +77,7 @@ def run_traced(
         fake_ranks(setup.layout, setup.rank),
         use_kernel_dropout(),
         disable_packing_detection(),
+        skip_full_masks(),
         move_in_place(),
         _disable_gc(),
         _refuse_value_reads(),

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 
 from service.estimator.model.recorded.encoding import FORMAT, compute_digest
 from service.estimator.model.recorded.json_reader import MAX_SIZE, Reader
-from service.estimator.model.recorded.recorded_model import (
-    RecordedLayer,
-    RecordedModel,
-    RecordedSpec,
-)
+from service.estimator.model.recorded.layer_reader import read_layer, read_plan
+from service.estimator.model.recorded.recorded_model import RecordedModel, RecordedSpec
 from service.estimator.tape.programs.program import (
     Action,
     Allocation,
@@ -58,15 +55,7 @@ def decode_recording(document: object, *, weights_only: bool = False) -> Recorde
         message = f"this recording has format {top.get('format').value!r}; it must be {FORMAT}"
         raise InvalidInputError(message, field="format")
     sizes = [size.read_size() for size in top.get("sizes").items()]
-    layers = tuple(
-        RecordedLayer(
-            weights=tuple(part.read_weight() for part in layer.get("weights").items()),
-            linears=tuple(part.read_linear() for part in layer.get("linears").items()),
-            cache_elements=layer.get("cache_elements").read_count(),
-            cache_window=layer.get("cache_window").read_optional_index(MAX_SIZE),
-        )
-        for layer in top.get("layers").items()
-    )
+    layers = tuple(read_layer(layer) for layer in top.get("layers").items())
     order = tuple(part.read_index(len(layers)) for part in top.get("order").items())
     passes = {
         name: _read_pass(part, sizes, len(layers)) for name, part in top.get("passes").entries()
@@ -93,6 +82,7 @@ def decode_recording(document: object, *, weights_only: bool = False) -> Recorde
         buffer_bytes=top.get("buffer_bytes").read_count(),
         rotary_elements=top.get("rotary_elements").read_count(),
         difference=_read_optional(top, "difference", 0),
+        outer_plan=read_plan(top, "outer_plan"),
         max_length=_read_optional(top, "max_length", 0),
         min_batch=max(_read_optional(top, "min_batch", 1), 1),
         length_step=max(_read_optional(top, "length_step", 1), 1),
@@ -117,6 +107,8 @@ def _read_spec(reader: Reader, digest: str) -> RecordedSpec:
         activation=reader.get("activation").read_text(),
         tie_word_embeddings=reader.get("tie_word_embeddings").read_flag(),
         max_position_embeddings=count("max_position_embeddings"),
+        num_experts=_read_optional(reader, "num_experts", 0),
+        num_experts_per_token=_read_optional(reader, "num_experts_per_token", 0),
     )
 
 

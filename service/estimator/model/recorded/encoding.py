@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from json import dumps
 
-from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.model.recorded.recorded_model import (
+    CacheParts,
+    RecordedLayer,
+    RecordedModel,
+)
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.programs.program import (
     CacheUpdate,
@@ -39,6 +43,8 @@ SPEC_FIELDS = (
     "max_position_embeddings",
 )
 """Numbers of a model that a recording names."""
+_EXPERT_FIELDS = ("num_experts", "num_experts_per_token")
+"""Those of them that only models with experts have."""
 
 
 @dataclass(slots=True)
@@ -128,16 +134,9 @@ def encode_recording(recorded: RecordedModel) -> dict[str, object]:
         "model_class": recorded.model_class,
         "transformers": recorded.transformers,
         "torch": recorded.torch,
-        "spec": {name: getattr(spec, name) for name in SPEC_FIELDS},
-        "layers": [
-            {
-                "weights": [_write_weight(weight) for weight in layer.weights],
-                "linears": [_write_linear(linear) for linear in layer.linears],
-                "cache_elements": layer.cache_elements,
-                "cache_window": layer.cache_window,
-            }
-            for layer in recorded.layers
-        ],
+        "spec": {name: getattr(spec, name) for name in SPEC_FIELDS}
+        | {name: getattr(spec, name) for name in _EXPERT_FIELDS if getattr(spec, name)},
+        "layers": [_write_layer(layer) for layer in recorded.layers],
         "order": list(recorded.order),
         "outer_weights": [_write_weight(weight) for weight in recorded.outer_weights],
         "outer_linears": [_write_linear(linear) for linear in recorded.outer_linears],
@@ -152,12 +151,38 @@ def encode_recording(recorded: RecordedModel) -> dict[str, object]:
 
 
 def _write_limits(recorded: RecordedModel) -> dict[str, object]:
-    """Return the limits within which a recording holds."""
+    """Return the limits within which a recording holds, and its outer plan."""
     step = {"length_step": recorded.length_step} if recorded.length_step > 1 else {}
     longest = {"max_length": recorded.max_length} if recorded.max_length else {}
     difference = {"difference": recorded.difference} if recorded.difference else {}
     fewest = {"min_batch": recorded.min_batch} if recorded.min_batch > 1 else {}
-    return {**step, **longest, **difference, **fewest}
+    plan = {"outer_plan": dict(recorded.outer_plan)} if recorded.outer_plan else {}
+    return {**step, **longest, **difference, **fewest, **plan}
+
+
+def _write_layer(layer: RecordedLayer) -> dict[str, object]:
+    plan = {"plan": dict(layer.plan)} if layer.plan else {}
+    cache = {"cache": _write_cache(layer.cache)} if layer.cache is not None else {}
+    return {
+        "weights": [_write_weight(weight) for weight in layer.weights],
+        "linears": [_write_linear(linear) for linear in layer.linears],
+        "cache_elements": layer.cache_elements,
+        "cache_window": layer.cache_window,
+        **plan,
+        **cache,
+    }
+
+
+def _write_cache(cache: CacheParts) -> dict[str, object]:
+    return {
+        "caches": [
+            [part.num_heads, part.key_size, part.value_size, part.index_size]
+            for part in cache.caches
+        ],
+        "window": cache.window,
+        "states": [[list(state.convolution), list(state.recurrent)] for state in cache.states],
+        "other": cache.other,
+    }
 
 
 def _write_weight(weight: Weight) -> list[object]:

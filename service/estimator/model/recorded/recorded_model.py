@@ -8,6 +8,50 @@ from service.estimator.tape.programs.recorded_pass import RecordedPass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CachedHeads:
+    """Keys and values that one attention caches of a token.
+
+    Latent attention (arXiv:2405.04434) has one head, whose key is the latent and whose value is the
+    rotated part.
+    """
+
+    num_heads: int
+    key_size: int
+    value_size: int
+    index_size: int = 0
+    """Elements of an index over the keys, which all heads share (sparse attention)."""
+
+    @property
+    def elements(self) -> int:
+        """Elements of a token's keys and values."""
+        return self.num_heads * (self.key_size + self.value_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceState:
+    """State of each sequence in one layer.
+
+    ``convolution`` is channels and positions of the last inputs of a causal convolution,
+    ``recurrent`` the shape of what has come of all tokens; either may be empty.
+    """
+
+    convolution: tuple[int, ...]
+    recurrent: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheParts:
+    """Parts of the cache that one kind of layer keeps."""
+
+    caches: tuple[CachedHeads, ...] = ()
+    window: int | None = None
+    """The most tokens of each sequence that it keeps; None is all."""
+    states: tuple[SequenceState, ...] = ()
+    other: str = ""
+    """Class of a layer's cache whose parts are not known; empty where they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedLayer:
     """One kind of layer, its weights named as in it."""
 
@@ -17,6 +61,12 @@ class RecordedLayer:
     """Elements of key and value that a cache keeps per token."""
     cache_window: int | None = None
     """The most tokens that it keeps; None is all."""
+    plan: tuple[tuple[str, str], ...] = ()
+    """Styles of transformers' tensor-parallel plan (``base_model_tp_plan``) by the names of modules
+    and parameters in the layer; what is not in it stays whole on every rank.
+    """
+    cache: CacheParts | None = None
+    """What its cache keeps, part by part; None where that was not heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +102,8 @@ class RecordedModel:
     """Tokens of which a length is a multiple where the recording is exact."""
     difference: int = 0
     """Bytes by which its peak missed that of the model itself, where it was not equal."""
+    outer_plan: tuple[tuple[str, str], ...] = ()
+    """The tensor-parallel plan outside of the layers."""
     max_length: int = 0
     """Most tokens of a sequence for which it holds, 0 for any: a window cuts longer ones."""
     min_batch: int = 1

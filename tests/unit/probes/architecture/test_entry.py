@@ -15,7 +15,7 @@ from worker.probes.architecture.static import count_parameters
 @pytest.fixture(autouse=True)
 def _no_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the process of the tests as it is."""
-    monkeypatch.setattr(entry, "limit", lambda: None)
+    monkeypatch.setattr(entry, "limit", lambda _processes: None)
 
 
 def record(config: Mapping[str, object]) -> list[dict[str, Any]]:
@@ -61,11 +61,11 @@ def test_what_transformers_cannot_build_is_refused_in_words(
 def test_variants_are_announced_as_they_are_recorded() -> None:
     """Whoever waits sees what is recorded now."""
     lines: list[object] = []
-    variants = entry.AnnouncedVariants(
-        {"fp32": 1, "half": 2}, lambda _kind, message: lines.append(message)
-    )
 
-    assert list(variants.items()) == [("fp32", 1), ("half", 2)]
+    announce = entry.announce_variants(2, lambda _kind, message: lines.append(message))
+    announce("fp32")
+    announce("half")
+
     assert lines == [
         {"fraction": 0.0, "phase": "recording fp32"},
         {"fraction": 0.5, "phase": "recording half"},
@@ -76,8 +76,8 @@ def test_a_recorder_takes_no_more_memory_than_it_may() -> None:
     """A list without end is refused by the kernel, not by the machine's last byte."""
     script = (
         "from worker.probes.architecture import __main__ as entry\n"
-        "entry.limit()\n"
-        "try:\n    bytearray(2 * entry.MEMORY_BYTES)\n"
+        "entry.limit(2)\n"
+        "try:\n    bytearray(entry.MEMORY_BYTES)\n"
         "except MemoryError:\n    print('refused')\n"
     )
 

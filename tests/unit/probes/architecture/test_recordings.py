@@ -12,7 +12,7 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.recorded.architecture import build_recorded
 from service.estimator.model.recorded.decoding import decode_recording
 from service.estimator.model.recorded.encoding import encode_recording
-from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.model.recorded.recorded_model import CachedHeads, CacheParts, RecordedModel
 from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.recorder import log_training
 from service.estimator.tape.sizes import evaluate, evaluate_monomials
@@ -194,6 +194,11 @@ def test_a_document_holds_all_of_a_recording() -> None:
     assert encode_recording(again) == document
     assert again.passes == recorded.passes
     assert again.layers == recorded.layers
+    assert again.outer_plan == recorded.outer_plan
+    assert dict(again.layers[0].plan)["self_attn.q_proj"] == "colwise"
+    assert again.layers[0].cache == CacheParts(
+        caches=(CachedHeads(num_heads=2, key_size=16, value_size=16),)
+    )
 
 
 def test_a_size_that_is_no_polynomial_is_refused() -> None:
