@@ -19,9 +19,9 @@ from service.usecases.recordings.recorder import (
     count_weights,
 )
 
-DEADLINE_S = 30.0
+DEADLINE_S = 20.0
 """Time by the clock; loading torch takes most of the few seconds that are needed."""
-TURN_S = 10.0
+TURN_S = 5.0
 """How long a request waits for another's count, before it goes without."""
 _MAPPINGS = Path("models", "auto", "auto_mappings.py")
 _TYPE = re.compile(r'^\s*\("([\w.-]+)", "\w+Config"\),$', re.MULTILINE)

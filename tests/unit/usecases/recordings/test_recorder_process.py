@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Any
 
 import pytest
 
@@ -158,7 +159,7 @@ def run_script(script: str, *, stop: bool = False, deadline_s: float = 60.0) -> 
 
 def test_lines_of_a_recorder_are_read() -> None:
     """It says what it counted and how far it is, and gets the config that it is to record."""
-    static = {
+    static: dict[str, Any] = {
         "total": 3,
         "by_kind": {"mlp": 3},
         "transformers": "5.23.0",
@@ -217,7 +218,13 @@ def test_a_recorder_has_a_deadline() -> None:
 
 def test_weights_are_counted_without_a_recording() -> None:
     """The process is asked for them alone, and is not waited for once it has told them."""
-    static = {"total": 3, "by_kind": {}, "transformers": "5", "torch": "2", "document": {}}
+    static: dict[str, Any] = {
+        "total": 3,
+        "by_kind": {},
+        "transformers": "5",
+        "torch": "2",
+        "document": {},
+    }
     script = (
         "import json, sys\n"
         "assert json.load(sys.stdin)['weights_only']\n"
