@@ -13,7 +13,7 @@ from msgspec import Struct
 from service.api.http.dependencies import Dependencies
 from service.api.http.etags import read_header
 from service.api.http.names import is_storable_name
-from service.base.errors import InvalidRequestError
+from service.base.errors import InvalidRequestError, UnavailableError
 from service.calibration.key import build_calibration_key
 from service.catalog.gpus import resolve_device
 from service.contract.schemas.fields import get_or_none
@@ -98,7 +98,11 @@ def find_recorded_model(deps: Dependencies, reference: ModelReference) -> Resolv
     config = get_or_none(reference.hf_config)
     if config is None:
         return None
-    recorded = find_config_recording(deps.sessions, config)
+    try:
+        recorded = find_config_recording(deps.sessions, config)
+    except UnavailableError:
+        # A config that is brought along needs no database to be refused.
+        return None
     if recorded is None:
         return None
     if recorded.recording is None:

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from service.base.packages import list_missing_packages
-from service.estimator.values.errors import InvalidConfigError
+from service.estimator.model.families.registry import list_model_types
+from service.estimator.values.errors import InvalidConfigError, UnknownModelTypeError
 from service.runtime.logs import get_logger
 from service.usecases.recordings.configs import Config, check_recordable
 from service.usecases.recordings.recorder import (
@@ -45,7 +46,8 @@ class WeightCounter:
     def __call__(self, config: Config) -> StaticPart | None:
         """Return a config's weights, None where only a worker can count them.
 
-        Raises InvalidConfigError for what transformers does not know or cannot build.
+        Raises UnknownModelTypeError and InvalidConfigError for what transformers does not know or
+        cannot build.
         """
         check_recordable(config)
         if list_missing_packages(self._packages):
@@ -72,8 +74,7 @@ def _check_type(model_type: str) -> None:
     """
     known = list_installed_types()
     if known and model_type not in known:
-        message = f"transformers as installed here has no model_type {model_type!r}"
-        raise InvalidConfigError(message, field="model_type")
+        raise UnknownModelTypeError(model_type, list_model_types())
 
 
 @cache

@@ -73,7 +73,7 @@ def test_a_type_without_a_module_is_recorded_and_answered(client: httpx.Client) 
     [
         ({"num_hidden_layers": 10**9}, "at most 512 layers"),
         ({"hidden_size": 2**60}, "at most 1,099,511,627,776"),
-        ({"model_type": "no_such_type"}, "has no model_type 'no_such_type'"),
+        ({"model_type": "no_such_type"}, "model_type 'no_such_type' is not known"),
     ],
 )
 def test_what_cannot_be_recorded_is_neither_stored_nor_queued(
