@@ -16,9 +16,9 @@ from service.contract.to_question.heads import put_head_in_source
 from service.contract.to_question.hub import FetchModel, expand_inline, read_hub, refuse_hub
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.values.errors import EstimatorError
-from service.usecases.recordings.documents import get_recorded_config
+from service.usecases.recordings.configs import get_recorded_config
 from service.usecases.stored_specs.checkpoints import Checkpoint, read_header, read_index
 from service.usecases.stored_specs.model_sources import list_source_warnings, read_source
 
@@ -93,7 +93,7 @@ def resolve_reference(
 
 def _get_source(model: ResolvedModel) -> dict[str, Any]:
     """Return what another head is put into."""
-    if isinstance(model.architecture, RecordedArchitecture):
+    if is_recorded(model.architecture):
         return {"recording": model.architecture}
     if model.hf_config is None:
         return {"architecture": model.architecture.describe()}

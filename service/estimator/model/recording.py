@@ -6,6 +6,7 @@ It gives a module the tape, its weights, the adapters, and the size of a token.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from service.estimator.model.adapters.dora import dora
 from service.estimator.model.adapters.frozen import apply_frozen_linear
@@ -36,12 +37,14 @@ from service.estimator.tape.ops.norms import (
 )
 from service.estimator.tape.ops.products import linear
 from service.estimator.tape.pass_shape import PassShape
-from service.estimator.tape.programs.interpreter import Frame
-from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.shared_weights import SharedLayerState
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import ShardedUnits
 from service.estimator.values.dtypes import DType
+
+if TYPE_CHECKING:
+    from service.estimator.tape.programs.interpreter import Frame
+    from service.estimator.tape.programs.recorded_pass import RecordedPass
 
 _SCALED_NORMS = {
     "rms": rms_norm,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pass_context import PassContext
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.recording import Recording
 from service.estimator.passes.config import (
     PeakCandidates,
@@ -55,7 +55,7 @@ def log_serving(model: Architecture, config: ServingPass, section: Section) -> C
 
 
 def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> None:
-    walk_class = get_walk_class(model) if isinstance(model, RecordedArchitecture) else ModelWalk
+    walk_class = get_walk_class(model) if is_recorded(model) else ModelWalk
     tape, walk, generation = ctx.tape, walk_class(model, ctx), config.generation
     held_scores: list[Storage] = []
     if generation is not None:

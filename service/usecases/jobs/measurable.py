@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.base.errors import InvalidRequestError
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.rules.obstacles import (
     find_model_obstacles,
     find_rank_obstacles,
@@ -54,7 +54,7 @@ def check_plannable(architecture: Architecture, workload: Workload, layout: Layo
 
 def refuse_recording(architecture: Architecture) -> None:
     """Refuse a measurement of a model whose passes were recorded."""
-    if isinstance(architecture, RecordedArchitecture):
+    if is_recorded(architecture):
         modelled = ["families with a module of their own (headroom families)"]
         what = f"measurements of a recording of {architecture.family}"
         raise NotModelledError(what, field="model", modelled=modelled)

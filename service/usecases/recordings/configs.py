@@ -18,6 +18,8 @@ MAX_FIELDS = 16384
 """Values of a config, lists counted by their members; a list for each of 512 layers has 512."""
 MAX_NUMBER = 2**40
 """Largest integer: no width, no length and no vocabulary comes near it."""
+CONFIG = "config"
+"""Field of a document with the config.json that was recorded."""
 _WITHOUT_EFFECT = frozenset(
     {"_name_or_path", "auto_map", "dtype", "torch_dtype", "transformers_version"}
 )
@@ -63,3 +65,9 @@ def _iter_values(value: object, path: str, nesting: int) -> Iterator[tuple[str, 
     elif isinstance(value, list):
         for part in value:
             yield from _iter_values(part, path, nesting + 1)
+
+
+def get_recorded_config(document: Config) -> Mapping[str, object] | None:
+    """Return the config.json that a document was recorded from, if it says."""
+    config = document.get(CONFIG)
+    return config if isinstance(config, Mapping) else None

@@ -6,6 +6,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from hashlib import sha256
 
 from service.estimator.model.recorded.architecture import (
     RecordedArchitecture,
@@ -13,6 +14,7 @@ from service.estimator.model.recorded.architecture import (
     build_recorded,
 )
 from service.estimator.model.recorded.decoding import decode_recording
+from service.estimator.model.recorded.encoding import serialize_document
 from service.estimator.model.recorded.json_reader import Reader
 from service.estimator.passes.config import Generation, ServingPass, TrainingPass
 from service.estimator.passes.recorder import log_training
@@ -32,10 +34,10 @@ MAX_STEPS = 2**21
 """Numbers of its programs that a pass may run through; 512 layers of a decoder, of which none is
 like the one before, have 0.8 million.
 """
+_COMPRESSION = 16
+"""Part of its bytes that a document has when it is compressed, about."""
 _RECORDED_REPEATS = 3
 """Most of equal layers that are run: the first, the last and one of those between."""
-CONFIG = "config"
-"""Field of a document with the config.json that was recorded."""
 _FORMATS = {
     "fp32": (DType.FP32, None),
     "half": (DType.BF16, None),
@@ -55,9 +57,16 @@ _KINDS = {
 def read_document(document: Document) -> RecordedArchitecture:
     """Return the architecture of a recording's document.
 
-    Each of its passes is run once, so that what is broken is refused here and not in a question.
-    Raises InvalidInputError for what is no recording.
+    Each of its passes is run once, so that what is broken is refused here and not in a question;
+    not again where the process keeps it. Raises InvalidInputError for what is no recording.
     """
+    text = serialize_document(document)
+    digest = sha256(text).hexdigest()
+    kept = _DECODED.get(digest)
+    return kept or _DECODED.store(digest, _check_document(document), len(text) // _COMPRESSION)
+
+
+def _check_document(document: Document) -> RecordedArchitecture:
     try:
         model = build_recorded(decode_recording(document))
     except InvalidInputError as error:
@@ -79,8 +88,34 @@ def read_document(document: Document) -> RecordedArchitecture:
     return model
 
 
-_DECODED: OrderedDict[str, tuple[RecordedArchitecture, int]] = OrderedDict()
-_LOCK = threading.Lock()
+class _Decoded:
+    """Architectures of recordings that were asked for last."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._models: OrderedDict[str, tuple[RecordedArchitecture, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, digest: str) -> RecordedArchitecture | None:
+        """Return a recording's architecture, if it is kept."""
+        with self._lock:
+            if digest not in self._models:
+                return None
+            self._models.move_to_end(digest)
+            return self._models[digest][0]
+
+    def store(self, digest: str, model: RecordedArchitecture, size: int) -> RecordedArchitecture:
+        """Keep an architecture of so many compressed bytes, and return it."""
+        with self._lock:
+            self._models[digest] = (model, size)
+            while sum(size for _, size in self._models.values()) > MAX_KEPT_BYTES:
+                if len(self._models) == 1:
+                    break
+                self._models.popitem(last=False)
+        return model
+
+
+_DECODED = _Decoded()
 
 
 def load_recording(digest: str, packed: bytes) -> RecordedArchitecture:
@@ -88,16 +123,11 @@ def load_recording(digest: str, packed: bytes) -> RecordedArchitecture:
 
     Those that were asked for last are kept, as many as have ``MAX_KEPT_BYTES`` when compressed.
     """
-    with _LOCK:
-        if digest in _DECODED:
-            _DECODED.move_to_end(digest)
-            return _DECODED[digest][0]
+    kept = _DECODED.get(digest)
+    if kept is not None:
+        return kept
     model = build_recorded(decode_recording(unpack_document(packed)))
-    with _LOCK:
-        _DECODED[digest] = (model, len(packed))
-        while sum(size for _, size in _DECODED.values()) > MAX_KEPT_BYTES and len(_DECODED) > 1:
-            _DECODED.popitem(last=False)
-    return model
+    return _DECODED.store(digest, model, len(packed))
 
 
 def load_weights(packed: bytes) -> RecordedArchitecture:
@@ -105,16 +135,9 @@ def load_weights(packed: bytes) -> RecordedArchitecture:
     return build_recorded(decode_recording(unpack_document(packed), weights_only=True))
 
 
-def get_recorded_config(document: Document) -> Mapping[str, object] | None:
-    """Return the config.json that a document was recorded from, if it says."""
-    config = document.get(CONFIG)
-    return config if isinstance(config, Mapping) else None
-
-
 def pack_document(document: Document) -> bytes:
     """Return a document compressed, the same bytes for the same content."""
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    return gzip.compress(text.encode(), mtime=0)
+    return gzip.compress(serialize_document(document), mtime=0)
 
 
 def unpack_document(packed: bytes) -> dict[str, object]:

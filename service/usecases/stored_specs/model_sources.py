@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from service.base.errors import InvalidRequestError
@@ -12,15 +14,10 @@ from service.estimator.model.families.registry import (
     architecture_from_config,
     architecture_from_spec,
 )
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.formats.checkpoints.gguf_document import GgufModel
 from service.formats.checkpoints.gguf_model import build_gguf_architecture, list_gguf_differences
-from service.usecases.recordings.documents import (
-    get_recorded_config,
-    load_recording,
-    pack_document,
-    read_document,
-)
+from service.usecases.recordings.configs import get_recorded_config
 from service.usecases.stored_specs.checkpoints import (
     Checkpoint,
     find_disagreements,
@@ -63,9 +60,9 @@ def make_content(
     """
     architecture = read_source(source)
     recording = None
-    if isinstance(architecture, RecordedArchitecture):
+    if is_recorded(architecture):
         document: Source = source["recording"]  # type: ignore[assignment]  # read_source took it
-        recording = Recording(digest=architecture.recorded.digest, packed=pack_document(document))
+        recording = Recording(digest=architecture.recorded.digest, packed=_pack(document))
         config = get_recorded_config(document)
         source = {} if config is None else {"hf_config": config}
     if "gguf" in source:
@@ -115,7 +112,8 @@ def load_stored_architecture(content: ModelContent) -> Architecture:
     """
     recording = content.recording
     if recording is not None:
-        return load_recording(recording.digest, recording.packed)
+        model: Architecture = _load_documents().load_recording(recording.digest, recording.packed)
+        return model
     return architecture_from_spec(content.architecture)
 
 
@@ -142,9 +140,24 @@ def list_source_warnings(
     )
 
 
+def _load_documents() -> ModuleType:
+    """Load what reads recordings, which written families do not need."""
+    return import_module("service.usecases.recordings.documents")
+
+
+def _pack(document: Mapping[str, object]) -> bytes:
+    packed: bytes = _load_documents().pack_document(document)
+    return packed
+
+
+def _read_recording(document: Mapping[str, object]) -> Architecture:
+    model: Architecture = _load_documents().read_document(document)
+    return model
+
+
 _READERS: Mapping[str, Callable[[Mapping[str, object]], Architecture]] = {
     "hf_config": architecture_from_config,
     "architecture": architecture_from_spec,
     "gguf": build_gguf_architecture,
-    "recording": read_document,
+    "recording": _read_recording,
 }

@@ -34,7 +34,7 @@ from worker.probes.architecture.polynomials import (
     NoPolynomial,
 )
 from worker.probes.architecture.programs import LoweredPass, lower_flat, lower_pass
-from worker.probes.architecture.sharing import run_each
+from worker.probes.sharing import run_each
 
 VARIANTS = {
     "fp32": Variant(dtype=torch.float32),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.narrowing import WALKER
 from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
@@ -174,6 +175,6 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         rotary_tables=(recorded.rotary_elements,) * 2 if recorded.rotary_elements else (),
         finish_logits=None if recorded.has_plain_loss else _refuse_loss,
         chunked=recorded.length_step > 1 or recorded.max_length > 0,
-        walker=("passes.recorded", "RecordedWalk"),
+        walker=WALKER,
         recorded=recorded,
     )

@@ -193,6 +193,11 @@ def _write_linear(layer: Linear) -> list[object]:
     return [layer.name, layer.kind, layer.in_features, layer.out_features, layer.bias]
 
 
+def serialize_document(document: Mapping[str, object]) -> bytes:
+    """Return a document as JSON, the same bytes for the same content."""
+    return dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
 def compute_digest(document: Mapping[str, object]) -> str:
     """Return the SHA-256 of a recording's document."""
-    return sha256(dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return sha256(serialize_document(document)).hexdigest()

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.moe.tree import MoeSpec
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.scheme import Packing
@@ -188,7 +188,7 @@ def collect_facts(model: Architecture) -> ModelFacts:
         has_encoder=isinstance(model, EncoderDecoder),
         has_images=model.images is not None,
         shares_weights=model.shares_weights,
-        recorded=isinstance(model, RecordedArchitecture),
+        recorded=is_recorded(model),
         **_describe_recording(model),
         tree=model,
     )
@@ -206,7 +206,7 @@ class _RecordingFacts(TypedDict):
 
 def _describe_recording(model: Architecture) -> _RecordingFacts:
     """Return the limits of a recording, and what engines know of it."""
-    if not isinstance(model, RecordedArchitecture):
+    if not is_recorded(model):
         return {
             "fewest_sequences": 1,
             "longest_sequence": 0,

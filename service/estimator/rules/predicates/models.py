@@ -10,7 +10,7 @@ from service.estimator.memory.lengths import (
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import inspect_placements, select_scheme
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.scheme import Packing, Scope
 from service.estimator.rules.grammar.facts import Case
@@ -75,23 +75,21 @@ def trains_whole_decoder(case: Case) -> bool:
 def is_text_decoder(case: Case) -> bool:
     """Return whether a model is a decoder that reads text alone."""
     tree = case.model.tree
-    is_plain = type(tree) is Architecture or (
-        isinstance(tree, RecordedArchitecture) and tree.recorded.has_plain_loss
-    )
+    is_plain = type(tree) is Architecture or (is_recorded(tree) and tree.recorded.has_plain_loss)
     return is_plain and tree.shifts_labels and tree.images is None
 
 
 def has_plain_loss(case: Case) -> bool:
     """Return whether a recording ends in cross entropy on its head's logits."""
     tree = case.model.tree
-    return isinstance(tree, RecordedArchitecture) and tree.recorded.has_plain_loss
+    return is_recorded(tree) and tree.recorded.has_plain_loss
 
 
 def has_served_passes(case: Case) -> bool:
     """Return whether a recording has passes with a cache."""
     tree = case.model.tree
     return (
-        isinstance(tree, RecordedArchitecture)
+        is_recorded(tree)
         and any(name.endswith("/decode") for name in tree.recorded.passes)
         and any(layer.cache_elements for layer in tree.recorded.layers)
     )

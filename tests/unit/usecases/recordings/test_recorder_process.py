@@ -14,7 +14,12 @@ from service.usecases.recordings.configs import (
     check_recordable,
     compute_config_digest,
 )
-from service.usecases.recordings.documents import pack_document, read_document, unpack_document
+from service.usecases.recordings.documents import (
+    load_recording,
+    pack_document,
+    read_document,
+    unpack_document,
+)
 from service.usecases.recordings.recorder import (
     Died,
     Progress,
@@ -93,6 +98,18 @@ def test_a_recording_that_does_not_run_is_refused() -> None:
         read_document(document)
 
     assert refused.value.field == f"passes.{next(iter(document['passes']))}"
+
+
+def test_a_recording_that_is_sent_again_is_not_read_again() -> None:
+    """An inline recording is answered like a stored one, from what the process keeps."""
+    first, other = make_document(), make_document()
+    other["transformers"] = "0"
+
+    model = read_document(first)
+
+    assert read_document(make_document()) is model
+    assert load_recording(model.recorded.digest, b"") is model
+    assert read_document(other) is not model
 
 
 def test_a_head_that_is_no_table_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Processes that share the variants of a recording.
+"""Tasks shared among forked processes.
 
 They are forked, so that libraries are loaded and the model is built once.
 """

@@ -1,4 +1,4 @@
-"""Processes that share the variants of a recording."""
+"""Tasks that forked processes share."""
 
 import multiprocessing
 import os
@@ -9,7 +9,7 @@ import pytest
 
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.architecture.sharing import HelperError, run_each
+from worker.probes.sharing import HelperError, run_each
 
 
 def run_twice(run: Callable[[int], object], *tasks: int) -> dict[int, object]:
