@@ -1,4 +1,4 @@
-"""What all attempts of one worker share."""
+"""Settings and environment that all attempts of one worker share."""
 
 import os
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class WorkerContext:
 
 
 def build_environ(attempt: Attempt) -> dict[str, str]:
-    """Return the environment of an attempt's process, with where it was asked for."""
+    """Return the environment of an attempt's process."""
     origin = replace(attempt.origin, traceparent=get_traceparent() or attempt.origin.traceparent)
     inherited = {name: value for name, value in os.environ.items() if name != TRACEPARENT_VARIABLE}
     return inherited | to_environ(origin, job_id=str(attempt.job_id), attempt=attempt.number)

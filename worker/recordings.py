@@ -1,4 +1,4 @@
-"""One attempt at a recording: the recorder is run under the attempt's lease."""
+"""One attempt at a recording, under its lease."""
 
 from functools import partial
 from typing import Any

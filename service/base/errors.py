@@ -10,7 +10,6 @@ ServiceError
  │    └── MeasurementNotFoundError
  ├── ConflictError 409               legal, but not in the present state
  │    ├── ModelExistsError
- │    ├── ModelRecordingError       its recording is under way
  │    ├── CatalogueModelError       the catalogue cannot be changed
  │    ├── ClusterExistsError
  │    ├── ClusterReservedError      deleted without its promises
@@ -24,7 +23,6 @@ ServiceError
  ├── InvalidRequestError 422         JSON that breaks the schema or a rule
  │    ├── InvalidCursorError
  │    ├── UnknownModelError, UnknownGpuError, named in a body
- │    ├── ModelNotRecordedError      its config cannot be recorded
  │    ├── ImportRefusedError         a job of a file contradicts its question
  │    └── UnstorableTextError        NUL or a lone surrogate
  ├── PreconditionRequiredError 428   If-Match is missing
@@ -133,16 +131,6 @@ class ModelExistsError(ConflictError):
     title = "A model of this name exists"
 
 
-class ModelRecordingError(ConflictError):
-    """A model whose recording is under way.
-
-    ``retry_after_s`` says when to ask again, ``static`` what is known of it by now.
-    """
-
-    type = "model-recording"
-    title = "This model is being recorded"
-
-
 class CatalogueModelError(ConflictError):
     """A catalogue model can neither be replaced nor deleted."""
 
@@ -249,13 +237,6 @@ class UnknownModelError(InvalidRequestError):
 
     type = "unknown-model"
     title = "Unknown model"
-
-
-class ModelNotRecordedError(InvalidRequestError):
-    """A stored model whose config cannot be recorded."""
-
-    type = "model-not-recorded"
-    title = "This model could not be recorded"
 
 
 class UnknownGpuError(InvalidRequestError):

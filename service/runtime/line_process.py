@@ -123,7 +123,7 @@ def follow_process(
     should_stop: Callable[[], bool],
     on_stderr: Callable[[bytes], None] = lambda _chunk: None,
 ) -> Answer | DeadlineExceeded | Stopped | Ended:
-    """Read lines until one is the answer, or the process ends or must end.
+    """Read lines until one is the answer.
 
     ``take_line`` returns the answer of a line, ``on_stderr`` gets stderr in chunks; what was
     written there before the answer comes before the answer.

@@ -13,6 +13,7 @@ from service.db.records.measurements import (
     StoredResult,
     StoredSample,
 )
+from service.db.records.models import ModelContent, ModelState, StoredModel
 from service.db.records.recordings import ConfigRecording
 from service.db.records.stored import (
     AccuracyFilter,
@@ -20,11 +21,8 @@ from service.db.records.stored import (
     ErrorCount,
     ErrorSummary,
     JobCount,
-    ModelContent,
-    ModelState,
     StoredCalibration,
     StoredCluster,
-    StoredModel,
     StoredReservation,
 )
 

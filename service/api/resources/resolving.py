@@ -40,6 +40,7 @@ from service.usecases.hub.values import HubModel, HubReference
 from service.usecases.jobs.measurable import check_plannable
 from service.usecases.jobs.waiting import choose_probe_device
 from service.usecases.recordings.documents import load_recording
+from service.usecases.recordings.queue import RecordingQueue
 from service.usecases.recordings.recorder import StaticPart
 from service.usecases.stored import ModelContent
 from service.usecases.stored_specs.model_sources import make_content
@@ -89,9 +90,10 @@ def resolve_known_model(
 
 
 def find_recorded_model(deps: Dependencies, reference: ModelReference) -> ResolvedModel | None:
-    """Return the model of a config that was recorded here, None for one that nobody stored.
+    """Return the model of a config that was recorded here.
 
-    It asks the database. Raises ModelRecordingError while it is being recorded.
+    None for one that nobody stored; it asks the database. Raises ModelRecordingError while it is
+    being recorded.
     """
     if isinstance(reference, str) or get_or_none(reference.head) is not None:
         return None
@@ -218,9 +220,10 @@ def read_content(deps: Dependencies, sent: StoredSource, scope: Scope) -> ModelC
 
 
 def count_waiting_weights(deps: Dependencies, content: ModelContent) -> StaticPart | None:
-    """Return the weights of a model that waits for its recording, where they are counted here.
+    """Return the weights of a model that waits for its recording.
 
-    Raises InvalidConfigError for what transformers does not know or cannot build.
+    None where only a worker counts them. Raises InvalidConfigError for what transformers does not
+    know or cannot build.
     """
     if content.config_digest is None:
         return None
@@ -230,3 +233,11 @@ def count_waiting_weights(deps: Dependencies, content: ModelContent) -> StaticPa
         return None
     with prefix_error_field("source.hf_config"):
         return deps.count_weights(config)
+
+
+def list_recording_options(deps: Dependencies, content: ModelContent) -> dict[str, Any]:
+    """Return what storing a model needs that may have to be recorded."""
+    return {
+        "queue": RecordingQueue(settings=deps.settings, notify=deps.notify),
+        "weights": count_waiting_weights(deps, content),
+    }

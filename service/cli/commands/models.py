@@ -19,7 +19,6 @@ from service.cli.ignored import refuse_ignored
 from service.cli.model_files.naming import get_head
 from service.cli.model_files.recordings import read_config_or_recording
 from service.cli.model_files.spelling import is_place, read_place
-from service.cli.model_files.waiting import RECORDING, REFUSED, wait_for_recording
 from service.cli.printing import print_json
 from service.cli.resources import (
     ACTIONS,
@@ -29,6 +28,7 @@ from service.cli.resources import (
     translate_to_command,
 )
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
+from service.cli.watching import RECORDING, REFUSED, wait_for_recording
 from service.contract.to_answer.catalogue_models import build_catalogue_item, build_catalogue_model
 from service.estimator.values.units import format_count
 

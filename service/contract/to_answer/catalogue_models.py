@@ -49,7 +49,7 @@ def build_model_answer(architecture: Architecture, **origin_fields: Any) -> Mode
 
 
 def build_counts(architecture: Architecture) -> dict[str, Any]:
-    """Return the parameters of a model and their bytes, as its answer has them."""
+    """Return the parameters of a model and their bytes."""
     counts = architecture.parameter_counts()
     return {
         "parameters": ParametersAnswer(

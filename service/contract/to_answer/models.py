@@ -62,7 +62,7 @@ def build_stored_model(stored: StoredModel) -> ModelAnswer:
 
 
 def _build_waiting_model(stored: StoredModel, waits_for: ConfigRecording) -> ModelAnswer:
-    """Return a model without an architecture yet, with what is counted of it."""
+    """Return a model that waits for its architecture."""
     architecture = load_counted(waits_for)
     counted = {} if architecture is None else build_counts(architecture)
     return ModelAnswer(

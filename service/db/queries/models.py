@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session, contains_eager
 
 from service.db.pages import Page, PageRequest, make_page, paginate
 from service.db.queries.recordings import list_progress, read_config_recording
+from service.db.records.models import ModelContent, StoredModel, make_model_etag
 from service.db.records.recordings import ConfigRecording, Recording
-from service.db.records.stored import ModelContent, StoredModel, make_model_etag
 from service.db.tables.base import Json
 from service.db.tables.models import ModelRevisionRow, ModelRow, RecordingRow, RetiredModelRow
 
@@ -125,7 +125,7 @@ def list_models(session: Session, request: PageRequest) -> Page[StoredModel]:
 
 
 def _add_progress(stored: StoredModel, waiting: Mapping[str, ConfigRecording]) -> StoredModel:
-    """Return a model with how far the recording is that it waits for."""
+    """Return a model with the progress of its recording."""
     digest = stored.content.config_digest
     if digest is None:
         return stored

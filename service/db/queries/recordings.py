@@ -11,8 +11,9 @@ from sqlalchemy import Select, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
+from service.db.records.models import ModelContent
 from service.db.records.recordings import ConfigRecording, Recording
-from service.db.records.stored import ModelContent, NewJob
+from service.db.records.stored import NewJob
 from service.db.tables.core import MeasureJobRow
 from service.db.tables.models import ConfigRecordingRow, ModelRevisionRow, RecordingRow
 from service.jobs.states import QUEUE_LIMIT_S, Status
@@ -51,7 +52,7 @@ def lock_config(session: Session, config_digest: str) -> None:
 
 
 def set_job(session: Session, config_digest: str, job_id: UUID) -> None:
-    """Make a job the one that records a config; what it had is superseded."""
+    """Make a job the one that records a config."""
     fresh = {"job_id": job_id, "digest": None}
     statement = upsert(Row).values(config_digest=config_digest, **fresh)
     session.execute(statement.on_conflict_do_update(index_elements=[Row.config_digest], set_=fresh))
@@ -121,7 +122,7 @@ def set_weights(
     transformers: str,
     torch: str,
 ) -> None:
-    """Store what is counted of a config's model, for the job that records it."""
+    """Store the weights of a config's model."""
     session.execute(
         update(Row)
         .where(Row.config_digest == config_digest, Row.job_id == job_id)
@@ -141,13 +142,13 @@ def fill_waiting(session: Session, config_digest: str, job_id: UUID, content: Mo
         .values(digest=recording.digest, packed=recording.packed)
         .on_conflict_do_nothing()
     )
-    mine = (
+    update_own = (
         update(Row)
         .where(Row.config_digest == config_digest, Row.job_id == job_id)
         .values(digest=recording.digest)
         .returning(Row.config_digest)
     )
-    if session.execute(mine).first() is None:
+    if session.execute(update_own).first() is None:
         return 0
     waiting = (
         update(ModelRevisionRow)

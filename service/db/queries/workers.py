@@ -75,7 +75,7 @@ def has_live_worker(
 def list_live_releases(
     session: Session, device: str, *, gone_after_s: float
 ) -> set[tuple[str | None, str | None]]:
-    """Return the releases of transformers and torch that live workers of ``device`` have."""
+    """Return the releases that live workers of ``device`` have."""
     columns = [WorkerRow.versions[name].as_string() for name in ("transformers", "torch")]
     alive: Select[Any] = select(*columns).where(
         WorkerRow.state != "stopped",

@@ -20,7 +20,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecording:
-    """How far the recording of a config is, by its newest job.
+    """Progress of the recording of a config, by its newest job.
 
     ``weights`` is the document of its weights alone; ``recording`` is there once it is complete.
     """

@@ -1,4 +1,4 @@
-"""What is sure of a question about a model that is being recorded; pure."""
+"""Bounds of questions about models that are being recorded; pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ STEP, SERVING = "optimizer_step", "serving"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticBytes:
-    """Bytes on each GPU at an instant that no recording changes, by component."""
+    """Bytes on each GPU that no recording changes, by component."""
 
     instant: str
     components: Mapping[str, int]
@@ -28,7 +28,7 @@ class StaticBytes:
 
 
 def count_static_bytes(question: FitQuestion) -> StaticBytes | None:
-    """Return what is sure of a question whose model has its weights alone.
+    """Return the static bytes of a question about weights alone.
 
     Of a training these are all bytes at the optimizer's step, of a serving replica the weights.
     None where they rest on what is not known yet.
@@ -61,7 +61,7 @@ def _count_served(question: FitQuestion, workload: ServeWorkload) -> StaticBytes
 
 
 def describe_bound(question: FitQuestion) -> dict[str, object] | None:
-    """Return the least that each GPU holds, and whether that is too much already."""
+    """Return the bound on what each GPU holds."""
     counted = count_static_bytes(question)
     if counted is None:
         return None

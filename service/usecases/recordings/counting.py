@@ -79,7 +79,7 @@ def _check_type(model_type: str) -> None:
 
 @cache
 def list_installed_types() -> frozenset[str]:
-    """Return the types of the installed transformers, none where it keeps no list of them.
+    """Return the types of the installed transformers.
 
     It is read, and not loaded, which takes seconds (transformers 5.23, ``auto_mappings.py``).
     """

@@ -131,7 +131,7 @@ def load_recording(digest: str, packed: bytes) -> RecordedArchitecture:
 
 
 def load_weights(packed: bytes) -> RecordedArchitecture:
-    """Return the tree of a model whose weights are known and whose passes are not."""
+    """Return the tree of a model without passes."""
     return build_recorded(decode_recording(unpack_document(packed), weights_only=True))
 
 

@@ -46,7 +46,7 @@ class RecordingQueue:
         config_digest: str,
         weights: StaticPart | None = None,
     ) -> tuple[ConfigRecording, JobPayload | None]:
-        """Return the recording of a config, and the job that is new, if one is.
+        """Return the recording of a config, and its job if new.
 
         There is one for a config and releases: what is recorded or queued already is not queued
         again, what was refused is. Workers are to be told after the commit.
@@ -67,8 +67,8 @@ class RecordingQueue:
         assert queued is not None  # noqa: S101 - it was stored just now
         return queued, JobPayload(job_id=job_id, attempt=0)
 
-    def tell(self, payload: JobPayload | None) -> None:
-        """Notify a worker of a new job, if there is one, after the commit."""
+    def notify_worker(self, payload: JobPayload | None) -> None:
+        """Notify a worker of a new job, after the commit."""
         if payload is not None:
             self.notify(DEVICE, payload)
 

@@ -1,4 +1,4 @@
-"""The recorder as a process of its own: what it is asked, and what it answers.
+"""The recorder as a process of its own: request and answers.
 
 It writes JSON lines: what is counted of the model, how far it is, and a document or why not.
 """
@@ -104,7 +104,7 @@ def record_config(
 def count_weights(
     config: Config, *, deadline_s: float, command: Sequence[str] = RECORDER
 ) -> StaticPart | Refused | Died | DeadlineExceeded | Stopped:
-    """Count a config's weights in a process with bounds of memory and time.
+    """Count a config's weights in a process with bounds.
 
     Raises InvalidConfigError for what no process is started for.
     """

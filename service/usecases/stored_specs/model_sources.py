@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any
 
 from service.base.errors import InvalidRequestError
+from service.db.records.models import ModelContent
 from service.db.records.recordings import Recording
-from service.db.records.stored import ModelContent
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import (
     architecture_from_config,

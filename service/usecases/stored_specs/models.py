@@ -15,12 +15,12 @@ from service.base.errors import (
 )
 from service.db.pages import Page, PageRequest, get_reached_name, make_page_of_names
 from service.db.queries import models as queries
-from service.db.records.stored import ModelContent, StoredModel
+from service.db.records.models import ModelContent, StoredModel
 from service.db.session import transaction
 from service.usecases.preconditions import check_if_match
 from service.usecases.recordings.queue import RecordingQueue
 from service.usecases.recordings.recorder import StaticPart
-from service.usecases.stored_specs.recorded import cancel_unwanted, place_content, tell
+from service.usecases.stored_specs.recorded import cancel_unwanted, notify_of, place_content
 
 InCatalogue = Callable[[str], bool]
 """Returns whether a name or an alias belongs to the catalogue, which no stored model may shadow."""
@@ -53,7 +53,7 @@ def create(
             )
             raise ModelExistsError(message, name=name)
         stored = _read(session, name)
-    tell(queue, payload)
+    notify_of(queue, payload)
     return stored
 
 
@@ -87,7 +87,7 @@ def replace(  # noqa: PLR0913 - a model, and what a config without a module need
         content, payload = place_content(session, content, queue, weights)
         queries.add_revision(session, name, content)
         stored = _read(session, name)
-    tell(queue, payload)
+    notify_of(queue, payload)
     return stored
 
 

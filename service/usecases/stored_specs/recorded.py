@@ -1,4 +1,4 @@
-"""Models that wait for a recording, and what they become when it is there."""
+"""Models that wait for a recording, and its outcomes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 from service.db.queries import attempts as attempt_queries
 from service.db.queries import recordings as queries
 from service.db.queries.measurements import lock_job
+from service.db.records.models import ModelContent
 from service.db.records.recordings import ConfigRecording, Recording
-from service.db.records.stored import ModelContent
 from service.db.session import transaction
 from service.estimator.values.errors import InvalidConfigError
 from service.jobs.contract import JobPayload, RecordingRequest
@@ -33,7 +33,7 @@ REFUSED = "recording-refused"
 def make_waiting_content(
     config: Source, *, checkpoint: Checkpoint | None = None, hub: Source | None = None
 ) -> ModelContent:
-    """Return what is stored of a model whose config is to be recorded.
+    """Return the content of a model that is to be recorded.
 
     Raises InvalidConfigError for what no recorder is started for.
     """
@@ -63,7 +63,7 @@ def place_content(
     queue: RecordingQueue | None,
     weights: StaticPart | None,
 ) -> tuple[ModelContent, JobPayload | None]:
-    """Return what is stored of a model, and the job that it waits for.
+    """Return the content of a model, and its new job.
 
     A config that was recorded before has its architecture at once.
     """
@@ -76,14 +76,14 @@ def place_content(
     return _fill(content, recorded.recording), payload
 
 
-def tell(queue: RecordingQueue | None, payload: JobPayload | None) -> None:
+def notify_of(queue: RecordingQueue | None, payload: JobPayload | None) -> None:
     """Notify a worker of a new recording, after the commit."""
     if queue is not None:
-        queue.tell(payload)
+        queue.notify_worker(payload)
 
 
 def cancel_unwanted(session: Session, content: ModelContent) -> None:
-    """Cancel the recording that a deleted model waited for, if nobody else does."""
+    """Cancel a recording that no model waits for any more."""
     waits_for = content.waits_for
     if waits_for is None or queries.count_waiting(session, waits_for.config_digest):
         return
@@ -104,7 +104,7 @@ def _fill(content: ModelContent, recording: Recording) -> ModelContent:
 
 
 def store_weights(sessions: Sessions, attempt: Attempt, weights: StaticPart) -> None:
-    """Store what was counted of a config, while its attempt is the running one."""
+    """Store a config's weights while its attempt is the running one."""
     request = _get_request(attempt)
     with transaction(sessions) as session:
         if attempt_queries.lock_running(session, attempt.job_id, attempt=attempt.number) is None:
@@ -113,7 +113,7 @@ def store_weights(sessions: Sessions, attempt: Attempt, weights: StaticPart) -> 
 
 
 def complete(sessions: Sessions, attempt: Attempt, document: Source) -> bool:
-    """Store a recording, give it to the models that wait for it, and end the job.
+    """Store a recording for all that wait, and end the job.
 
     All or nothing. Return False when a later attempt holds the job. Raises EstimatorError for a
     document that does not run.
@@ -128,13 +128,13 @@ def complete(sessions: Sessions, attempt: Attempt, document: Source) -> bool:
 
 
 def refuse(sessions: Sessions, attempt: Attempt, message: str) -> bool:
-    """End the recording of a config that cannot be recorded, in the recorder's words."""
+    """End a job in the recorder's words of refusal."""
     error = make_problem(REFUSED, "This model cannot be recorded", message)
     return settle(sessions, attempt, status=Status.FAILED, error=error)
 
 
 def find_config_recording(sessions: Sessions, config: Source) -> ConfigRecording | None:
-    """Return the recording of a config that somebody stored, however far it is."""
+    """Return the recording of a stored config, however far it is."""
     try:
         check_recordable(config)
     except InvalidConfigError:

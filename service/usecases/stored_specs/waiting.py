@@ -1,8 +1,9 @@
-"""What is said of models that wait for their recording."""
+"""Models that wait for their recording, in words and numbers."""
 
 from collections.abc import Mapping
 
-from service.base.errors import ModelNotRecordedError, ModelRecordingError, ServiceError
+from service.base.errors import ServiceError
+from service.base.recording_errors import ModelNotRecordedError, ModelRecordingError
 from service.db.records.recordings import ConfigRecording
 from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.estimator.values.dtypes import DType
@@ -28,7 +29,7 @@ class WaitingModelError(ModelRecordingError):
 
 
 def make_waiting_error(waits_for: ConfigRecording, *, name: str, field: str) -> ServiceError:
-    """Return the refusal of a question about a model without an architecture yet.
+    """Return the refusal of a question about a waiting model.
 
     It says how far the recording is, or why there will be none.
     """
@@ -66,7 +67,7 @@ def get_refusal(waits_for: ConfigRecording) -> str:
 
 
 def describe_weights(architecture: RecordedArchitecture) -> Mapping[str, object]:
-    """Return the parameters of a model and their bytes, by kind and by number format."""
+    """Return parameters and bytes by kind and by number format."""
     counts = architecture.parameter_counts()
     by_kind = dict(counts.by_module)
     return {

@@ -21,7 +21,7 @@ QUESTION = {"workload": WORKLOAD, "gpu": "A100-SXM4-80GB"}
 def recorder(servers: Servers) -> Iterator[None]:
     """Run a trace worker whose recorder runs transformers' code in one variant."""
     command = [sys.executable, "-m", "worker", "--device", "trace"]
-    command += ["--recorder-command", f"{sys.executable} -m tests.quick_recorder"]
+    command += ["--recorder-command", f"{sys.executable} -m tests.e2e.http.quick_recorder"]
     environment = {**servers.environment(), "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(command, env=environment, cwd=REPOSITORY) as process:
         yield

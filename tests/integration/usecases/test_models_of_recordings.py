@@ -5,7 +5,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.contract.to_answer.models import build_stored_model
 from service.db.pages import PageRequest
-from service.db.records.stored import StoredModel
+from service.db.records.models import StoredModel
 from service.db.session import transaction
 from service.usecases.recordings.documents import load_recording
 from service.usecases.stored_specs import models

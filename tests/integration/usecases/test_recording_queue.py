@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.base.errors import ModelNotRecordedError, NotWithdrawableError
+from service.base.errors import NotWithdrawableError
+from service.base.recording_errors import ModelNotRecordedError
 from service.contract.to_answer.models import build_model_item, build_stored_model
 from service.db.records.measurements import MeasurementFilter
 from service.estimator.values.errors import InvalidConfigError

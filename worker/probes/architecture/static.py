@@ -37,7 +37,7 @@ _NOTHING = RecordedPass(
 
 
 def count_parameters(config: Mapping[str, Any]) -> dict[str, object]:
-    """Return the parameters of a config's model, by kind of module, and its weights.
+    """Return the parameters of a config's model by kind.
 
     It is built on the meta device, and weights that are tied count once. Raises Refusal for what
     transformers does not know.

@@ -1,4 +1,4 @@
-"""The recorder, of one variant: ``python -m tests.quick_recorder``.
+"""The recorder, of one variant: ``python -m tests.e2e.http.quick_recorder``.
 
 It runs transformers' own code, and takes a tenth of the time.
 """

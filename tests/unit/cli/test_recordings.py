@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from service.base.errors import ServiceError
-from service.cli.model_files.waiting import wait_for_recording
+from service.cli.watching import wait_for_recording
 
 Json = dict[str, Any]
 
