@@ -21,7 +21,7 @@ from service.access.hosts import get_default_access
 from service.api.application import Extension, Lifespan, make_application
 from service.api.http.auth import Access, Guard, TokenVerifier
 from service.api.http.dependencies import Dependencies
-from service.api.http.rate_limits import make_quota_charge, make_rate_throttle
+from service.api.http.rate_limits import make_quota_charge, make_rate_charge, make_rate_throttle
 from service.api.metrics.registry import BuildInfo, Metrics
 from service.api.resources import (
     accuracy,
@@ -152,6 +152,7 @@ def create_app(settings: Settings) -> ASGIApp:
         hub=make_hub(settings),
         count_weights=WeightCounter(),
         charge=make_quota_charge(throttle),
+        charge_rate=make_rate_charge(throttle),
         refresh_keys=key_cache.refresh,
         record_change=partial(stored_keys.record_change, sessions),
     )

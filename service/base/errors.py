@@ -275,7 +275,7 @@ class PreconditionRequiredError(ServiceError):
 
 
 class TooManyRequestsError(ServiceError):
-    """The limit of a key is reached.
+    """A limit is reached: of a key, or of questions that wait.
 
     ``retry_after_s`` says when it is worth another try.
     """

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
+from service.cli.input_flags import add_input_flags
 from service.cli.model_files import spelling
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
@@ -117,6 +118,7 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
             if flag.dest not in seen:
                 seen.add(flag.dest)
                 _add_flag(group, flag)
+    add_input_flags(parser)
 
 
 def get_gpu(options: argparse.Namespace) -> object:

@@ -27,6 +27,8 @@ _NESTED: dict[str, type[Struct]] = {
     "rollout": RolloutRequest,
     "speculative": SpeculativeRequest,
 }
+_OWN_FLAGS = frozenset({"inputs"})
+"""Fields whose flags are written by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,8 @@ def iter_flags(schema: type[Struct], prefix: tuple[str, ...]) -> Iterator[Flag]:
     assert isinstance(kind, inspect.StructType)  # noqa: S101 - what a schema is
     for field in kind.fields:
         path = (*prefix, field.encode_name)
+        if field.encode_name in _OWN_FLAGS:
+            continue
         if field.encode_name in _NESTED:
             yield from iter_flags(_NESTED[field.encode_name], path)
             continue
@@ -113,6 +117,8 @@ def _find_description(kind: inspect.Type) -> str:
 def translate_to_flags(message: str) -> str:
     """Replace field paths in a refusal by flags."""
     message = message.replace("gpu.memory_bytes", "--gpu-memory")
+    for name, flag in (("images", "--image"), ("videos", "--video"), ("audio", "--audio")):
+        message = message.replace(f"workload.inputs.{name}", flag)
     message = message.replace("model.num_labels", "--num-labels").replace("model.head", "--head")
     return re.sub(
         r"\b(?:workload|layout|constraints)\.([a-z0-9_.]+)",

@@ -9,6 +9,7 @@ from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.registry import select_backend
 from service.estimator.cache import PlanCache
 from service.estimator.memory.answer.corrections import CALIBRATED
+from service.estimator.memory.image_inputs import list_input_tokens
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.question import Question, TrainQuestion, resolve_question
 from service.estimator.model.architecture import Architecture
@@ -81,6 +82,8 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     if isinstance(question, TrainQuestion) and question.workload.trainer is Trainer.GRPO:
         answer = _add_phases(answer, question, base, plans)
     answer = replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
+    if workload.inputs is not None and detail is not Detail.NUMBERS:
+        answer = replace(answer, inputs=list_input_tokens(model, workload))
     if corrections is not None and is_of_time_alone:
         answer = replace(answer, speeds=corrections.speeds, bases=corrections.bases)
     newest = backend.newest_release

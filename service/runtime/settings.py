@@ -36,6 +36,8 @@ class Settings:
     """One line per request; off, because logging each costs a third of the requests per second."""
     pool_size: int = 8
     """Connections per process; the knee of requests per second over pool size, as measured."""
+    question_budget_s: float = 30.0
+    """Processor's time that the answer to one question may take."""
     lease_s: float = 30.0
     """How long a claimed job is its worker's without a heartbeat."""
     heartbeat_s: float = 5.0

@@ -177,6 +177,7 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "port": ("HEADROOM_PORT", _parse_port),
     "data_dir": ("HEADROOM_DATA_DIR", _parse_path),
     "cache_dir": ("HEADROOM_CACHE_DIR", _parse_path),
+    "question_budget_s": ("HEADROOM_QUESTION_BUDGET_S", _parse_seconds),
     "log_level": ("HEADROOM_LOG_LEVEL", _make_choice_parser(LOG_LEVELS)),
     "log_format": ("HEADROOM_LOG_FORMAT", _make_choice_parser(LOG_FORMATS)),
     "access_log": ("HEADROOM_ACCESS_LOG", _parse_flag),

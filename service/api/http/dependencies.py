@@ -8,6 +8,7 @@ from anyio import CapacityLimiter
 from litestar import Request
 
 from service.access.keys import Principal
+from service.api.computing.turns import Turns
 from service.api.http.auth import Guard, make_open_guard
 from service.api.metrics.registry import Metrics
 from service.estimator.cache import PlanCache
@@ -26,6 +27,9 @@ from service.usecases.recordings.recorder import StaticPart
 from service.usecases.stored import Sessions
 from service.usecases.stored_specs.spec_cache import SpecCache
 
+_SEARCHES = 2
+"""Searches at once: one that takes its whole budget holds no short one up."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
@@ -43,18 +47,24 @@ class Dependencies:
     answered_questions: AnsweredQuestions = field(default_factory=AnsweredQuestions)
     answers: AnswerCache = field(default_factory=AnswerCache)
     evaluators: EvaluatorCache = field(default_factory=EvaluatorCache)
-    first_answer_limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
-    """Limit of computing first answers: one at a time. Threads only take turns, and each more makes
+    first_answer_turns: Turns = field(default_factory=lambda: Turns(1))
+    """Turns at computing first answers: one at a time. Threads only take turns, and each more makes
     the event loop wait.
     """
-    first_remedy_limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
-    """Limit of searching remedies for the first time, up to seconds for which no first answer
+    first_remedy_turns: Turns = field(default_factory=lambda: Turns(1))
+    """Turns at searching remedies for the first time, up to seconds for which no first answer
     waits.
     """
-    remedy_limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
-    """Limit of searching remedies where they were searched before. That is ten times as quick as
+    remedy_turns: Turns = field(default_factory=lambda: Turns(1))
+    """Turns at searching remedies where they were searched before. That is ten times as quick as
     the first time, so it never waits behind one.
     """
+    search_turns: Turns = field(default_factory=lambda: Turns(_SEARCHES))
+    """Turns at plans, ceilings, numbers of GPUs and slices of batches."""
+    computing_limiter: CapacityLimiter = field(
+        default_factory=lambda: CapacityLimiter(_SEARCHES + 3)
+    )
+    """Threads for what those turns let in."""
     count_weights: Callable[[Config], StaticPart | None] = lambda _config: None
     """Counter of the weights of a config that is to be recorded; None where a worker counts them.
     """
@@ -65,6 +75,9 @@ class Dependencies:
     guard: Guard = field(default_factory=make_open_guard)
     refresh_keys: Callable[[], None] = lambda: None
     charge: Callable[[Principal, int], None] = lambda _principal, _number: None
+    """Counts measurements against a quota."""
+    charge_rate: Callable[[Principal, int], None] = lambda _principal, _number: None
+    """Counts a long answer as further requests against a rate."""
     read_snapshot: Callable[[], MetricsReading] = lambda: NO_READING
     record_change: Callable[[AuditEvent], None] = lambda _event: None
 

@@ -4,22 +4,11 @@ A page does that when its question moves on before the answer is there.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import anyio
-import anyio.from_thread
-import anyio.to_thread
-from litestar import Request
 from litestar.types import ASGIApp, Receive
 
 from service.api.http.responses import BytesResponse
-from service.estimator.model.architecture import Architecture
-from service.estimator.values.corrections import Corrections
-from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Workload
-from service.usecases.questions.fit import FindCorrections, get_time_floor
 
 CLIENT_CLOSED_REQUEST = 499
 """nginx's status for a request whose client closed the connection (ngx_http_request.h); nobody is
@@ -47,35 +36,6 @@ async def run_until_disconnect(
     if refusal is not None:
         raise refusal
     return response
-
-
-async def run_in_thread_until_disconnect(
-    request: Request[Any, Any, Any], answer: Callable[[], ASGIApp]
-) -> ASGIApp:
-    """Compute an answer in a thread, cancelled on disconnect."""
-    return await run_until_disconnect(request.receive, partial(anyio.to_thread.run_sync, answer))
-
-
-def make_cancellable(find: FindCorrections) -> FindCorrections:
-    """Make a corrections lookup raise once its request is cancelled.
-
-    The lookup comes before every estimate, so a thread gives up there once nobody waits for it.
-    """
-    return _CancellableLookup(find=find)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CancellableLookup:
-    find: FindCorrections
-
-    def __call__(
-        self, architecture: Architecture, workload: Workload, layout: Layout, gpu: str
-    ) -> Corrections | None:
-        anyio.from_thread.check_cancelled()
-        return self.find(architecture, workload, layout, gpu)
-
-    def get_time_floor(self, gpu: str) -> float:
-        return get_time_floor(self.find, gpu)
 
 
 async def _cancel_on_disconnect(receive: Receive, work: anyio.CancelScope) -> None:

@@ -28,6 +28,18 @@ def make_rate_throttle(throttle: Throttle) -> guard.Throttle:
     return count
 
 
+def make_rate_charge(throttle: Throttle) -> Callable[[Principal, int], None]:
+    """Return a function that counts costs against a key's rate."""
+
+    def charge(principal: Principal, number: int) -> None:
+        if principal.rate is not None and principal.usage_key is not None:
+            throttle.count(
+                principal.rate, key_id=principal.usage_key, what="requests", number=number
+            )
+
+    return charge
+
+
 def make_quota_charge(throttle: Throttle) -> Callable[[Principal, int], None]:
     """Return a function that counts measurements against a key's quota."""
 

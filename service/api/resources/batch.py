@@ -15,8 +15,10 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
+from service.api.computing.budgets import Budget
+from service.api.http.computing import compute
 from service.api.http.decoding import read_envelope, require_json
-from service.api.http.dependencies import Dependencies, get_dependencies
+from service.api.http.dependencies import get_dependencies
 from service.api.http.disconnect import run_until_disconnect
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.problems import get_request_id
@@ -80,32 +82,37 @@ async def fit_batch(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     items = BatchItems(deps, full=full, scope=request.scope, request_id=get_request_id(request))
     return await run_until_disconnect(
         request.receive,
-        partial(_answer_items, deps, items, [bytes(item) for item in envelope.items]),
+        partial(_answer_items, request, items, [bytes(item) for item in envelope.items]),
     )
 
 
 async def _answer_items(
-    deps: Dependencies, items: BatchItems, raw_items: Sequence[bytes]
+    request: Request[Any, Any, Any], items: BatchItems, raw_items: Sequence[bytes]
 ) -> ASGIApp:
+    deps = get_dependencies(request)
     answers: list[bytes] = []
     items.recall(raw_items)
     pending = iter(enumerate(raw_items))
     while len(answers) < len(raw_items):
-        answers += await anyio.to_thread.run_sync(partial(_answer_slice, items, pending))
+        answers += await compute(
+            deps, request.scope, deps.search_turns, partial(_answer_slice, items, pending)
+        )
     items.keep()
     for verdict, number in items.verdicts.items():
         deps.metrics.count_fit(verdict, number)
     return bytes_response(_join_answers(answers), "application/json")
 
 
-def _answer_slice(items: BatchItems, pending: Iterator[tuple[int, bytes]]) -> list[bytes]:
+def _answer_slice(
+    items: BatchItems, pending: Iterator[tuple[int, bytes]], budget: Budget
+) -> list[bytes]:
     """Answer items for one slice of time.
 
     At least one while any is left.
     """
     end, answers = perf_counter() + SLICE_S, []
     for index, item in pending:
-        answers.append(items.answer(index, item))
+        answers.append(items.answer(index, item, budget))
         if perf_counter() >= end:
             break
     return answers

@@ -10,12 +10,11 @@ from functools import partial
 from itertools import islice
 
 import msgspec
-from anyio.from_thread import check_cancelled
 from litestar.types import Scope
 
+from service.api.computing.budgets import Budget, TooCostlyError, limit_lookup
 from service.api.http.decoding import check_free_values, read_json
 from service.api.http.dependencies import Dependencies
-from service.api.http.disconnect import make_cancellable
 from service.api.http.problems import report_fault
 from service.api.http.responses import encode
 from service.api.resources.kept_answers import finish_answer, keep_answer
@@ -37,6 +36,8 @@ from service.usecases.questions.fit import FitQuestion
 from service.usecases.questions.remedies import add_fit_remedies
 from service.usecases.stored_specs.waiting import WaitingModelError
 
+MAX_BUDGETS = 10
+"""Budgets of one question that a whole batch may take."""
 MAX_KEPT = 512
 """Answers in full of one batch that are kept for the next: each is hashed on the event loop."""
 
@@ -69,6 +70,10 @@ class BatchItems:
         self._evaluators = EvaluatorCache()
         self.verdicts: Counter[str] = Counter()
         self._calibrations = deps.corrections.version
+        self._plans = deps.plans.with_cancellation(self._check)
+        self._find = limit_lookup(deps.corrections, self._check)
+        self._budget: Budget | None = None
+        self._spent_s = 0.0
 
     def recall(self, items: Iterable[bytes]) -> None:
         """Take answers in full that were given before, as POST /v1/fit does.
@@ -105,22 +110,41 @@ class BatchItems:
                 is_costly=answer.verdict != Verdict.FITS.value,
             )
 
-    def answer(self, index: int, item: bytes) -> bytes:
+    def answer(self, index: int, item: bytes, budget: Budget) -> bytes:
         """Return one item's answer as JSON.
 
-        A refusal is a problem document, and so is a fault of the service.
+        A refusal is a problem document, and so is a fault of the service. ``budget`` is that of
+        the present slice, of the thread that calls.
         """
+        self._budget = budget
         instance = f"{self._path}#/items/{index}"
         answer = self._answers.get(item)
         if answer is None:
+            started_s = budget.count()
             answer = self._answers[item] = self._answer_new(item, instance)
+            self._spent_s += budget.count() - started_s
         if isinstance(answer, dict):
             return msgspec.json.encode({"problem": answer | {"instance": instance}})
         self.verdicts[answer.verdict] += 1
         return answer.body
 
+    def _check(self) -> None:
+        if self._budget is not None:
+            self._budget.check()
+
+    def _refuse_costly(self) -> None:
+        """Refuse further items of a batch past its budget."""
+        most_s = MAX_BUDGETS * self._deps.settings.question_budget_s
+        if self._spent_s > most_s:
+            message = (
+                f"the items before this one took more than {most_s:g} s of a processor, which is "
+                "what one batch may; send this one in another batch"
+            )
+            raise TooCostlyError(message, budget_s=most_s)
+
     def _answer_new(self, item: bytes, instance: str) -> _Fit | dict[str, object]:
         try:
+            self._refuse_costly()
             return self._answer_item(item)
         except (ServiceError, EstimatorError) as error:
             return build_refusal(error, instance=instance)
@@ -131,9 +155,7 @@ class BatchItems:
 
     def _answer_item(self, item: bytes) -> _Fit:
         question, model = self._read_question(item)
-        evaluator = self._evaluators.get(
-            question, plans=self._deps.plans, find_corrections=self._deps.corrections
-        )
+        evaluator = self._evaluators.get(question, plans=self._plans, find_corrections=self._find)
         workload, layout, parts = question.workload, question.layout, question.parts
         if not self._full:
             # What an engine explains for nothing is shown.
@@ -141,12 +163,7 @@ class BatchItems:
             answer = build_fit_answer(report, assumptions=question.assumptions)
             return _Fit(report.verdict.value, encode(answer))
         report = assess_fit(evaluator, workload, layout, parts)
-        report = add_fit_remedies(
-            report,
-            question,
-            self._deps.plans.with_cancellation(check_cancelled),
-            make_cancellable(self._deps.corrections),
-        )
+        report = add_fit_remedies(report, question, self._plans, self._find)
         answer = build_fit_answer(report, assumptions=question.assumptions, parts=parts)
         return _Fit(report.verdict.value, encode(answer), model)
 

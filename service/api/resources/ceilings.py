@@ -10,9 +10,10 @@ from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
+from service.api.computing.budgets import Budget
+from service.api.http.computing import compute_search
 from service.api.http.decoding import read_body
-from service.api.http.dependencies import get_dependencies
-from service.api.http.disconnect import make_cancellable, run_in_thread_until_disconnect
+from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.resolving import bring_draft, resolve_model
@@ -22,7 +23,7 @@ from service.contract.to_answer.ceilings import build_ceiling_answer
 from service.contract.to_question.ceilings import read_ceiling
 from service.estimator.cache import PlanCache
 from service.telemetry.spans import span
-from service.usecases.questions.ceilings import answer_ceiling
+from service.usecases.questions.ceilings import CeilingQuestion, answer_ceiling
 
 EXAMPLE = {
     "model": "llama-2-7b",
@@ -55,16 +56,25 @@ EXAMPLE = {
 )
 async def ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say how large a value may be."""
-    return await run_in_thread_until_disconnect(request, partial(_answer_ceiling, request, body))
+    return await compute_search(
+        request,
+        partial(_read_ceiling, request, body),
+        partial(_answer_ceiling, get_dependencies(request)),
+    )
 
 
-def _answer_ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+def _read_ceiling(request: Request[Any, Any, Any], body: RawBody) -> CeilingQuestion:
     deps = get_dependencies(request)
     payload = bring_draft(deps, read_body(request.scope, body, CeilingRequest), request.scope)
-    question = read_ceiling(payload, partial(resolve_model, deps, scope=request.scope))
-    with span("ceiling.search", maximized=payload.maximize.value):
+    return read_ceiling(payload, partial(resolve_model, deps, scope=request.scope))
+
+
+def _answer_ceiling(deps: Dependencies, question: CeilingQuestion, budget: Budget) -> ASGIApp:
+    with span("ceiling.search", maximized=question.maximized.value):
         report = answer_ceiling(
-            question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections)
+            question,
+            plans=PlanCache().with_cancellation(budget.check),
+            find_corrections=budget.limit(deps.corrections),
         )
     evaluated = report.ceiling.num_evaluated
     deps.metrics.count_search("ceiling", layouts=evaluated, estimated=evaluated)

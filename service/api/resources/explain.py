@@ -3,15 +3,15 @@
 from functools import partial
 from typing import Any
 
-from anyio.from_thread import check_cancelled
 from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 from msgspec import UnsetType, structs
 
+from service.api.computing.budgets import Budget
+from service.api.http.computing import compute_search
 from service.api.http.decoding import read_body
-from service.api.http.dependencies import get_dependencies
-from service.api.http.disconnect import make_cancellable, run_in_thread_until_disconnect
+from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.resolving import bring_draft, resolve_model
@@ -25,6 +25,7 @@ from service.contract.to_question.explanations import read_explained_question
 from service.contract.to_question.models import prefix_error_field
 from service.usecases.postmortem.explain import explain_data
 from service.usecases.postmortem.prediction import predict
+from service.usecases.questions.fit import FitQuestion
 
 EXAMPLE = {
     "content": (
@@ -59,26 +60,38 @@ EXAMPLE = {
 )
 async def explain(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say why a run failed for memory."""
-    return await run_in_thread_until_disconnect(request, partial(_explain, request, body))
+    return await compute_search(
+        request, partial(_read_failure, request, body), partial(_explain, get_dependencies(request))
+    )
 
 
-def _explain(request: Request[Any, Any, Any], body: bytes) -> ASGIApp:
+def _read_failure(request: Request[Any, Any, Any], body: bytes) -> tuple[bytes, FitQuestion | None]:
+    """Return the content of a failure, and what ran."""
     deps = get_dependencies(request)
     payload = read_body(request.scope, body, ExplainRequest)
     with prefix_error_field("content"):
-        explanation = explain_data(read_content(payload))
+        content = read_content(payload)
     if not isinstance(payload.question, UnsetType):
         brought = bring_draft(deps, payload.question, request.scope)
         payload = structs.replace(payload, question=brought)
     question = read_explained_question(payload, partial(resolve_model, deps, scope=request.scope))
+    return content, question
+
+
+def _explain(
+    deps: Dependencies, failure: tuple[bytes, FitQuestion | None], budget: Budget
+) -> ASGIApp:
+    content, question = failure
+    with prefix_error_field("content"):
+        explanation = explain_data(content)
     prediction = None
     if question is not None:
         with prefix_error_field("question"):
             explanation, prediction = predict(
                 explanation,
                 question,
-                plans=deps.plans.with_cancellation(check_cancelled),
-                find_corrections=make_cancellable(deps.corrections),
+                plans=deps.plans.with_cancellation(budget.check),
+                find_corrections=budget.limit(deps.corrections),
             )
     return json_response(build_explain_answer(explanation, prediction))
 

@@ -8,18 +8,19 @@ dozens of questions, behind which no first answer waits. Both are cancelled when
 left, as a page does at the next key.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import anyio.to_thread
-from anyio import CapacityLimiter
-from anyio.from_thread import check_cancelled
 from litestar.types import ASGIApp, HTTPScope, Receive
 from msgspec import UnsetType
 
+from service.api.computing.budgets import Budget, TooCostlyError
+from service.api.computing.turns import Turns
+from service.api.http.computing import compute
 from service.api.http.decoding import read_json, require_json
 from service.api.http.dependencies import Dependencies
-from service.api.http.disconnect import make_cancellable, run_until_disconnect
+from service.api.http.disconnect import run_until_disconnect
 from service.api.http.etags import build_etag_headers, read_header
 from service.api.http.operation import JSON
 from service.api.http.responses import bytes_response, encode, not_modified
@@ -42,6 +43,7 @@ from service.estimator.values.errors import UnknownModelTypeError
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.fit import FitReport, needs_replay
 from service.planner.fit.parts import FitPart
+from service.planner.fit.remedy import RemedySearch
 from service.planner.fit.verdict import Verdict
 from service.telemetry.spans import span
 from service.usecases.preconditions import is_not_modified
@@ -53,6 +55,11 @@ from service.usecases.questions.fit import (
     make_question_evaluator,
 )
 from service.usecases.questions.remedies import add_fit_remedies
+
+QUICK_S = 0.02
+"""Processor's time up to which an answer is made on the event loop the next time: others wait for
+it.
+"""
 
 
 async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: bytes) -> ASGIApp:
@@ -81,7 +88,7 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
         report = job.judge()
     if job.needs_remedies(report):
         return await run_until_disconnect(
-            receive, partial(job.answer_with_remedies, report, deps.remedy_limiter)
+            receive, partial(job.answer_with_remedies, report, deps.remedy_turns)
         )
     return job.finish(report)
 
@@ -123,24 +130,39 @@ class _Job:
     async def answer_first(self) -> ASGIApp:
         """Answer a configuration that this process never answered, beside the event loop."""
         deps = self.deps
-        plans = deps.plans.with_cancellation(check_cancelled)
-        judge = partial(judge_fit, self.question, plans=plans, find_corrections=deps.corrections)
         with span("fit.judge"):
-            report = await anyio.to_thread.run_sync(judge, limiter=deps.first_answer_limiter)
-        deps.answered_questions.record(self.question, is_replayed=report.estimate.replayed)
+            report, is_quick = await compute(
+                deps, self.scope, deps.first_answer_turns, self._judge_first
+            )
+        deps.answered_questions.record(
+            self.question, is_replayed=report.estimate.replayed, is_quick=is_quick
+        )
         if self.needs_remedies(report):
-            return await self.answer_with_remedies(report, deps.first_remedy_limiter)
+            return await self.answer_with_remedies(report, deps.first_remedy_turns)
         return self.finish(report)
 
-    async def answer_with_remedies(self, report: FitReport, limiter: CapacityLimiter) -> ASGIApp:
+    def _judge_first(self, budget: Budget) -> tuple[FitReport, bool]:
+        """Return the report and whether it was quick."""
+        plans = self.deps.plans.with_cancellation(budget.check)
+        find = budget.limit(self.deps.corrections)
+        report = judge_fit(self.question, plans=plans, find_corrections=find)
+        return report, budget.count() <= QUICK_S
+
+    async def answer_with_remedies(self, report: FitReport, turns: Turns) -> ASGIApp:
         """Look for remedies beside the event loop."""
-        find = make_cancellable(self.deps.corrections)
-        plans = self.deps.plans.with_cancellation(check_cancelled)
         with span("fit.help"):
-            remedied = await anyio.to_thread.run_sync(
-                add_fit_remedies, report, self.question, plans, find, limiter=limiter
+            remedied = await compute(
+                self.deps, self.scope, turns, partial(self._add_remedies, report)
             )
         return self.finish(remedied)
+
+    def _add_remedies(self, report: FitReport, budget: Budget) -> FitReport:
+        plans = self.deps.plans.with_cancellation(budget.check)
+        find = budget.limit(self.deps.corrections)
+        try:
+            return add_fit_remedies(report, self.question, plans, find)
+        except TooCostlyError:
+            return replace(report, remedy_search=_make_ended_search(budget.seconds))
 
     def finish(self, report: FitReport) -> ASGIApp:
         """Encode the answer, cache it and send it."""
@@ -152,6 +174,17 @@ class _Job:
         answer = finish_answer(body, report.verdict.value, self.model)
         keep_answer(deps, self.body, answer, self.model, calibrations=self.calibrations)
         return _respond(self.scope, answer)
+
+
+def _make_ended_search(budget_s: float) -> RemedySearch:
+    """Return the search for remedies that its budget ended."""
+    conclusion = (
+        f"no remedies are shown: looking for them takes more than {budget_s:g} s of a processor, "
+        "which is what one question may"
+    )
+    return RemedySearch(
+        num_estimates=0, max_estimates=0, num_changes=0, is_complete=False, conclusion=conclusion
+    )
 
 
 def _respond(scope: HTTPScope, answer: FinishedAnswer) -> ASGIApp:

@@ -15,9 +15,10 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp, Scope
 from msgspec import Struct, UnsetType
 
+from service.api.computing.budgets import Budget
+from service.api.http.computing import compute_search
 from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import get_dependencies
-from service.api.http.disconnect import make_cancellable, run_in_thread_until_disconnect
 from service.api.http.negotiation import is_text_preferred
 from service.api.http.operation import (
     BODY_PROBLEMS,
@@ -44,7 +45,7 @@ from service.contract.to_question.searches import read_how_many
 from service.contract.to_question.validation_errors import explain
 from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
-from service.usecases.questions.how_many import answer_how_many
+from service.usecases.questions.how_many import HowManyQuestion, answer_how_many
 
 _FLAT_SECTIONS = frozenset({"model", "workload", "layout", "constraints", "gpu"})
 HUB_FIELDS = ("hub", "revision", "file")
@@ -83,7 +84,9 @@ _REPLIES = {
 )
 async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
     """Say how many GPUs a workload needs."""
-    return await run_in_thread_until_disconnect(request, partial(_count_queried, request))
+    return await compute_search(
+        request, partial(_read_queried, request), partial(_count_queried, request)
+    )
 
 
 @post(
@@ -104,26 +107,42 @@ async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
 )
 async def ask_how_many(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say how many GPUs a workload needs, asked by a body."""
-    return await run_in_thread_until_disconnect(request, partial(_count_asked, request, body))
+    return await compute_search(
+        request, partial(_read_asked, request, body), partial(_count_gpus, request)
+    )
 
 
-def _count_queried(request: Request[Any, Any, Any]) -> ASGIApp:
+def _read_queried(request: Request[Any, Any, Any]) -> HowManyQuestion:
     payload = build_request(_read_parameters(request.scope))
     with translate_error_field():
-        return _count_gpus(request, payload)
+        return _read_question(request, payload)
 
 
-def _count_asked(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+def _read_asked(request: Request[Any, Any, Any], body: RawBody) -> HowManyQuestion:
     payload = read_body(request.scope, body, HowManyRequest)
-    return _count_gpus(request, bring_draft(get_dependencies(request), payload, request.scope))
+    return _read_question(request, bring_draft(get_dependencies(request), payload, request.scope))
 
 
-def _count_gpus(request: Request[Any, Any, Any], payload: HowManyRequest) -> ASGIApp:
-    started = perf_counter()
+def _read_question(request: Request[Any, Any, Any], payload: HowManyRequest) -> HowManyQuestion:
     deps = get_dependencies(request)
-    question = read_how_many(payload, resolve_model(deps, payload.model, request.scope))
+    return read_how_many(payload, resolve_model(deps, payload.model, request.scope))
+
+
+def _count_queried(
+    request: Request[Any, Any, Any], question: HowManyQuestion, budget: Budget
+) -> ASGIApp:
+    with translate_error_field():
+        return _count_gpus(request, question, budget)
+
+
+def _count_gpus(
+    request: Request[Any, Any, Any], question: HowManyQuestion, budget: Budget
+) -> ASGIApp:
+    started = perf_counter()
     plans = answer_how_many(
-        question, plans=PlanCache(), find_corrections=make_cancellable(deps.corrections)
+        question,
+        plans=PlanCache().with_cancellation(budget.check),
+        find_corrections=budget.limit(get_dependencies(request).corrections),
     )
     if is_text_preferred(request.headers.get("accept")):
         return text_response(render_how_many_text(plans))

@@ -3,20 +3,21 @@
 With the reason why nothing smaller is enough.
 """
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
 from typing import Any
 
-from anyio.from_thread import check_cancelled
 from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
+from service.api.computing.budgets import Budget
+from service.api.http.computing import compute_search
 from service.api.http.decoding import read_body
 from service.api.http.dependencies import Dependencies, get_dependencies
-from service.api.http.disconnect import make_cancellable, run_in_thread_until_disconnect
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.resolving import bring_draft, resolve_model
@@ -25,13 +26,13 @@ from service.catalog.gpus import resolve_device
 from service.contract.schemas.models import HubToken
 from service.contract.schemas.plans import PlanAnswer, PlanRequest
 from service.contract.to_answer.plans import build_plan_answer
-from service.contract.to_question.plans import read_cluster, read_plan, read_prices
+from service.contract.to_question.plans import PriceBook, read_cluster, read_plan, read_prices
 from service.planner.cluster.observations import list_observation_warnings
 from service.planner.cluster.placement import Supply
 from service.telemetry.spans import span
 from service.usecases.clusters import reservations
 from service.usecases.questions.placement import place_plans
-from service.usecases.questions.plans import PlanReport, answer_plans
+from service.usecases.questions.plans import PlanQuestion, PlanReport, answer_plans
 
 EXAMPLE = {
     "model": "llama-2-70b",
@@ -85,27 +86,43 @@ EXAMPLE = {
 )
 async def plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say how many GPUs of which kind, in which layout."""
-    return await run_in_thread_until_disconnect(request, partial(_answer_plan, request, body))
+    return await compute_search(
+        request, partial(_read_job, request, body), partial(_answer_plan, get_dependencies(request))
+    )
 
 
-def _answer_plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
-    started = perf_counter()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlanJob:
+    """Resolved question with its prices and any cluster."""
+
+    question: PlanQuestion
+    prices: PriceBook
+    cluster: str | None
+
+
+def _read_job(request: Request[Any, Any, Any], body: RawBody) -> _PlanJob:
     deps = get_dependencies(request)
     payload = bring_draft(deps, read_body(request.scope, body, PlanRequest), request.scope)
     prices = read_prices(payload)
     cluster = read_cluster(payload)
     question = read_plan(payload, resolve_model(deps, payload.model, request.scope), prices)
-    plans = deps.plans.with_cancellation(check_cancelled)
-    answer = partial(answer_plans, plans=plans, find_corrections=make_cancellable(deps.corrections))
-    if cluster is None:
+    return _PlanJob(question=question, prices=prices, cluster=cluster)
+
+
+def _answer_plan(deps: Dependencies, job: _PlanJob, budget: Budget) -> ASGIApp:
+    started = perf_counter()
+    question, prices = job.question, job.prices
+    plans = deps.plans.with_cancellation(budget.check)
+    answer = partial(answer_plans, plans=plans, find_corrections=budget.limit(deps.corrections))
+    if job.cluster is None:
         with span("plan.search"):
             report = answer(question)
         _count_search(deps, report)
         return json_response(
             build_plan_answer(report, question, prices, elapsed_s=perf_counter() - started)
         )
-    supply = _read_supply(deps, cluster)
-    with span("plan.place", cluster=cluster):
+    supply = _read_supply(deps, job.cluster)
+    with span("plan.place", cluster=job.cluster):
         placed = place_plans(
             question, supply, answer, device_of=resolve_device, price_of=prices.get_price
         )

@@ -238,6 +238,7 @@ def _iter_lines(answer: Document) -> Iterator[str]:
                 "of this length"
             )
             yield f"pool: {show_bytes(serving['kv_pool_bytes'])} for {room}"
+    yield from (_describe_input(item) for item in answer["inputs"])
     yield from _iter_run_lines(answer)
     if answer["calibration"] is not None:
         yield _describe_calibration(answer)
@@ -245,6 +246,16 @@ def _iter_lines(answer: Document) -> Iterator[str]:
     if answer["assumptions"]:
         yield format_assumptions(answer["assumptions"])
     yield from (f"warning: {text}" for text in answer["warnings"])
+
+
+def _describe_input(item: Document) -> str:
+    """Return what one image, video or stretch of audio becomes."""
+    pieces, count = item["pieces"], item["count"]
+    read = f"{pieces:,} pieces, " if pieces > 1 else ""
+    return (
+        f"{item['kind']}: {count:,} x {item['tokens']:,} tokens of the sequence, "
+        f"{item['features']:,} of them from the encoder ({read}{item['positions']:,} positions)"
+    )
 
 
 def _iter_run_lines(answer: Document) -> Iterator[str]:

@@ -17,6 +17,7 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.methods import InputTokensAnswer
 from service.contract.schemas.models import (
     GgufDocument,
     HubFile,
@@ -277,6 +278,10 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
     remedy_search: Annotated[
         RemedySearchAnswer | None,
         Meta(description="Null where it fits, or remedies were not looked for."),
+    ]
+    inputs: Annotated[
+        list[InputTokensAnswer],
+        Meta(description="What images, videos and audio become; empty where none are named."),
     ]
     assumptions: list[str]
     warnings: list[str]

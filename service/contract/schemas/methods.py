@@ -1,19 +1,22 @@
-"""Methods of training in a request: adapters, and a policy's rollout."""
+"""Parts of a workload: adapters, a policy's rollout, and inputs beside text."""
 
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from service.contract.schemas.fields import (
+    Answer,
     Batch,
     Count,
     Fraction,
+    JsonObject,
     ModuleName,
     Strict,
     Tokens,
     Version,
     Word,
 )
+from service.estimator.values.batches import MAX_COUNT, MAX_SECONDS, MAX_SIDE
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import MAX_SLEEP_LEVEL, RolloutEngine
 
@@ -119,3 +122,84 @@ class RolloutRequest(Strict, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0, le=2**40)] | UnsetType,
         Meta(description="Bytes of the buffer in which weights are sent to the engine; default 0."),
     ] = UNSET
+
+
+Side = Annotated[int, Meta(ge=1, le=MAX_SIDE)]
+Items = Annotated[int, Meta(ge=1, le=MAX_COUNT)]
+_MOST_KINDS = 64
+
+
+class PictureRequest(Strict, frozen=True, kw_only=True):
+    """Equal images of a sequence."""
+
+    width: Annotated[Side, Meta(description="Pixels across.", examples=[1024])]
+    height: Annotated[Side, Meta(description="Pixels down.", examples=[768])]
+    count: Annotated[Items, Meta(description="How many of them a sequence has.")] = 1
+
+
+class ClipRequest(Strict, frozen=True, kw_only=True):
+    """Equal videos of a sequence."""
+
+    frames: Annotated[
+        Items, Meta(description="Frames that the model reads, once sampled.", examples=[64])
+    ]
+    width: Annotated[Side, Meta(description="Pixels across.", examples=[448])]
+    height: Annotated[Side, Meta(description="Pixels down.", examples=[448])]
+    count: Annotated[Items, Meta(description="How many of them a sequence has.")] = 1
+
+
+class SoundRequest(Strict, frozen=True, kw_only=True):
+    """Equal stretches of audio of a sequence."""
+
+    seconds: Annotated[
+        Annotated[float, Meta(gt=0, le=MAX_SECONDS)],
+        Meta(description="Length of one, in seconds.", examples=[30.0]),
+    ]
+    count: Annotated[Items, Meta(description="How many of them a sequence has.")] = 1
+
+
+class InputsRequest(Strict, frozen=True, kw_only=True):
+    """Images, videos and audio of each sequence. The processor's own rules make tokens of them,
+    which `sequence_length` or `prompt_tokens` counts.
+    """
+
+    images: Annotated[
+        Annotated[list[PictureRequest], Meta(max_length=_MOST_KINDS)] | UnsetType,
+        Meta(description="Images by their pixels."),
+    ] = UNSET
+    videos: Annotated[
+        Annotated[list[ClipRequest], Meta(max_length=_MOST_KINDS)] | UnsetType,
+        Meta(description="Videos by their frames and pixels."),
+    ] = UNSET
+    audio: Annotated[
+        Annotated[list[SoundRequest], Meta(max_length=_MOST_KINDS)] | UnsetType,
+        Meta(description="Audio by its seconds."),
+    ] = UNSET
+    processor: Annotated[
+        JsonObject | UnsetType,
+        Meta(
+            description=(
+                "A preprocessor_config.json or processor_config.json, or those of its fields that "
+                "differ (vLLM's `mm_processor_kwargs`), such as `max_pixels`; default those of the "
+                "type's checkpoints."
+            ),
+            examples=[{"max_pixels": 1003520}],
+        ),
+    ] = UNSET
+
+
+class InputTokensAnswer(Answer, frozen=True, kw_only=True):
+    """What one image, video or stretch of audio becomes."""
+
+    kind: Annotated[str, Meta(description="`image`, `video` or `audio`.", examples=["image"])]
+    count: Annotated[int, Meta(description="How many of it a sequence has.")]
+    tokens: Annotated[
+        int, Meta(description="Tokens of the sequence that one takes, special tokens included.")
+    ]
+    features: Annotated[int, Meta(description="Those of them that the encoder makes.")]
+    pieces: Annotated[
+        int, Meta(description="Tiles, crops, frames or windows that the encoder reads of one.")
+    ]
+    positions: Annotated[
+        int, Meta(description="Positions of the encoder's layers, all pieces of one together.")
+    ]

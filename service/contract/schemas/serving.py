@@ -15,6 +15,7 @@ from service.contract.schemas.fields import (
     Tokens,
     Version,
 )
+from service.contract.schemas.methods import InputsRequest
 from service.contract.schemas.models import (
     GgufDocument,
     HubFile,
@@ -121,6 +122,15 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
         Count | UnsetType, Meta(description="Images in each prompt; `prompt_tokens` counts theirs.")
     ] = UNSET
     image_tokens: Annotated[Tokens | UnsetType, Meta(description="Tokens per image.")] = UNSET
+    inputs: Annotated[
+        InputsRequest | UnsetType,
+        Meta(
+            description=(
+                "Images, videos and audio of each prompt, in pixels, frames and seconds, in place "
+                "of `num_images` and `image_tokens`."
+            )
+        ),
+    ] = UNSET
     cache: Annotated[Cache | UnsetType, Meta(description="How keys and values are stored.")] = UNSET
     allocator: Annotated[
         Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")

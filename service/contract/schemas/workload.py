@@ -15,7 +15,7 @@ from service.contract.schemas.fields import (
     Version,
     Word,
 )
-from service.contract.schemas.methods import LoraRequest, PeftRequest, RolloutRequest
+from service.contract.schemas.methods import InputsRequest, LoraRequest, PeftRequest, RolloutRequest
 from service.contract.schemas.serving import ServeRequest
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
@@ -255,6 +255,15 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     ] = UNSET
     num_images: Annotated[Count | UnsetType, Meta(description="Images per sequence.")] = UNSET
     image_tokens: Annotated[Tokens | UnsetType, Meta(description="Tokens per image.")] = UNSET
+    inputs: Annotated[
+        InputsRequest | UnsetType,
+        Meta(
+            description=(
+                "Images, videos and audio of each sequence, in pixels, frames and seconds, in "
+                "place of `num_images` and `image_tokens`."
+            )
+        ),
+    ] = UNSET
     audio_frames: Annotated[Tokens | UnsetType, Meta(description="Audio frames per sequence.")] = (
         UNSET
     )

@@ -16,11 +16,13 @@ from service.contract.schemas.fit import (
     ThroughputAnswer,
     WorstRankAnswer,
 )
+from service.contract.schemas.methods import InputTokensAnswer
 from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer, RuleAnswer
 from service.contract.schemas.serving import ServingAnswer
 from service.estimator.values.result import (
     CheckpointBytes,
     Estimate,
+    InputTokens,
     Instant,
     Interval,
     Serving,
@@ -83,11 +85,23 @@ def build_fit_answer(
         ],
         remedies=[build_remedy_answer(remedy) for remedy in report.remedies],
         remedy_search=_build_remedy_search(report.remedy_search),
+        inputs=[_build_input_tokens(item) for item in estimate.inputs],
         assumptions=[*assumptions, *estimate.assumptions],
         warnings=list(report.warnings),
         calibration=estimate.calibration,
         calibration_level=estimate.calibration_level,
         calibration_measurements=estimate.num_measurements,
+    )
+
+
+def _build_input_tokens(item: InputTokens) -> InputTokensAnswer:
+    return InputTokensAnswer(
+        kind=item.kind,
+        count=item.count,
+        tokens=item.tokens,
+        features=item.features,
+        pieces=item.pieces,
+        positions=item.positions,
     )
 
 

@@ -7,6 +7,7 @@ from msgspec import UnsetType
 from service.contract.schemas.serving import ServeRequest
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
 from service.contract.to_question.drafts import read_speculative
+from service.contract.to_question.inputs import read_inputs
 from service.estimator.backends.registry import get_backend
 from service.estimator.values.backend import Backend
 from service.estimator.values.dtypes import DType
@@ -76,6 +77,7 @@ def read_serving(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
         values |= {"quantization": Quantization.FP8, "weight_dtype": DType.BF16}
     values["unquantised"] = request.quantization is Quantization.NONE
     values |= copy_set_fields(request, _SERVE_OPTIONAL)
+    values["inputs"] = read_inputs(request.inputs)
     values["speculative"], origins = read_speculative(request.speculative)
     assumptions += origins
     return ServeWorkload(

@@ -19,6 +19,7 @@ from service.contract.schemas.workload import (
     WorkloadRequest,
 )
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
+from service.contract.to_question.inputs import read_inputs
 from service.contract.to_question.run_lengths import read_run_length
 from service.contract.to_question.serving import read_serving
 from service.estimator.values.batches import Lengths, count_lengths
@@ -145,6 +146,7 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
         values["sequence_lengths"] = _read_lengths(request.sequence_lengths)
         assumptions.append(_WORST_BATCH)
     assumptions += _list_scored(request)
+    values["inputs"] = read_inputs(request.inputs)
     if not isinstance(request.rollout, UnsetType):
         values["rollout"] = Rollout(**copy_set_fields(request.rollout, _ROLLOUT_FIELDS))
     workload = TrainWorkload(sequence_length=request.sequence_length, **values)

@@ -2,6 +2,7 @@
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
+from service.estimator.values.result import InputTokens
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 
 
@@ -16,7 +17,27 @@ def resolve_images(model: Architecture, workload: Workload) -> Images | None:
         workload.num_sequences if isinstance(workload, ServeWorkload) else workload.micro_batch_size
     )
     return model.images.read(
-        num_images=workload.num_images, image_tokens=workload.image_tokens, num_sequences=sequences
+        num_images=workload.num_images,
+        image_tokens=workload.image_tokens,
+        num_sequences=sequences,
+        inputs=workload.inputs,
+    )
+
+
+def list_input_tokens(model: Architecture, workload: Workload) -> tuple[InputTokens, ...]:
+    """Return what each item of a sequence becomes."""
+    if model.images is None or workload.inputs is None:
+        return ()
+    return tuple(
+        InputTokens(
+            kind=counted.kind,
+            count=counted.count,
+            tokens=counted.item.tokens,
+            features=counted.item.features,
+            pieces=counted.item.pieces,
+            positions=counted.item.positions,
+        )
+        for counted in model.images.processor.count_items(workload.inputs)
     )
 
 

@@ -6,18 +6,39 @@ Each sequence has a number of images, and each image a number of tokens.
 from dataclasses import dataclass, field
 
 from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.processors.processor import CountedItem, Processor
+from service.estimator.values.batches import Inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Equal images, or frames, in pixels as the encoder reads them."""
+
+    count: int
+    height: int
+    width: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Images:
     """Images of each sequence, and the tokens of one image.
 
-    ``num_pairs`` sequences are compared with as many images.
+    ``num_pairs`` sequences are compared with as many images. ``grids`` are their sizes where those
+    were named; ``markers`` the special tokens that the processor writes around all of them.
     """
 
     per_sequence: int
     tokens: int
     num_pairs: int = 0
+    grids: tuple[Grid, ...] = ()
+    features: int = 0
+    """Features of all images of a sequence, where the sizes were named."""
+    markers: int = 0
+
+    @property
+    def sequence_tokens(self) -> int:
+        """Tokens of a sequence that its images take."""
+        return (self.features or self.per_sequence * self.tokens) + self.markers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +52,7 @@ class ImageInput:
     """
 
     tokens: int | None
+    processor: Processor
     every_sequence: bool = False
     contrasts: bool = False
     pixels: int = 0
@@ -67,17 +89,49 @@ class ImageInput:
         return self.idle_names if images is None else self.unread_names
 
     def read(
-        self, *, num_images: int | None, image_tokens: int | None, num_sequences: int
+        self,
+        *,
+        num_images: int | None,
+        image_tokens: int | None,
+        num_sequences: int,
+        inputs: Inputs | None = None,
     ) -> Images | None:
-        """Return the images of a request, or None without any."""
+        """Return the images of a request, or None without any.
+
+        ``inputs`` has them in pixels, the other two as numbers.
+        """
+        pairs = num_sequences if self.contrasts else 0
+        if inputs is not None:
+            return _build_images(self.processor.count_items(inputs), pairs)
         if num_images is None and image_tokens is None and not self.every_sequence:
             return None
         tokens = self.tokens or image_tokens or 0
         return Images(
             per_sequence=num_images or 1,
             tokens=tokens,
-            num_pairs=num_sequences if self.contrasts else 0,
+            num_pairs=pairs,
         )
+
+
+def _build_images(items: tuple[CountedItem, ...], num_pairs: int) -> Images | None:
+    """Return images of any sizes, each piece an image to the encoder."""
+    if not items:
+        return None
+    grids = tuple(
+        Grid(count=counted.count * crop.count, height=crop.height, width=crop.width)
+        for counted in items
+        for crop in counted.item.crops
+    )
+    features = sum(counted.count * counted.item.features for counted in items)
+    number = sum(grid.count for grid in grids)
+    return Images(
+        per_sequence=number,
+        tokens=features // number,
+        num_pairs=num_pairs,
+        grids=grids,
+        features=features,
+        markers=sum(counted.count * counted.item.markers for counted in items),
+    )
 
 
 def _collect_names(weights: tuple[Weight, ...], linears: tuple[Linear, ...]) -> frozenset[str]:

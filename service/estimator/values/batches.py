@@ -1,8 +1,14 @@
-"""Rows that the sequences of a micro batch make."""
+"""Sequences of a micro batch: their rows, and inputs beside text."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from service.estimator.values.errors import InvalidInputError
+
+MAX_SIDE, MAX_COUNT, MAX_SECONDS = 100_000, 10_000, 86_400
+"""Pixels of a side, items or frames, and seconds that a request may name."""
 
 
 class SequencePacking(StrEnum):
@@ -42,3 +48,77 @@ def get_row_length(
         tokens += min(length, max_length) * min(count, left)
         left -= min(count, left)
     return tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """Equal images, in pixels."""
+
+    width: int
+    height: int
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse sides and counts out of range."""
+        _check_sides("images", self.width, self.height)
+        _check_range("images.count", self.count, MAX_COUNT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip:
+    """Equal videos: frames that the model reads, and their pixels."""
+
+    frames: int
+    width: int
+    height: int
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse sides and counts out of range."""
+        _check_sides("videos", self.width, self.height)
+        _check_range("videos.frames", self.frames, MAX_COUNT)
+        _check_range("videos.count", self.count, MAX_COUNT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sound:
+    """Equal stretches of audio, in seconds."""
+
+    seconds: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse lengths and counts out of range."""
+        if not 0 < self.seconds <= MAX_SECONDS:
+            message = f"audio.seconds is {self.seconds}; it must be above 0 and up to {MAX_SECONDS}"
+            raise InvalidInputError(message, field="workload.inputs.audio")
+        _check_range("audio.count", self.count, MAX_COUNT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Items of each sequence beside its text.
+
+    ``processor`` has the fields of a preprocessor_config.json that differ from the defaults.
+    """
+
+    images: tuple[Picture, ...] = ()
+    videos: tuple[Clip, ...] = ()
+    audio: tuple[Sound, ...] = ()
+    processor: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    @property
+    def num_images(self) -> int:
+        """Number of images, all sizes together."""
+        return sum(picture.count for picture in self.images)
+
+
+def _check_sides(kind: str, width: int, height: int) -> None:
+    _check_range(f"{kind}.width", width, MAX_SIDE)
+    _check_range(f"{kind}.height", height, MAX_SIDE)
+
+
+def _check_range(name: str, value: int, most: int) -> None:
+    if not 1 <= value <= most:
+        message = f"{name} is {value}; it must be from 1 to {most}"
+        raise InvalidInputError(message, field=f"workload.inputs.{name.partition('.')[0]}")

@@ -165,6 +165,22 @@ class Throughput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InputTokens:
+    """Tokens of one of ``count`` equal images, videos or sounds.
+
+    ``tokens`` are those of the sequence, of which ``features`` come from the encoder; the encoder
+    reads ``pieces`` with ``positions`` in all.
+    """
+
+    kind: str
+    count: int
+    tokens: int
+    features: int
+    pieces: int
+    positions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """Memory of the worst rank in the steady state (second step on).
 
@@ -207,6 +223,8 @@ class Estimate:
     serving: Serving | None = None
     rollout: Serving | None = None
     """Pool of the engine that a policy's trainer has beside it."""
+    inputs: tuple[InputTokens, ...] = ()
+    """What the images, videos and audio of a sequence become, in the order of the question."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     basis: str = "analytic"

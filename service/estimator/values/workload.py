@@ -1,12 +1,9 @@
-"""Workloads: a training step or a serving replica.
-
-Names and values are those of the HTTP contract; what has no term is refused later.
-"""
+"""Workloads in the contract's words: a training step or a serving replica."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from service.estimator.values.batches import Lengths, SequencePacking, get_row_length
+from service.estimator.values.batches import Inputs, Lengths, SequencePacking, get_row_length
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client, Rollout, Sampling, check_policy
@@ -192,6 +189,7 @@ class TrainWorkload:
     decoder_length: int | None = None
     num_images: int | None = None
     image_tokens: int | None = None
+    inputs: Inputs | None = None
     audio_frames: int | None = None
     num_tokens: int | None = None
     save_total_limit: int | None = None
@@ -269,6 +267,7 @@ class ServeWorkload:
     attention: Attention = Attention.SDPA
     num_images: int | None = None
     image_tokens: int | None = None
+    inputs: Inputs | None = None
     cache: Cache = Cache.DYNAMIC
     allocator: Allocator = Allocator.DEFAULT
     gpu_layers: int | None = None

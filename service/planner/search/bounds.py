@@ -99,7 +99,8 @@ def compute_saved_activations(model: Architecture, workload: Workload) -> SavedA
         or model.walker is not None
     ):
         return SavedActivations()
-    if workload.offload.activations is not OffloadTarget.NONE or workload.num_images is not None:
+    has_images = workload.num_images is not None or workload.inputs is not None
+    if workload.offload.activations is not OffloadTarget.NONE or has_images:
         return SavedActivations()
     elements = _INPUT_BYTES * workload.sequence_length * model.num_hidden_layers
     inputs = elements * model.spec.hidden_size

@@ -63,6 +63,12 @@ def refuse_recording(architecture: Architecture) -> None:
 def _find_obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
     yield from _find_model_obstacles(request)
     workload = request.task.workload
+    if workload.inputs is not None:
+        message = (
+            "a probe makes images by their number and tokens: say num_images and image_tokens, "
+            "as the answer to a fit counts them, and leave inputs out"
+        )
+        yield Obstacle(field="workload.inputs", message=message)
     if request.device is ProbeDevice.TRACE and workload.num_images:
         message = (
             "where images go is decided by tokens' values, and fake tensors have none: leave "

@@ -84,12 +84,16 @@ class AnsweredQuestions:
             and not needs_replay()
         )
 
-    def record(self, question: FitQuestion, *, is_replayed: bool) -> None:
+    def record(self, question: FitQuestion, *, is_replayed: bool, is_quick: bool = True) -> None:
         """Record an answered configuration.
 
-        The oldest is dropped first, as the cached replays are.
+        One whose answer was not quick counts as never answered: the next is timed as well. The
+        oldest is dropped first, as the cached replays are.
         """
         key = _get_configuration(question), is_replayed or bool(question.parts & REPLAYED)
+        if not is_quick:
+            self._configurations.pop(key, None)
+            return
         self._configurations[key] = None
         while len(self._configurations) > self._capacity:
             del self._configurations[next(iter(self._configurations))]

@@ -13,8 +13,8 @@ from service.estimator.values.errors import NotModelledError
 from service.probing.refusal import Refusal
 from tests.accuracy.recorded.configs import make_config
 from worker.probes.architecture.check import compute_peak, trace_peak
-from worker.probes.architecture.listen import Extent, make_fake_model
-from worker.probes.architecture.model_class import build_any_model, build_config
+from worker.probes.architecture.listening.listen import Extent, make_fake_model
+from worker.probes.architecture.listening.model_class import build_any_model, build_config
 from worker.probes.architecture.record import VARIANTS, record_model
 
 VARIANT = VARIANTS["half"]

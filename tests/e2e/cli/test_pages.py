@@ -14,6 +14,7 @@ PAGES = (
     "docs/tutorial.md",
     "docs/howto/how-many-gpus.md",
     "docs/howto/largest-batch.md",
+    "docs/howto/images-and-video.md",
     "docs/howto/plan-on-a-cluster.md",
     "docs/howto/import-cluster.md",
     "docs/howto/explain-oom.md",

@@ -35,6 +35,7 @@ TOLD_IN_WORDS = {
         "hub-refused",
         "hub-content",
         "hub-unavailable",
+        "too-costly",
         "too-many-requests",
         "internal-error",
         "not-migrated",

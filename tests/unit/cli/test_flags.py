@@ -93,7 +93,10 @@ def test_every_flag_can_be_said(flag: Action) -> None:
 
     assert any(
         is_taken(flag, text)
-        for text in ("1", "4", "0.5", "0.19.0", "64000000000", *listed, "mlp", "yes")
+        for text in (
+            *("1", "4", "0.5", "0.19.0", "64000000000", *listed, "mlp", "yes"),
+            *("64x64", "8x64x64", "{}"),
+        )
     )
 
 

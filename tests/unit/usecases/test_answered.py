@@ -88,3 +88,15 @@ def test_what_was_answered_by_numbers_is_new_where_another_gpu_takes_a_replay() 
     assert not answered.has_answered(QUESTION, never)
     answered.record(numbers, is_replayed=True)
     assert answered.has_answered(numbers, lambda: True)
+
+
+def test_what_took_long_counts_as_never_answered() -> None:
+    """The next answer is not made where everybody waits for it; once it is quick, it is."""
+    answered = AnsweredQuestions()
+    answered.record(QUESTION, is_replayed=True)
+    answered.record(QUESTION, is_replayed=True, is_quick=False)
+    after_slow = answered.has_answered(QUESTION, never)
+    answered.record(QUESTION, is_replayed=True, is_quick=True)
+
+    assert not after_slow
+    assert answered.has_answered(QUESTION, never)

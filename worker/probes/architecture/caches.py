@@ -15,7 +15,7 @@ from transformers.cache_utils import (
 
 from service.estimator.model.recorded.recorded_model import CachedHeads, CacheParts, SequenceState
 from service.estimator.values.workload import Attention
-from worker.probes.architecture.listen import Phase, Variant, make_fake_model
+from worker.probes.architecture.listening.listen import Phase, Variant, make_fake_model
 from worker.probes.attention.names import Kernel
 from worker.probes.attention.trace_dispatch import make_trace_context
 

@@ -15,8 +15,8 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention, Checkpointing
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.architecture.inputs import make_batch
-from worker.probes.architecture.listen import Extent, Phase, Variant
+from worker.probes.architecture.listening.inputs import make_batch
+from worker.probes.architecture.listening.listen import Extent, Phase, Variant
 from worker.probes.attention.names import Kernel
 from worker.probes.attention.trace_dispatch import make_trace_context
 from worker.probes.trace.known_values import report_cuda_autocast

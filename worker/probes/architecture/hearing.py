@@ -8,9 +8,9 @@ from transformers import PreTrainedModel
 
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.architecture.listen import Extent, Variant, listen_twice
+from worker.probes.architecture.listening.listen import Extent, Variant, listen_twice
+from worker.probes.architecture.listening.raw_pass import RawPass
 from worker.probes.architecture.lowering import Passes
-from worker.probes.architecture.raw_pass import RawPass
 from worker.probes.architecture.steps import (
     BoundaryStep,
     CacheStep,

@@ -20,9 +20,9 @@ from service.estimator.tape.programs.program import (
 )
 from service.estimator.tape.sizes import ZERO, Size
 from service.estimator.values.dtypes import DType
-from worker.probes.architecture.listen import Extent
+from worker.probes.architecture.listening.listen import Extent
+from worker.probes.architecture.listening.raw_pass import RawPass
 from worker.probes.architecture.polynomials import fit_size
-from worker.probes.architecture.raw_pass import RawPass
 from worker.probes.architecture.steps import (
     BoundaryStep,
     CacheStep,

@@ -7,7 +7,7 @@ from functools import cache
 from service.estimator.tape.sizes import ZERO, Size, evaluate, evaluate_monomials
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.architecture.listen import Extent
+from worker.probes.architecture.listening.listen import Extent
 
 LENGTH_STEP = 64
 """Tokens of which a length is a multiple where kernels pad other lengths."""

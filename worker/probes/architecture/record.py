@@ -22,9 +22,9 @@ from worker.probes.architecture.depth import (
 )
 from worker.probes.architecture.describe import describe_model, find_head, name_embedding
 from worker.probes.architecture.hearing import Hearing, OtherOperationsError
-from worker.probes.architecture.listen import Phase, Variant, make_fake_model
+from worker.probes.architecture.listening.listen import Phase, Variant, make_fake_model
+from worker.probes.architecture.listening.model_class import build_any_model, build_config
 from worker.probes.architecture.lowering import Passes
-from worker.probes.architecture.model_class import build_any_model, build_config
 from worker.probes.architecture.polynomials import (
     ALIGNED,
     FEW,

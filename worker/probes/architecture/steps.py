@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.architecture.raw_pass import (
+from worker.probes.architecture.listening.raw_pass import (
     CACHE_UPDATE,
     RawEntry,
     RawExit,

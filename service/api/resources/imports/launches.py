@@ -7,9 +7,9 @@ from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
+from service.api.http.computing import run_in_thread_until_disconnect
 from service.api.http.decoding import read_body
 from service.api.http.dependencies import get_dependencies
-from service.api.http.disconnect import run_in_thread_until_disconnect
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.resolving import resolve_model

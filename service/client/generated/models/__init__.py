@@ -42,6 +42,7 @@ from .checkpoint_answer import CheckpointAnswer
 from .checkpointing import Checkpointing
 from .class_answer import ClassAnswer
 from .client import Client
+from .clip_request import ClipRequest
 from .cluster_answer import ClusterAnswer
 from .cluster_create import ClusterCreate
 from .cluster_import_answer import ClusterImportAnswer
@@ -126,6 +127,9 @@ from .inline_model_hf_config import InlineModelHfConfig
 from .inline_model_recording import InlineModelRecording
 from .inline_model_safetensors_header import InlineModelSafetensorsHeader
 from .inline_model_safetensors_index import InlineModelSafetensorsIndex
+from .input_tokens_answer import InputTokensAnswer
+from .inputs_request import InputsRequest
+from .inputs_request_processor import InputsRequestProcessor
 from .instant_answer import InstantAnswer
 from .instant_answer_parts import InstantAnswerParts
 from .intervals_answer import IntervalsAnswer
@@ -213,6 +217,7 @@ from .pareto_answer_layout import ParetoAnswerLayout
 from .pareto_answer_workload import ParetoAnswerWorkload
 from .peft_request import PeftRequest
 from .per_gpu_answer import PerGpuAnswer
+from .picture_request import PictureRequest
 from .pipeline_schedule import PipelineSchedule
 from .place_answer import PlaceAnswer
 from .placed_answer import PlacedAnswer
@@ -276,6 +281,7 @@ from .sharding import Sharding
 from .share_answer import ShareAnswer
 from .share_request import ShareRequest
 from .shipped_answer import ShippedAnswer
+from .sound_request import SoundRequest
 from .span_answer import SpanAnswer
 from .speculative_request import SpeculativeRequest
 from .stage_answer import StageAnswer
@@ -344,6 +350,7 @@ __all__ = (
     "Checkpointing",
     "ClassAnswer",
     "Client",
+    "ClipRequest",
     "ClusterAnswer",
     "ClusterCreate",
     "ClusterImportAnswer",
@@ -428,6 +435,9 @@ __all__ = (
     "InlineModelRecording",
     "InlineModelSafetensorsHeader",
     "InlineModelSafetensorsIndex",
+    "InputsRequest",
+    "InputsRequestProcessor",
+    "InputTokensAnswer",
     "InstantAnswer",
     "InstantAnswerParts",
     "IntervalsAnswer",
@@ -515,6 +525,7 @@ __all__ = (
     "ParetoAnswerWorkload",
     "PeftRequest",
     "PerGpuAnswer",
+    "PictureRequest",
     "PipelineSchedule",
     "PlaceAnswer",
     "PlacedAnswer",
@@ -578,6 +589,7 @@ __all__ = (
     "ShareAnswer",
     "ShareRequest",
     "ShippedAnswer",
+    "SoundRequest",
     "SpanAnswer",
     "SpeculativeRequest",
     "StageAnswer",

@@ -11,6 +11,7 @@ from ..models.fit_answer_replayed_type_0 import FitAnswerReplayedType0, check_fi
 if TYPE_CHECKING:
     from ..models.bases_answer import BasesAnswer
     from ..models.checkpoint_answer import CheckpointAnswer
+    from ..models.input_tokens_answer import InputTokensAnswer
     from ..models.per_gpu_answer import PerGpuAnswer
     from ..models.remedy_answer import RemedyAnswer
     from ..models.remedy_search_answer import RemedySearchAnswer
@@ -53,6 +54,7 @@ class FitAnswer:
         rules_of_thumb (list[RuleAnswer]): What common rules say, and by how much they are off.
         remedies (list[RemedyAnswer]): What would help where it does not fit, what fits first; empty where it fits.
         remedy_search (None | RemedySearchAnswer): Null where it fits, or remedies were not looked for.
+        inputs (list[InputTokensAnswer]): What images, videos and audio become; empty where none are named.
         assumptions (list[str]): Every default that was used.
         warnings (list[str]): What the answer does not hold for, and settings that change nothing.
         calibration (None | str): Id of the calibration that the answer rests on; null of an analytic one.
@@ -80,6 +82,7 @@ class FitAnswer:
     rules_of_thumb: list[RuleAnswer]
     remedies: list[RemedyAnswer]
     remedy_search: None | RemedySearchAnswer
+    inputs: list[InputTokensAnswer]
     assumptions: list[str]
     warnings: list[str]
     calibration: None | str
@@ -161,6 +164,11 @@ class FitAnswer:
         else:
             remedy_search = self.remedy_search
 
+        inputs = []
+        for inputs_item_data in self.inputs:
+            inputs_item = inputs_item_data.to_dict()
+            inputs.append(inputs_item)
+
         assumptions = self.assumptions
 
         warnings = self.warnings
@@ -195,6 +203,7 @@ class FitAnswer:
                 "rules_of_thumb": rules_of_thumb,
                 "remedies": remedies,
                 "remedy_search": remedy_search,
+                "inputs": inputs,
                 "assumptions": assumptions,
                 "warnings": warnings,
                 "calibration": calibration,
@@ -209,6 +218,7 @@ class FitAnswer:
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.bases_answer import BasesAnswer  # noqa: PLC0415
         from ..models.checkpoint_answer import CheckpointAnswer  # noqa: PLC0415
+        from ..models.input_tokens_answer import InputTokensAnswer  # noqa: PLC0415
         from ..models.per_gpu_answer import PerGpuAnswer  # noqa: PLC0415
         from ..models.remedy_answer import RemedyAnswer  # noqa: PLC0415
         from ..models.remedy_search_answer import RemedySearchAnswer  # noqa: PLC0415
@@ -343,6 +353,13 @@ class FitAnswer:
 
         remedy_search = _parse_remedy_search(d.pop("remedy_search"))
 
+        inputs = []
+        _inputs = d.pop("inputs")
+        for inputs_item_data in _inputs:
+            inputs_item = InputTokensAnswer.from_dict(inputs_item_data)
+
+            inputs.append(inputs_item)
+
         assumptions = cast(list[str], d.pop("assumptions"))
 
         warnings = cast(list[str], d.pop("warnings"))
@@ -378,6 +395,7 @@ class FitAnswer:
             rules_of_thumb=rules_of_thumb,
             remedies=remedies,
             remedy_search=remedy_search,
+            inputs=inputs,
             assumptions=assumptions,
             warnings=warnings,
             calibration=calibration,

@@ -17,6 +17,7 @@ from ..models.serve_request_task import ServeRequestTask, check_serve_request_ta
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
+    from ..models.inputs_request import InputsRequest
     from ..models.speculative_request import SpeculativeRequest
 
 
@@ -50,6 +51,8 @@ class ServeRequest:
         attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
         num_images (int | Unset): Images in each prompt; `prompt_tokens` counts theirs.
         image_tokens (int | Unset): Tokens per image.
+        inputs (InputsRequest | Unset): Images, videos and audio of each sequence. The processor's own rules make tokens
+            of them, which `sequence_length` or `prompt_tokens` counts.
         cache (Cache | Unset): Layout of the key/value cache in an engine.
         allocator (Allocator | Unset): Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
         gpu_layers (int | Unset): llama.cpp's `--n-gpu-layers`: last layers that GPUs hold, the output counted as one;
@@ -82,6 +85,7 @@ class ServeRequest:
     attention: Attention | Unset = UNSET
     num_images: int | Unset = UNSET
     image_tokens: int | Unset = UNSET
+    inputs: InputsRequest | Unset = UNSET
     cache: Cache | Unset = UNSET
     allocator: Allocator | Unset = UNSET
     gpu_layers: int | Unset = UNSET
@@ -149,6 +153,10 @@ class ServeRequest:
 
         image_tokens = self.image_tokens
 
+        inputs: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.inputs, Unset):
+            inputs = self.inputs.to_dict()
+
         cache: str | Unset = UNSET
         if not isinstance(self.cache, Unset):
             cache = self.cache
@@ -212,6 +220,8 @@ class ServeRequest:
             field_dict["num_images"] = num_images
         if image_tokens is not UNSET:
             field_dict["image_tokens"] = image_tokens
+        if inputs is not UNSET:
+            field_dict["inputs"] = inputs
         if cache is not UNSET:
             field_dict["cache"] = cache
         if allocator is not UNSET:
@@ -231,6 +241,7 @@ class ServeRequest:
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.inputs_request import InputsRequest  # noqa: PLC0415
         from ..models.speculative_request import SpeculativeRequest  # noqa: PLC0415
 
         d = dict(src_dict)
@@ -316,6 +327,13 @@ class ServeRequest:
 
         image_tokens = d.pop("image_tokens", UNSET)
 
+        _inputs = d.pop("inputs", UNSET)
+        inputs: InputsRequest | Unset
+        if isinstance(_inputs, Unset):
+            inputs = UNSET
+        else:
+            inputs = InputsRequest.from_dict(_inputs)
+
         _cache = d.pop("cache", UNSET)
         cache: Cache | Unset
         if isinstance(_cache, Unset):
@@ -362,6 +380,7 @@ class ServeRequest:
             attention=attention,
             num_images=num_images,
             image_tokens=image_tokens,
+            inputs=inputs,
             cache=cache,
             allocator=allocator,
             gpu_layers=gpu_layers,

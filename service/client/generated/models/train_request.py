@@ -21,6 +21,7 @@ from ..models.trainer import Trainer, check_trainer
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
+    from ..models.inputs_request import InputsRequest
     from ..models.lora_request import LoraRequest
     from ..models.offload_request import OffloadRequest
     from ..models.peft_request import PeftRequest
@@ -86,6 +87,8 @@ class TrainRequest:
         decoder_length (int | Unset): Decoder tokens of an encoder-decoder.
         num_images (int | Unset): Images per sequence.
         image_tokens (int | Unset): Tokens per image.
+        inputs (InputsRequest | Unset): Images, videos and audio of each sequence. The processor's own rules make tokens
+            of them, which `sequence_length` or `prompt_tokens` counts.
         audio_frames (int | Unset): Audio frames per sequence.
         num_tokens (int | Unset): Tokens of the whole run, for its hours.
         num_samples (int | Unset): Samples of the whole run in place of `num_tokens`: each is `sequence_length` tokens,
@@ -134,6 +137,7 @@ class TrainRequest:
     decoder_length: int | Unset = UNSET
     num_images: int | Unset = UNSET
     image_tokens: int | Unset = UNSET
+    inputs: InputsRequest | Unset = UNSET
     audio_frames: int | Unset = UNSET
     num_tokens: int | Unset = UNSET
     num_samples: int | Unset = UNSET
@@ -271,6 +275,10 @@ class TrainRequest:
 
         image_tokens = self.image_tokens
 
+        inputs: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.inputs, Unset):
+            inputs = self.inputs.to_dict()
+
         audio_frames = self.audio_frames
 
         num_tokens = self.num_tokens
@@ -365,6 +373,8 @@ class TrainRequest:
             field_dict["num_images"] = num_images
         if image_tokens is not UNSET:
             field_dict["image_tokens"] = image_tokens
+        if inputs is not UNSET:
+            field_dict["inputs"] = inputs
         if audio_frames is not UNSET:
             field_dict["audio_frames"] = audio_frames
         if num_tokens is not UNSET:
@@ -378,6 +388,7 @@ class TrainRequest:
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.inputs_request import InputsRequest  # noqa: PLC0415
         from ..models.lora_request import LoraRequest  # noqa: PLC0415
         from ..models.offload_request import OffloadRequest  # noqa: PLC0415
         from ..models.peft_request import PeftRequest  # noqa: PLC0415
@@ -590,6 +601,13 @@ class TrainRequest:
 
         image_tokens = d.pop("image_tokens", UNSET)
 
+        _inputs = d.pop("inputs", UNSET)
+        inputs: InputsRequest | Unset
+        if isinstance(_inputs, Unset):
+            inputs = UNSET
+        else:
+            inputs = InputsRequest.from_dict(_inputs)
+
         audio_frames = d.pop("audio_frames", UNSET)
 
         num_tokens = d.pop("num_tokens", UNSET)
@@ -640,6 +658,7 @@ class TrainRequest:
             decoder_length=decoder_length,
             num_images=num_images,
             image_tokens=image_tokens,
+            inputs=inputs,
             audio_frames=audio_frames,
             num_tokens=num_tokens,
             num_samples=num_samples,

@@ -2,7 +2,7 @@
 
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import Field
-from service.estimator.values.batches import Lengths, SequencePacking
+from service.estimator.values.batches import Inputs, Lengths, SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Rollout, Sampling
 from service.estimator.values.layout import ContextMethod, Sharding
@@ -100,6 +100,7 @@ class WorkloadFields:
     audio_frames: Field[int | None] = Field("workload.audio_frames")
     num_images: Field[int | None] = Field("workload.num_images")
     image_tokens: Field[int | None] = Field("workload.image_tokens")
+    inputs: Field[Inputs | None] = Field("workload.inputs")
     micro_batch_size: Field[int] = Field("workload.micro_batch_size")
     gradient_accumulation_steps: Field[int] = Field("workload.gradient_accumulation_steps")
     gradient_clipping: Field[bool] = Field("workload.gradient_clipping")

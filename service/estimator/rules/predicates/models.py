@@ -205,7 +205,8 @@ def asks_for_images(case: Case) -> bool:
     images, workload = case.model.tree.images, case.workload
     if images is None:
         return False
-    return images.every_sequence or (workload.num_images, workload.image_tokens) != (None, None)
+    named = (workload.num_images, workload.image_tokens, workload.inputs)
+    return images.every_sequence or named != (None, None, None)
 
 
 def reads_images(case: Case) -> bool:
@@ -217,13 +218,24 @@ def reads_images(case: Case) -> bool:
 def reads_one_image(case: Case) -> bool:
     """Return whether a model of one image per sequence gets one."""
     images = case.model.tree.images
-    return images is None or not images.every_sequence or case.workload.num_images in {None, 1}
+    if images is None or not images.every_sequence:
+        return True
+    inputs = case.workload.inputs
+    return inputs.num_images == 1 if inputs is not None else case.workload.num_images in {None, 1}
+
+
+def sees_one_kind(case: Case) -> bool:
+    """Return whether a sequence has no videos beside its images."""
+    inputs = case.workload.inputs
+    return inputs is None or not (inputs.images and inputs.videos)
 
 
 def sizes_images(case: Case) -> bool:
     """Return whether image tokens are given where a size decides."""
     images = case.model.tree.images
-    return images is None or images.tokens is not None or case.workload.image_tokens is not None
+    if images is None or images.tokens is not None:
+        return True
+    return case.workload.image_tokens is not None or case.workload.inputs is not None
 
 
 def keeps_image_size(case: Case) -> bool:
@@ -240,7 +252,7 @@ def has_room_for_images(case: Case) -> bool:
     if images is None or own is None or own.every_sequence:
         return True
     _, room = get_sequence_tokens(case.workload)
-    return images.per_sequence * images.tokens <= room
+    return images.sequence_tokens <= room
 
 
 def explain_image_room(case: Case) -> str:
@@ -248,7 +260,9 @@ def explain_image_room(case: Case) -> str:
     images = resolve_images(case.model.tree, case.workload)
     assert images is not None  # noqa: S101 - what has no room
     name, room = get_sequence_tokens(case.workload)
-    needed = images.per_sequence * images.tokens
+    needed = images.sequence_tokens
+    if case.workload.inputs is not None:
+        return f"inputs take {needed} tokens of a sequence, but {name} is {room}, which counts them"
     return (
         f"num_images {images.per_sequence} of {images.tokens} tokens each take {needed} of a "
         f"sequence, but {name} is {room}, which counts them"

@@ -4,6 +4,7 @@ from service.estimator.rules.grammar.conditions import (
     all_of,
     is_absent,
     is_false,
+    is_given,
     is_in,
     is_not_in,
     is_true,
@@ -18,13 +19,14 @@ from service.estimator.rules.predicates.models import (
     keeps_image_size,
     reads_images,
     reads_one_image,
+    sees_one_kind,
     sizes_images,
 )
 from service.estimator.values.workload import Attention
 
 _ASKED = all_of(
     is_true(model.has_images),
-    satisfies(asks_for_images, workload.num_images, workload.image_tokens),
+    satisfies(asks_for_images, workload.num_images, workload.image_tokens, workload.inputs),
 )
 _OWN_MODULES = "the model's own modules"
 
@@ -45,6 +47,34 @@ IMAGES = (
         )
     ),
     Rule(
+        when=is_false(model.has_images),
+        require=is_absent(workload.inputs),
+        topic=Topic.IMAGES,
+        refusal=invalid(
+            "{model.family} is answered for text alone here: leave inputs out, and count their "
+            "tokens in the length"
+        ),
+        source=_OWN_MODULES,
+    ),
+    Rule(
+        when=is_given(workload.inputs),
+        require=all_of(is_absent(workload.num_images), is_absent(workload.image_tokens)),
+        field=workload.inputs.path,
+        topic=Topic.IMAGES,
+        refusal=invalid(
+            "inputs has the images by their pixels; leave num_images and image_tokens out"
+        ),
+        source=_OWN_MODULES,
+    ),
+    Rule(
+        when=all_of(is_true(model.has_images), is_given(workload.inputs)),
+        require=satisfies(sees_one_kind, workload.inputs),
+        topic=Topic.IMAGES,
+        refusal=unmodelled(
+            "images and videos in one sequence, two passes of the tower", "images", "videos"
+        ),
+    ),
+    Rule(
         when=_ASKED,
         require=satisfies(reads_images),
         field=workload.num_images.path,
@@ -55,21 +85,20 @@ IMAGES = (
     ),
     Rule(
         when=_ASKED,
-        require=satisfies(reads_one_image, workload.num_images),
+        require=satisfies(reads_one_image, workload.num_images, workload.inputs),
         topic=Topic.IMAGES,
         refusal=invalid(
-            "num_images is {workload.num_images}; this model reads one image per sequence: leave "
-            "it out, or say 1"
+            "num_images is not 1; this model reads one image per sequence: leave it out, or say 1"
         ),
         source=_OWN_MODULES,
     ),
     Rule(
         when=_ASKED,
-        require=satisfies(sizes_images, workload.image_tokens),
+        require=satisfies(sizes_images, workload.image_tokens, workload.inputs),
         topic=Topic.IMAGES,
         refusal=invalid(
             "num_images is given without image_tokens; an image of this model takes as many "
-            "tokens as its size asks for"
+            "tokens as its size asks for: say inputs with its width and height"
         ),
         source=_OWN_MODULES,
     ),
@@ -89,6 +118,7 @@ IMAGES = (
             has_room_for_images,
             workload.num_images,
             workload.image_tokens,
+            workload.inputs,
             workload.sequence_length,
             workload.prompt_tokens,
         ),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from service.estimator.values.batches import SequencePacking
+from service.estimator.values.batches import Clip, Inputs, Picture, SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Rollout, RolloutEngine, Sampling
 from service.estimator.values.layout import ContextMethod, Sharding
@@ -40,6 +40,12 @@ ODD: Mapping[str, dict[str, Any]] = {
     "states": {"recorded": True, "has_plain_layers": False},
 }
 """Sizes that other models might have."""
+_PICTURE = Picture(width=56, height=56)
+INPUTS = (
+    Inputs(images=(_PICTURE,)),
+    Inputs(images=(Picture(width=56, height=56, count=40),)),
+    Inputs(images=(_PICTURE,), videos=(Clip(frames=4, width=56, height=56),)),
+)
 GRPO: dict[str, object] = {
     "trainer": Trainer.GRPO,
     "loss": Loss.FLASH_CROSS_ENTROPY,
@@ -103,6 +109,7 @@ TRAINED: Mapping[str, Sequence[object]] = {
     "decoder_length": (64, 600),
     "num_images": (1, 2, 40),
     "image_tokens": (1, 16),
+    "inputs": INPUTS,
     "audio_frames": (10,),
 }
 SERVED: Mapping[str, Sequence[object]] = {
@@ -125,6 +132,7 @@ SERVED: Mapping[str, Sequence[object]] = {
     "attention": tuple(Attention),
     "num_images": (1, 40),
     "image_tokens": (1, 16),
+    "inputs": INPUTS,
     "cache": tuple(Cache),
     "speculative": (Speculative(num_tokens=2),),
     "gpu_layers": (1,),

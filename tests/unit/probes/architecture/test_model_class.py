@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from service.probing.refusal import Refusal
-from worker.probes.architecture.model_class import build_config, find_class
+from worker.probes.architecture.listening.model_class import build_config, find_class
 from worker.probes.architecture.static import count_parameters
 
 

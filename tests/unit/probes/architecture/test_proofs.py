@@ -17,7 +17,7 @@ from worker.probes.architecture import record as recorder
 from worker.probes.architecture.check import compute_peak
 from worker.probes.architecture.depth import differs_in_depth_alone, find_stack
 from worker.probes.architecture.describe import find_longest
-from worker.probes.architecture.listen import Extent
+from worker.probes.architecture.listening.listen import Extent
 from worker.probes.architecture.polynomials import FEW, PROVED, NoPolynomial, fit_size
 from worker.probes.architecture.record import VARIANTS, record_model
 

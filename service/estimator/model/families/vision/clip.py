@@ -29,6 +29,7 @@ from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.model.trees.vision import SCALE, VisionModel
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.processors.processor import read_processor
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.images import add_positions
 from service.estimator.tape.ops.products import allocate_integers, embedding
@@ -140,7 +141,16 @@ def build(spec: DecoderSpec) -> VisionModel:
         shifts_labels=False,
         upcasts_logits=False,
         images=ImageInput(
-            tokens=tower.patch_embeddings.num_positions, every_sequence=True, contrasts=True
+            tokens=tower.patch_embeddings.num_positions,
+            every_sequence=True,
+            contrasts=True,
+            processor=read_processor(
+                {
+                    "model_type": "clip",
+                    "image_size": spec.vision_image_size,
+                    "patch_size": spec.vision_patch_size,
+                }
+            ),
         ),
         walker=("passes.vision", "ContrastiveStep"),
         tower=tower,

@@ -32,6 +32,7 @@ from service.estimator.model.modules.vision.multimodal import (
 )
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.weights.tensors import Norm, Weight
+from service.estimator.processors.processor import read_processor
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 POSITION_BYTES = 8
@@ -109,8 +110,22 @@ def build(spec: DecoderSpec) -> Architecture:
         outer_linears=(*text.outer_linears, *reader.vision_encoder.linears()),
         buffer_bytes=text.buffer_bytes + POSITION_BYTES * spec.vision_patches,
         embed=reader.embed,
-        images=reader.build_image_input(spec.tokens_per_image, tower.patch_embeddings.numel),
+        images=reader.build_image_input(
+            spec.tokens_per_image,
+            tower.patch_embeddings.numel,
+            read_processor(_describe_processor(spec)),
+        ),
     )
+
+
+def _describe_processor(spec: Gemma3Spec) -> Config:
+    """Return the part of a config that decides an image's tokens."""
+    side = round(spec.vision_patches**0.5) * spec.vision_patch_size
+    return {
+        "model_type": "gemma3",
+        "mm_tokens_per_image": spec.tokens_per_image,
+        "vision_config": {"image_size": side, "patch_size": spec.vision_patch_size},
+    }
 
 
 def _build_tower(spec: Gemma3Spec) -> Tower:

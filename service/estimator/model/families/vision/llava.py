@@ -29,6 +29,7 @@ from service.estimator.model.modules.vision.multimodal import (
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.model.weights.tensors import Linear
+from service.estimator.processors.processor import read_processor
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 _TEXT = {"llama": llama, "mistral": mistral}
@@ -154,8 +155,21 @@ def build(spec: DecoderSpec) -> Architecture:
         outer_linears=(*text.outer_linears, *reader.vision_encoder.linears()),
         buffer_bytes=text.buffer_bytes + INDEX_BYTES * tower.patch_embeddings.num_positions,
         embed=reader.embed,
-        images=reader.build_image_input(tokens, tower.patch_embeddings.numel),
+        images=reader.build_image_input(
+            tokens, tower.patch_embeddings.numel, read_processor(_describe_processor(spec))
+        ),
     )
+
+
+def _describe_processor(spec: LlavaSpec) -> Config:
+    """Return the part of a config that decides an image's tokens."""
+    strategy = "default" if spec.vision_drops_class_token else "full"
+    sizes = {"image_size": spec.vision_image_size, "patch_size": spec.vision_patch_size}
+    return {
+        "model_type": "llava",
+        "vision_feature_select_strategy": strategy,
+        "vision_config": sizes,
+    }
 
 
 def _build_projector(spec: LlavaSpec) -> MlpProjector:

@@ -24,6 +24,7 @@ from service.estimator.model.modules.vision.unused_tower import UnusedVisionTowe
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder, rotary_buffer_bytes
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.processors.processor import read_processor
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 _TEXT = {
@@ -144,9 +145,21 @@ def build(spec: DecoderSpec) -> Architecture:
         buffer_bytes=text.buffer_bytes
         + rotary_buffer_bytes(spec.vision_hidden_size // spec.vision_heads),
         images=tower.build_image_input(
-            pixels=spec.vision_channels * spec.vision_image_size**2, max_tokens=side**2
+            pixels=spec.vision_channels * spec.vision_image_size**2,
+            max_tokens=side**2,
+            processor=read_processor(_describe_processor(spec)),
         ),
     )
+
+
+def _describe_processor(spec: Mistral3Spec) -> Config:
+    """Return the part of a config that decides an image's tokens."""
+    sizes = {"image_size": spec.vision_image_size, "patch_size": spec.vision_patch_size}
+    return {
+        "model_type": "mistral3",
+        "spatial_merge_size": spec.spatial_merge_size,
+        "vision_config": sizes,
+    }
 
 
 def _build_vision_tower(spec: Mistral3Spec) -> UnusedVisionTower:

@@ -28,6 +28,7 @@ from service.estimator.model.modules.vision.qwen_vision import (
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import rotary_buffer_bytes
 from service.estimator.model.weights.tensors import Norm, Weight
+from service.estimator.processors.processor import read_processor
 from service.estimator.values.errors import InvalidConfigError
 
 AXES = 3
@@ -171,8 +172,20 @@ def build(spec: DecoderSpec) -> Architecture:
         buffer_bytes=text.buffer_bytes + rotary_buffer_bytes(vision_encoder.head_dim // 2),
         tables_per_token=True,
         embed=reader.embed,
-        images=reader.build_image_input(None),
+        images=reader.build_image_input(None, 0, read_processor(_describe_processor(spec))),
     )
+
+
+def _describe_processor(spec: QwenVisionSpec) -> Config:
+    """Return the part of a config that decides an image's tokens."""
+    return {
+        "model_type": spec.family,
+        "vision_config": {
+            "patch_size": spec.vision_patch_size,
+            "temporal_patch_size": spec.vision_temporal_patch_size,
+            "spatial_merge_size": spec.vision_merge_size,
+        },
+    }
 
 
 def _build_vision_encoder(spec: QwenVisionSpec) -> PatchVisionEncoder:
@@ -198,6 +211,7 @@ def _build_vision_encoder(spec: QwenVisionSpec) -> PatchVisionEncoder:
         ),
         patches_per_token=patches_per_token,
         head_dim=width // spec.vision_heads,
+        patch_size=patch,
         reorders=bool(spec.vision_window_size),
     )
 
@@ -227,6 +241,7 @@ def _build_layer(spec: QwenVisionSpec, kind: str) -> PatchLayer:
             output=build_vision_linear("attn.proj", width, width),
             num_heads=spec.vision_heads,
             chunk=window,
+            patch_size=spec.vision_patch_size,
         ),
         feed_forward_norm=_build_norm(spec, "norm2"),
         feed_forward=FeedForward(

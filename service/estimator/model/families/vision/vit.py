@@ -25,6 +25,7 @@ from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import check_decoder
 from service.estimator.model.trees.vision import VisionModel
 from service.estimator.model.weights.tensors import Linear
+from service.estimator.processors.processor import read_processor
 from service.estimator.values.errors import NotModelledError
 
 _NAMES = LayerNames(
@@ -118,7 +119,17 @@ def build(spec: DecoderSpec) -> VisionModel:
         shifts_labels=False,
         upcasts_logits=False,
         masks=(),
-        images=ImageInput(tokens=spec.max_position_embeddings, every_sequence=True),
+        images=ImageInput(
+            tokens=spec.max_position_embeddings,
+            every_sequence=True,
+            processor=read_processor(
+                {
+                    "model_type": "vit",
+                    "image_size": spec.image_size,
+                    "patch_size": spec.patch_size,
+                }
+            ),
+        ),
         walker=("passes.vision", "ClassifierStep"),
         tower=tower,
     )

@@ -1,6 +1,7 @@
 """Shape of a pass over images in place of tokens."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -53,6 +54,47 @@ class ImageShape(PassShape):
     def images(self, count: int) -> Size:
         """Return ``count`` elements per image."""
         return sizes.per_sequence(count * self.num_images)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedShape(ImageShape):
+    """Pass shape of images of several sizes.
+
+    ``groups`` are numbers of images and the positions of one of each; ``num_images`` is their sum,
+    and ``positions_per_image`` those of the largest.
+    """
+
+    groups: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def from_groups(cls, groups: Iterable[tuple[int, int]]) -> ImageShape:
+        """Return the shape of groups, the plain one where all are equal."""
+        merged: Counter[int] = Counter()
+        for count, positions in groups:
+            merged[positions] += count
+        if len(merged) == 1:
+            ((positions, count),) = merged.items()
+            return ImageShape(num_images=count, positions_per_image=positions)
+        return cls(
+            num_images=merged.total(),
+            positions_per_image=max(merged),
+            groups=tuple((count, positions) for positions, count in merged.items()),
+        )
+
+    def tokens(self, count: int) -> Size:
+        """Return ``count`` elements per position of all images."""
+        return sizes.per_sequence(count * sum(number * size for number, size in self.groups))
+
+    def aligned(self, count: int) -> Size:
+        """Return ``count`` elements per position, rounded up in each image."""
+        rows = sum(
+            number * ceil_div(size, ALIGNED_ROWS) * ALIGNED_ROWS for number, size in self.groups
+        )
+        return sizes.per_sequence(count * rows)
+
+    def scores(self, count: int) -> Size:
+        """Return ``count`` elements per pair of positions of each image."""
+        return sizes.per_sequence(count * sum(number * size**2 for number, size in self.groups))
 
 
 @contextmanager

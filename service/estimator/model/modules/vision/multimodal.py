@@ -14,6 +14,7 @@ from service.estimator.model.modules.vision.encoder import Tower
 from service.estimator.model.modules.vision.image_shape import ImageShape, record_over_images
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.processors.processor import Processor
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Node, Segment, Value
 from service.estimator.tape.ops.elementwise import cast, chain
@@ -247,14 +248,14 @@ class ImageReader:
     hands_out_features: bool = True
     """Whether the model's outputs hold the features."""
 
-    def build_image_input(self, tokens: int | None, pixels: int = 0) -> ImageInput:
-        """Return the image input that a request may have.
-
-        It also holds the weights that stay without gradients.
-        """
+    def build_image_input(
+        self, tokens: int | None, pixels: int, processor: Processor
+    ) -> ImageInput:
+        """Return the image input of a request, and the weights without gradients."""
         vision_encoder = self.vision_encoder
         return ImageInput(
             tokens=tokens,
+            processor=processor,
             pixels=pixels,
             weights=vision_encoder.weights(),
             linears=vision_encoder.linears(),

@@ -7,15 +7,20 @@ of transformers 5.23 (``models/qwen2_vl/modeling_qwen2_vl.py``, ``models/qwen2_5
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from math import prod
+from math import isqrt, prod
 
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.images import Images
 from service.estimator.model.modules.attention.dispatch import AttentionConfig, attend
 from service.estimator.model.modules.attention.returned_weights import compute_dtype
 from service.estimator.model.modules.mlp.feedforward import FeedForward, GatedFeedForward
+from service.estimator.model.modules.vision.chunks import SingleChunkShape, split_windows
 from service.estimator.model.modules.vision.encoder import ImageLayer
-from service.estimator.model.modules.vision.image_shape import ImageShape, record_over_images
+from service.estimator.model.modules.vision.image_shape import (
+    ImageShape,
+    MixedShape,
+    record_over_images,
+)
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import record_blocks
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
@@ -32,7 +37,7 @@ from service.estimator.tape.ops.images import (
     select_rows,
 )
 from service.estimator.tape.ops.products import allocate_integers, copy_contiguous, split
-from service.estimator.tape.sizes import Size, constant, scale, subtract
+from service.estimator.tape.sizes import scale, subtract
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention as Kernel
 
@@ -40,20 +45,6 @@ EAGER_BYTES = 4
 """A softmax in fp32 keeps its output; the product after it keeps a cast of that where its dtype is
 another.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SingleChunkShape(ImageShape):
-    """Chunks of images that are scored one at a time."""
-
-    @classmethod
-    def from_chunks(cls, chunks: ImageShape) -> "SingleChunkShape":
-        """Return the same chunks, scored one by one."""
-        return cls(num_images=chunks.num_images, positions_per_image=chunks.positions_per_image)
-
-    def scores(self, count: int) -> Size:
-        """Return ``count`` elements per pair of positions of one chunk."""
-        return constant(count * self.positions_per_image**2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +58,8 @@ class ChunkedAttention:
     output: Linear
     num_heads: int
     chunk: int | None = None
+    patch_size: int = 14
+    """Pixels of a patch's side, by which named sizes are cut into windows."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""
@@ -120,8 +113,10 @@ class ChunkedAttention:
         return mixed
 
     def _split_chunks(self, ctx: Recording) -> ImageShape:
-        shape = ctx.shape
+        shape, grids = ctx.shape, ctx.settings.images.grids if ctx.settings.images else ()
         assert isinstance(shape, ImageShape)  # noqa: S101 - the tower's layers are recorded over images
+        if self.chunk is not None and grids:
+            return split_windows(grids, self.patch_size, isqrt(self.chunk))
         if self.chunk is None or self.chunk >= shape.positions_per_image:
             return shape
         chunks = -(-shape.positions_per_image // self.chunk)
@@ -201,6 +196,7 @@ class PatchVisionEncoder:
     merger: tuple[Linear, Linear]
     patches_per_token: int
     head_dim: int
+    patch_size: int = 14
     reorders: bool = False
     """Whether patches are put in the order of windows before the layers, and tokens back after them
     (Qwen2.5-VL).
@@ -242,21 +238,16 @@ class PatchVisionEncoder:
         return f"{self.scope}{index}."
 
     def record(self, ctx: Recording, images: Images) -> tuple[Value, tuple[Value, ...]]:
-        """Record the encoder and return its features.
-
-        The second value has the tensors that the model's forward names until its end.
-        """
+        """Record the encoder; return its features and what forward names."""
         tape = ctx.tape
-        tokens = ImageShape(num_images=images.per_sequence, positions_per_image=images.tokens)
-        shape = replace(tokens, positions_per_image=images.tokens * self.patches_per_token)
+        tokens, shape = self._build_shapes(images)
         width, *patch_shape = self.kernel.shape
         pixels = allocate_pixels(tape, shape.tokens(prod(patch_shape)), ctx.settings.dtype)
         with record_over_images(ctx, shape):
             x = embed_patches(tape, pixels, ctx.parameter(self.kernel), None, shape.tokens(width))
             if ctx.settings.checkpointed and ctx.settings.lora is not None:
-                tape.require_grad(
-                    x
-                )  # PEFT's enable_input_require_grads, which takes patches for embeddings too
+                # PEFT's enable_input_require_grads, which takes patches for embeddings too.
+                tape.require_grad(x)
             x = self._reorder(ctx, x, tokens)
             last = self._record_layers(ctx, x, shape)
             normed = ctx.norm(self.norm, last, "")
@@ -266,6 +257,17 @@ class PatchVisionEncoder:
             projected = chain(tape, activated, lambda _, y: ctx.linear(self.merger[1], y, ""))
             projected = self._reorder(ctx, projected, tokens)
         return restack_images(tape, projected), (last, projected)
+
+    def _build_shapes(self, images: Images) -> tuple[ImageShape, ImageShape]:
+        """Return the shapes of all tokens and of all patches."""
+        groups = [
+            (grid.count, (grid.height // self.patch_size) * (grid.width // self.patch_size))
+            for grid in images.grids
+        ] or [(images.per_sequence, images.tokens * self.patches_per_token)]
+        tokens = MixedShape.from_groups(
+            (count, patches // self.patches_per_token) for count, patches in groups
+        )
+        return tokens, MixedShape.from_groups(groups)
 
     def _record_layers(self, ctx: Recording, x: Value, shape: ImageShape) -> Value:
         """Record the layers with their rotary tables.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.images import ImageInput
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.processors.processor import Processor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +49,13 @@ class UnusedVisionTower:
         )
         return (*inner, *self.projector)
 
-    def build_image_input(self, *, pixels: int, max_tokens: int) -> ImageInput:
+    def build_image_input(
+        self, *, pixels: int, max_tokens: int, processor: Processor
+    ) -> ImageInput:
         """Return the image input, which accepts no images yet."""
         return ImageInput(
             tokens=None,
+            processor=processor,
             unread=True,
             pixels=pixels,
             most_tokens=max_tokens,

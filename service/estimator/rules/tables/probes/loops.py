@@ -256,7 +256,8 @@ SERVED_MODELS = (
         source=_LOOP,
     ),
     Rule(
-        require=is_in(workload.num_images, None, 0),
+        require=all_of(is_in(workload.num_images, None, 0), is_absent(workload.inputs)),
+        field=workload.num_images.path,
         obstacle="a probe serves text alone: leave num_images out, or ask to train with images",
         source=_LOOP,
     ),

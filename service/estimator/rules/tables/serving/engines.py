@@ -176,7 +176,7 @@ ENGINES = (
                 "images in the prompts of {workload.engine}", "engine transformers", "text alone"
             ),
         )
-        for field in (workload.num_images, workload.image_tokens)
+        for field in (workload.num_images, workload.image_tokens, workload.inputs)
     ),
     Rule(
         require=is_in(workload.weight_dtype, *DTYPES),

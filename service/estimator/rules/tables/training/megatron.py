@@ -68,6 +68,7 @@ _DEFAULTS: dict[str, object] = {
     "decoder_length": None,
     "num_images": None,
     "image_tokens": None,
+    "inputs": None,
     "audio_frames": None,
 }
 """Words without a term, with the value that changes nothing."""

@@ -14,10 +14,10 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 from service.estimator.values.workload import Attention
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.architecture.inputs import make_batch
-from worker.probes.architecture.listener import Listener
-from worker.probes.architecture.model_class import build_any_model
-from worker.probes.architecture.raw_pass import RawPass, cut_last_call
+from worker.probes.architecture.listening.inputs import make_batch
+from worker.probes.architecture.listening.listener import Listener
+from worker.probes.architecture.listening.model_class import build_any_model
+from worker.probes.architecture.listening.raw_pass import RawPass, cut_last_call
 from worker.probes.attention.dispatch import use_kernel_dropout
 from worker.probes.attention.names import Kernel
 from worker.probes.attention.trace_dispatch import make_trace_context

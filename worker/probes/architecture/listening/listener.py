@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from worker.probes.architecture.raw_pass import (
+from worker.probes.architecture.listening.raw_pass import (
     CACHE_UPDATE,
     RawEntry,
     RawExit,
@@ -27,7 +27,7 @@ from worker.probes.architecture.raw_pass import (
     RawRelease,
     RawValue,
 )
-from worker.probes.architecture.trees import find_linears, iterate_tensors
+from worker.probes.architecture.listening.trees import find_linears, iterate_tensors
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH
 
 _DEVICE = torch.ops.prim.device.default

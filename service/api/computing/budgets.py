@@ -1,0 +1,94 @@
+"""Budget of one question: the processor's time that its answer may take."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from anyio.from_thread import check_cancelled
+
+from service.base.errors import InvalidRequestError
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.corrections import Corrections
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Workload
+from service.usecases.questions.fit import FindCorrections, get_time_floor
+
+SMALLER = (
+    "ask for fewer kinds of GPUs or a smaller max_gpus, fix what is searched (framework, degrees, "
+    "micro_batch_size), or ask for a model with fewer kinds of layers"
+)
+
+
+class TooCostlyError(InvalidRequestError):
+    """An answer takes more of a processor than one question may.
+
+    ``budget_s`` is how much that is.
+    """
+
+    type = "too-costly"
+    title = "This question costs too much"
+
+
+@dataclass(slots=True, kw_only=True)
+class Budget:
+    """Seconds of a processor that one answer may take.
+
+    It belongs to the one thread that computes the answer. The clock starts with the first check. A
+    thread that waits for others spends nothing, so that a loaded machine refuses no more than an
+    idle one.
+    """
+
+    seconds: float
+    clock: Callable[[], float] = time.thread_time
+    spent_s: float = field(default=0.0, init=False)
+    """What was spent up to the last check."""
+    _started: float | None = field(default=None, init=False)
+
+    def check(self) -> None:
+        """Raise where nobody waits any more, or where the budget is spent.
+
+        Raises the cancellation of the request, and TooCostlyError.
+        """
+        check_cancelled()
+        self.count()
+        if self.spent_s > self.seconds:
+            message = (
+                f"the answer takes more than {self.seconds:g} s of a processor, which is what one "
+                f"question may; {SMALLER}"
+            )
+            raise TooCostlyError(message, budget_s=self.seconds)
+
+    def count(self) -> float:
+        """Count what was spent since the first call, and return it."""
+        now = self.clock()
+        if self._started is None:
+            self._started = now
+        self.spent_s = now - self._started
+        return self.spent_s
+
+    def limit(self, find: FindCorrections) -> FindCorrections:
+        """Return a lookup of corrections that checks the budget.
+
+        The lookup comes before every estimate, so that a search ends there.
+        """
+        return limit_lookup(find, self.check)
+
+
+def limit_lookup(find: FindCorrections, check: Callable[[], None]) -> FindCorrections:
+    """Return a lookup of corrections that makes a check first."""
+    return _LimitedLookup(find=find, check=check)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LimitedLookup:
+    find: FindCorrections
+    check: Callable[[], None]
+
+    def __call__(
+        self, architecture: Architecture, workload: Workload, layout: Layout, gpu: str
+    ) -> Corrections | None:
+        self.check()
+        return self.find(architecture, workload, layout, gpu)
+
+    def get_time_floor(self, gpu: str) -> float:
+        return get_time_floor(self.find, gpu)

@@ -1,0 +1,113 @@
+"""Computation of answers in turn and within a budget."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio.to_thread
+from litestar import Request
+from litestar.types import ASGIApp, HTTPScope
+
+from service.api.computing.budgets import Budget
+from service.api.computing.turns import Turns
+from service.api.http.auth import get_principal
+from service.api.http.dependencies import Dependencies, get_dependencies
+from service.api.http.disconnect import run_until_disconnect
+from service.base.errors import TooManyRequestsError
+
+T = TypeVar("T")
+UNIT_S = 0.1
+"""Processor's time that counts as one more request against the rate of a key."""
+
+
+async def compute_search(
+    request: Request[Any, Any, Any],
+    read: Callable[[], T],
+    answer: Callable[[T, Budget], ASGIApp],
+) -> ASGIApp:
+    """Compute the answer of a search, cancelled on disconnect.
+
+    ``read`` makes the question before its turn comes: it may wait for the database or for a hub,
+    which takes nobody's processor. Raises TooCostlyError past the budget of a question.
+    """
+    deps = get_dependencies(request)
+    limiter = deps.hub_limiter if await _names_hub(request) else None
+
+    async def respond() -> ASGIApp:
+        question = await anyio.to_thread.run_sync(read, limiter=limiter)
+        compute_answer = partial(answer, question)
+        return await compute(deps, request.scope, deps.search_turns, compute_answer)
+
+    return await run_until_disconnect(request.receive, respond)
+
+
+async def run_in_thread_until_disconnect(
+    request: Request[Any, Any, Any], answer: Callable[[], ASGIApp]
+) -> ASGIApp:
+    """Make a quick answer in a thread, cancelled on disconnect."""
+    return await run_until_disconnect(request.receive, partial(anyio.to_thread.run_sync, answer))
+
+
+async def _names_hub(request: Request[Any, Any, Any]) -> bool:
+    """Return whether the text of a question names a hub."""
+    return b"hub=" in request.scope["query_string"] or b'"hub"' in await request.body()
+
+
+async def compute(
+    deps: Dependencies, scope: HTTPScope, turns: Turns, answer: Callable[[Budget], T]
+) -> T:
+    """Compute an answer in a thread at this caller's turn.
+
+    What it took counts against who asked, who may have left: against his next turn, and against
+    the rate of his key.
+    """
+    asker = get_asker(scope)
+    budget = Budget(seconds=deps.settings.question_budget_s)
+    async with turns.take(asker):
+        try:
+            # Threads of their own: what computes takes none from what reads a database.
+            return await anyio.to_thread.run_sync(
+                partial(_compute, deps, scope, budget, answer), limiter=deps.computing_limiter
+            )
+        finally:
+            turns.count(asker, budget.spent_s)
+
+
+def get_asker(scope: HTTPScope) -> str:
+    """Return whose turn a request takes.
+
+    It is the key's or token's, else that of the address it came from.
+    """
+    principal = get_principal(scope)
+    if principal is not None and principal.usage_key is not None:
+        return principal.usage_key
+    client = scope.get("client")
+    return "" if client is None else str(client[0])
+
+
+def _compute(
+    deps: Dependencies, scope: HTTPScope, budget: Budget, answer: Callable[[Budget], T]
+) -> T:
+    budget.check()
+    try:
+        return answer(budget)
+    finally:
+        budget.count()
+        _charge(deps, scope, budget.spent_s)
+
+
+def _charge(deps: Dependencies, scope: HTTPScope, spent_s: float) -> None:
+    """Count a long answer as several requests.
+
+    The next one is refused, not this one.
+    """
+    principal, number = get_principal(scope), int(spent_s / UNIT_S)
+    if principal is None or principal.rate is None:
+        return
+    while number > 0:
+        with suppress(TooManyRequestsError):
+            deps.charge_rate(principal, number)
+            return
+        # All of them or none are counted: what is left of the rate is used up by halves.
+        number //= 2
