@@ -113,13 +113,10 @@ def create_app(settings: Settings) -> ASGIApp:
 
     It connects to nothing before it is asked or started.
     """
-    engine = make_engine(
-        settings.require_database_url(),
-        application_name="headroom-api",
-        pool_size=settings.pool_size,
-    )
+    url, pool_size = settings.require_database_url(), settings.pool_size
+    engine = make_engine(url, application_name="headroom-api", pool_size=pool_size)
     sessions = make_sessions(engine)
-    # When a counter began tells nothing that its process's start does not, and doubles the series.
+    # When a counter began doubles the series and tells nothing new.
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the library annotates half of itself
     build = BuildInfo(version=version("gpu-headroom"), schema=get_head_revision() or "")
     metrics = Metrics(build=build, shared_dir=settings.metrics_dir)
