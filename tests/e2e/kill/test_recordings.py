@@ -24,6 +24,12 @@ def store(system: System, name: str, script: Script) -> StoredModel:
     )
 
 
+def has_weights(system: System, name: str) -> bool:
+    """Return whether a model's weights are counted."""
+    waits_for = models.read(system.sessions, name).content.waits_for
+    return waits_for is not None and waits_for.weights is not None
+
+
 def test_kill_9_of_a_worker_that_records(system: System) -> None:
     """The recorder dies with its worker; another worker records the model once, from the start."""
     note, gate = system.dir / "note", system.dir / "gate"
@@ -32,6 +38,7 @@ def test_kill_9_of_a_worker_that_records(system: System) -> None:
     job_id = stored.content.waits_for.job_id
     worker = system.start_recorder()
     recorder, process = system.wait_for_pid(note), find_job_process(worker)
+    eventually(lambda: has_weights(system, "one"), within_s=IN_TIME_S)
 
     worker.kill()
     worker.wait()
@@ -50,8 +57,6 @@ def test_kill_9_of_a_worker_that_records(system: System) -> None:
         ("succeeded", 2),
     ]
     assert meanwhile.state is ModelState.RECORDING
-    assert meanwhile.content.waits_for is not None
-    assert meanwhile.content.waits_for.weights is not None
     assert models.read(system.sessions, "one").state is ModelState.READY
     with system.sessions.begin() as session:
         assert session.scalar(text("SELECT count(*) FROM recordings")) == 1
