@@ -18,6 +18,7 @@ from prometheus_client import disable_created_metrics
 from sqlalchemy import Engine
 
 from service.access.hosts import get_default_access
+from service.access.peers import PeerCache
 from service.api.application import Extension, Lifespan, make_application
 from service.api.http.auth import Access, Guard, TokenVerifier
 from service.api.http.dependencies import Dependencies
@@ -55,7 +56,7 @@ from service.runtime.settings import Settings
 from service.telemetry import spans
 from service.usecases.access import keys as stored_keys
 from service.usecases.access.keys import KeyCache
-from service.usecases.access.rate_limits import make_throttle
+from service.usecases.access.rate_limits import Throttle, make_throttle
 from service.usecases.hub.hub import make_hub
 from service.usecases.jobs.environments import list_running_environments
 from service.usecases.learning import calibrations as stored_calibrations
@@ -140,12 +141,7 @@ def create_app(settings: Settings) -> ASGIApp:
             sessions, gone_after_s=settings.lease_s, ping_redis=ping_redis
         ).read,
         readiness=partial(check_readiness, engine, ping_redis=ping_redis),
-        guard=Guard(
-            Access(settings.access or get_default_access(settings.host)),
-            find=key_cache.find,
-            throttle=make_rate_throttle(throttle),
-            tokens=tokens,
-        ),
+        guard=_make_guard(settings, key_cache, throttle, tokens),
         hub=make_hub(settings),
         count_weights=WeightCounter(),
         charge=make_quota_charge(throttle),
@@ -175,6 +171,18 @@ def _make_mcp_endpoint(deps: Dependencies) -> Extension | None:
     from service.mcp.endpoint import McpEndpoint  # noqa: PLC0415 - what it needs is an extra
 
     return McpEndpoint(deps.guard, version=deps.version)
+
+
+def _make_guard(
+    settings: Settings, key_cache: KeyCache, throttle: Throttle, tokens: TokenVerifier | None
+) -> Guard:
+    return Guard(
+        Access(settings.access or get_default_access(settings.host)),
+        find=key_cache.find,
+        throttle=make_rate_throttle(throttle),
+        tokens=tokens,
+        find_uid=PeerCache().get,
+    )
 
 
 def _make_notifier(

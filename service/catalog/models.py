@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from service.base.errors import UnknownModelError
+from service.catalog.recorded_models import (
+    load_recorded_architecture,
+    read_recorded_config,
+    read_recordings_index,
+)
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import EstimatorError, NotModelledError, UnknownModelTypeError
@@ -25,13 +30,15 @@ class ModelEntry:
     """A model of the catalogue.
 
     ``aliases`` are names on the Hugging Face hub whose config.json has the same shape. ``source``
-    says where its config.json was taken from.
+    says where its config.json was taken from. ``recording`` is the digest of the recording that
+    answers for it, where no module is written for its type.
     """
 
     name: str
     model_type: str
     source: str
     aliases: tuple[str, ...]
+    recording: str | None = None
 
     @property
     def supported(self) -> bool:
@@ -39,19 +46,34 @@ class ModelEntry:
 
         Every config is tried once and the answer cached.
         """
-        return _is_supported(self.name)
+        return self.recording is not None or _is_supported(self.name)
 
 
 @cache
 def list_models() -> tuple[ModelEntry, ...]:
-    """Return the whole catalogue by name; no config is read for it."""
-    index: dict[str, dict[str, Any]] = json.loads(_INDEX.read_bytes())
+    """Return the models with modules by name."""
+    return _make_entries(json.loads(_INDEX.read_bytes()))
+
+
+@cache
+def list_recorded_models() -> tuple[ModelEntry, ...]:
+    """Return the models that recordings of this release answer for, by name."""
+    return _make_entries(read_recordings_index())
+
+
+def list_all_models() -> tuple[ModelEntry, ...]:
+    """Return the whole catalogue by name, recorded models too."""
+    return tuple(sorted((*list_models(), *list_recorded_models()), key=lambda entry: entry.name))
+
+
+def _make_entries(index: Mapping[str, Mapping[str, Any]]) -> tuple[ModelEntry, ...]:
     return tuple(
         ModelEntry(
             name=name,
             model_type=raw["model_type"],
             source=raw["source"],
             aliases=tuple(raw["aliases"]),
+            recording=raw.get("recording"),
         )
         for name, raw in index.items()
     )
@@ -63,12 +85,19 @@ def list_model_names() -> frozenset[str]:
 
     No stored model may take one of these.
     """
-    return frozenset(_index_by_name())
+    return frozenset((*_index_by_name(), *_index_recorded_by_name()))
 
 
 def find_model(name: str) -> ModelEntry | None:
-    """Return the entry with this name or alias, or ``None``."""
-    return _index_by_name().get(name) or _index_by_folded_name().get(name.casefold())
+    """Return the entry with this name or alias, or ``None``.
+
+    Recorded models are read for a name that no other has.
+    """
+    return (
+        _index_by_name().get(name)
+        or _index_by_folded_name().get(name.casefold())
+        or _index_recorded_by_name().get(name.casefold())
+    )
 
 
 def resolve_model(name: str, *, field: str = "model") -> ModelEntry:
@@ -90,9 +119,9 @@ def list_near_names(name: str, *, likeness: float = 0.6) -> tuple[str, ...]:
 
     ``likeness`` is difflib's, 0 to 1.
     """
-    folded = list(_index_by_folded_name())
-    near = get_close_matches(name.casefold(), folded, n=3, cutoff=likeness)
-    return tuple(dict.fromkeys(_index_by_folded_name()[match].name for match in near))
+    folded = {**_index_recorded_by_name(), **_index_by_folded_name()}
+    near = get_close_matches(name.casefold(), list(folded), n=3, cutoff=likeness)
+    return tuple(dict.fromkeys(folded[match].name for match in near))
 
 
 def list_checkpoints(name: str) -> tuple[str, ...]:
@@ -111,6 +140,8 @@ def list_checkpoints(name: str) -> tuple[str, ...]:
 
 def load_config(entry: ModelEntry) -> Mapping[str, object]:
     """Return the model's config.json."""
+    if entry.recording is not None:
+        return read_recorded_config(entry.name)
     config: dict[str, object] = json.loads((_CONFIGS / f"{entry.name}.json").read_bytes())
     return config
 
@@ -120,6 +151,8 @@ def load_architecture(entry: ModelEntry) -> Architecture:
 
     Raises NotModelledError for a model that the estimator cannot read yet.
     """
+    if entry.recording is not None:
+        return load_recorded_architecture(entry.name)
     try:
         return _architecture(entry.name)
     except UnknownModelTypeError as error:
@@ -154,3 +187,12 @@ def _index_by_name() -> Mapping[str, ModelEntry]:
 @cache
 def _index_by_folded_name() -> Mapping[str, ModelEntry]:
     return {name.casefold(): entry for name, entry in _index_by_name().items()}
+
+
+@cache
+def _index_recorded_by_name() -> Mapping[str, ModelEntry]:
+    return {
+        name.casefold(): entry
+        for entry in list_recorded_models()
+        for name in (*entry.aliases, entry.name)
+    }

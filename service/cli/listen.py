@@ -21,7 +21,7 @@ def add_access(parser: argparse.ArgumentParser) -> None:
         "--access",
         type=make_choice_reader(ACCESS_WORDS),
         metavar=format_choices(ACCESS_WORDS),
-        help="who is let in: this machine without a key, holders of keys, everybody (default "
+        help="who is let in: who runs it without a key, holders of keys, everybody (default "
         "HEADROOM_ACCESS, or local on a "
         "loopback address and keys on every other)",
     )

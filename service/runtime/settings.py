@@ -23,7 +23,7 @@ class Settings:
     redis_url: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     access: str | None = None
-    """Who is let in: ``local`` (this machine without a key), ``keys``, ``open`` (everybody); else
+    """Who is let in: ``local`` (who runs it without a key), ``keys``, ``open`` (everybody); else
     what ``host`` asks for.
     """
     port: int = 8000

@@ -4,6 +4,7 @@ Applied after routing and before a body is read.
 """
 
 import ipaddress
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from functools import lru_cache
@@ -16,6 +17,7 @@ from litestar.types import HTTPScope
 
 from service.access import keys
 from service.access.keys import Principal, Scope, is_jwt
+from service.access.peers import FindUid, UnknownPeerError
 from service.api.http.operation import Operation
 from service.base.errors import ForbiddenError, UnauthorizedError
 from service.usecases.access.keys import make_missing_key_error
@@ -24,6 +26,7 @@ FindKey = Callable[[str], Principal]
 Throttle = Callable[[Principal, Operation], Awaitable[None]]
 
 ALL_SCOPES = frozenset(Scope)
+_ROOT = 0
 LOCAL_USER = Principal(name=keys.LOCAL, scopes=ALL_SCOPES)
 ANYBODY = Principal(name=keys.ANYBODY, scopes=ALL_SCOPES)
 _FORWARDED = frozenset(
@@ -41,8 +44,8 @@ _ISSUER_THREADS = 4
 class Access(StrEnum):
     """Access policy of a process.
 
-    ``local`` lets in this machine's users without a key and others with one, ``keys`` holders of
-    keys only, ``open`` everybody.
+    ``local`` lets in the user who runs the server without a key, and root, and others with one;
+    ``keys`` holders of keys only, ``open`` everybody.
     """
 
     LOCAL = "local"
@@ -74,7 +77,8 @@ class Guard:
     """Access control of requests.
 
     ``find`` looks up keys, ``throttle`` applies their limits, ``tokens`` verifies what an issuer
-    signed, if one is set.
+    signed, if one is set. ``find_uid`` says whose program is at the other end of a loopback
+    connection; without it every user of this machine is local.
     """
 
     def __init__(
@@ -84,12 +88,14 @@ class Guard:
         find: FindKey,
         throttle: Throttle = allow_any_rate,
         tokens: TokenVerifier | None = None,
+        find_uid: FindUid | None = None,
     ) -> None:
         """Store the policy; nothing is asked yet."""
         self._access = access
         self._find = find
         self._throttle = throttle
         self._tokens = tokens
+        self._find_uid = find_uid
         self._issuer_limiter = (
             anyio.CapacityLimiter(_ISSUER_THREADS) if tokens is not None else None
         )
@@ -144,14 +150,30 @@ class Guard:
         if text is not None:
             return self._find(text)
         if self._access is Access.LOCAL:
-            if (reason := _explain_not_local(scope)) is None:
+            if (reason := _explain_not_local(scope) or self._explain_stranger(scope)) is None:
                 return LOCAL_USER
             message = (
-                "without a key this server answers its own machine only, and this request "
-                f"{reason}; send a key"
+                "without a key this server answers who runs it, on its own machine only, and this "
+                f"request {reason}; send a key"
             )
             raise UnauthorizedError(message)
         raise make_missing_key_error()
+
+    def _explain_stranger(self, scope: HTTPScope) -> str | None:
+        """Explain why a loopback connection is another user's.
+
+        Root may read the server's memory anyway.
+        """
+        client, server = scope.get("client"), scope.get("server")
+        if self._find_uid is None or client is None or server is None or server[1] is None:
+            return None
+        try:
+            uid = self._find_uid(client, (server[0], server[1]))
+        except UnknownPeerError:
+            return "came from a program that is gone"
+        if uid is None or uid in {_ROOT, os.geteuid()}:
+            return None
+        return f"came from another user's program (uid {uid})"
 
 
 def make_open_guard() -> Guard:

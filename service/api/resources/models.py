@@ -29,7 +29,7 @@ from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response, no_content
 from service.api.resources.resolving import list_recording_options, read_content
 from service.base.errors import ModelNotFoundError
-from service.catalog.models import ModelEntry, find_model, list_models
+from service.catalog.models import ModelEntry, find_model, list_all_models
 from service.contract.schemas.fields import HubName, IfMatch, IfNoneMatch, Name, get_or_none
 from service.contract.schemas.models import (
     HubToken,
@@ -77,7 +77,7 @@ AnyRequest = Request[Any, Any, Any]
 def list_all(request: AnyRequest) -> ASGIApp:
     """List the stored models, then the catalogue."""
     query = read_query(request.scope, ModelQuery)
-    names = [entry.name for entry in list_models()]
+    names = [entry.name for entry in list_all_models()]
     page = models.list_page(
         get_dependencies(request).sessions,
         make_page_request(query.limit, query.cursor),

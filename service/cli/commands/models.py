@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import to_builtins
 
 from service.base.errors import InvalidRequestError, ServiceError, UnavailableError
-from service.catalog.models import find_model, list_models
+from service.catalog.models import find_model, list_all_models
 from service.catalog.spellings import read_spelling
 from service.cli.flags import add_head
 from service.cli.http import Document, ask, build_path, connect
@@ -147,7 +147,7 @@ def _run_offline(options: argparse.Namespace) -> int:
     """List or show the models of the catalogue."""
     require_name(options, "models")
     if options.action == "list":
-        items = [to_builtins(build_catalogue_item(entry)) for entry in list_models()]
+        items = [to_builtins(build_catalogue_item(entry)) for entry in list_all_models()]
         print_json(items) if options.json else _show_list(items)
         return 0
     entry = find_model(options.name) or read_spelling(options.name).entry

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from service.catalog.gpus import list_gpus
-from service.catalog.models import list_models
+from service.catalog.models import list_all_models
 from service.cli.flags import list_choices
 from service.estimator.model.families.registry import list_model_types
 
@@ -18,7 +18,7 @@ def list_values(command: str, argument: str) -> Sequence[str]:
 
 
 def _list_models() -> Sequence[str]:
-    return [name for entry in list_models() for name in (entry.name, *entry.aliases)]
+    return [name for entry in list_all_models() for name in (entry.name, *entry.aliases)]
 
 
 def _list_gpus() -> Sequence[str]:

@@ -11,10 +11,13 @@ from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.ops.products import allocate_integers, linear
 from service.estimator.tape.programs.interpreter import Frame
+from service.estimator.tape.programs.program import GraphNode, Operation
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
+
+_LOG_SOFTMAX = "LogSoftmaxBackward0"
 
 
 class RecordedWalk(ModelWalk):
@@ -82,6 +85,7 @@ class RecordedWalk(ModelWalk):
             return super().loss(hidden, keeps_logits=keeps_logits)
         tape, frame = self.tape, self.frame
         tape.ledger.enter(Section.LOSS_FORWARD)
+        frame.end_loss = _find_end_of_loss(self.recorded)
         frame.run(self.recorded.tail, Category.LOGITS)
         if self.units is not None:
             self.units.close_head()
@@ -107,6 +111,22 @@ class RecordedWalk(ModelWalk):
         rows = count_rows(numel, layer.out_features)
         category = Category.LOGITS if layer.name == model.head.name else Category.ACTIVATIONS
         return ctx.linear(layer, x, "", rows=rows, category=category)
+
+
+def _find_end_of_loss(recorded: RecordedPass) -> GraphNode | None:
+    """Return the node of a loss that backward runs last.
+
+    It is the log-softmax next to the model, or where there is none the node that makes the loss.
+    """
+    nodes = [
+        node
+        for instruction in recorded.tail
+        if isinstance(instruction, Operation)
+        for node in instruction.nodes
+    ]
+    ends = [node for node in nodes if node.name == _LOG_SOFTMAX]
+    ends += [node for node in nodes if recorded.loss in node.outputs]
+    return ends[0] if ends else None
 
 
 def _check_length(model: RecordedArchitecture, length: int | None) -> None:

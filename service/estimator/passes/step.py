@@ -18,6 +18,7 @@ from service.estimator.tape.ops.products import allocate_integers, embedding, li
 from service.estimator.tape.ops.rotary import make_rotary_tables
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import NotModelledError
 from service.estimator.values.workload import Attention
 
 
@@ -252,7 +253,9 @@ class ModelWalk:
     def backward(self, loss: Value) -> None:
         """Record backward from the loss to the embedding."""
         tape = self.tape
-        assert loss.node is not None  # noqa: S101 - something is trained, so the loss has a graph
+        if loss.node is None:
+            message = f"adapters that no linear layer of {self.model.family} takes"
+            raise NotModelledError(message, field="workload.lora", modelled=["method full"])
         loss.node.grad = tape.scratch(loss.numel, loss.dtype)
         tape.run_backward()
         if self.units is not None:

@@ -148,6 +148,21 @@ class CountingTape(Tape):
             moved = sizes.add(moved, sizes.scale(size, 2))
         counts.add(1 + len(extra), moved, repeats)
 
+    def note_kernels(self, work: Work, moved: Size, nodes: Sequence[Node]) -> None:
+        """Count what a recorded operator runs."""
+        counts, repeats = self.counts, self.repeat_count
+        self._pending = []
+        for node in nodes:
+            self._works[id(node)] = work
+        if moved == sizes.ZERO:
+            return
+        if work is Work.BATCHED:
+            work = Work.PRODUCT
+        counts.products += repeats * (work is Work.PRODUCT)
+        counts.attentions += repeats * (work is Work.ATTENTION)
+        is_compute = work in {Work.PRODUCT, Work.ATTENTION}
+        counts.add(1, sizes.ZERO if is_compute else moved, repeats)
+
     def _visit(self, nodes: "list[Node | Hook | Segment]") -> None:
         for node in reversed(nodes):
             if isinstance(node, Segment):

@@ -4,10 +4,13 @@ It selects the pass and the model that are timed.
 """
 
 from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.memory.training_pass import build_loss_pass, get_fixed_fields
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.losses import LossPass
 from service.estimator.speed.rates import Rates
@@ -28,6 +31,9 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
+
+if TYPE_CHECKING:
+    from service.estimator.model.recorded.architecture import RecordedArchitecture
 
 MAX_WORKS = 256
 MAX_TIMERS, MAX_KEPT_PASSES = 128, 512
@@ -101,12 +107,22 @@ def find_untimed_reason(model: Architecture, device: Device) -> str | None:
         return f"no time is told: the rates of GPU {device.name!r} are not known"
     if model.spec.approximate:
         return "no time is told: only the number of parameters is known"
+    if is_recorded(model):
+        part = _find_uncounted_part(model)
+        return part and f"no time is told: the work of {model.family}'s {part} is not counted yet"
     if model.walker is not None:
         return (
             f"no time is told: the work of {model.family}, which is no decoder alone, is not "
             "counted yet"
         )
     return None
+
+
+def _find_uncounted_part(model: "RecordedArchitecture") -> str | None:
+    # Commands about families written by hand load no recordings.
+    recordings = import_module("service.estimator.speed.recordings")
+    part: str | None = recordings.find_uncounted_part(model)
+    return part
 
 
 def estimate_throughput(  # noqa: PLR0913 - a job, where it runs, and what is known of both

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recording import Recording
-from service.estimator.passes.config import TrainingPass, resolve_attention
+from service.estimator.passes.config import TrainingPass, get_walk_class, resolve_attention
 from service.estimator.passes.recorder import run_training
-from service.estimator.passes.step import ModelWalk
 from service.estimator.speed.counting import CountingTape, Counts
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode
@@ -90,7 +89,7 @@ def count_forward_work(
         batched=True,
     )
     ctx = Recording(tape, settings)
-    walk = ModelWalk(model, ctx)
+    walk = get_walk_class(model)(model, ctx)
     tape.free(walk.hidden_states(allocate_integers(tape, sizes.per_token(1))))
     return _build_work(model, tape, dtype)
 

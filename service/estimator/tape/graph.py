@@ -110,6 +110,9 @@ class Tape(GradientReceiver):
                 )
         return output
 
+    def note_kernels(self, work: Work, moved: Size, nodes: Sequence[Node]) -> None:
+        """Note what a recorded operator runs, and its backward in ``nodes``."""
+
     def append(self, node: Node) -> Node:
         """Add a node to the graph, or to the discarded ones.
 

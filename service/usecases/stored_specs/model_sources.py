@@ -7,6 +7,8 @@ from types import ModuleType
 from typing import Any
 
 from service.base.errors import InvalidRequestError
+from service.catalog.models import load_architecture
+from service.catalog.recorded_models import read_packed_recording
 from service.db.records.models import ModelContent
 from service.db.records.recordings import Recording
 from service.estimator.model.architecture import Architecture
@@ -15,9 +17,11 @@ from service.estimator.model.families.registry import (
     architecture_from_spec,
 )
 from service.estimator.model.recorded.narrowing import is_recorded
+from service.estimator.values.errors import UnknownModelTypeError
 from service.formats.checkpoints.gguf_document import GgufModel
 from service.formats.checkpoints.gguf_model import build_gguf_architecture, list_gguf_differences
 from service.usecases.recordings.configs import get_recorded_config
+from service.usecases.recordings.shipped import find_shipped_recording
 from service.usecases.stored_specs.checkpoints import (
     Checkpoint,
     find_disagreements,
@@ -61,9 +65,8 @@ def make_content(
     architecture = read_source(source)
     recording = None
     if is_recorded(architecture):
-        document: Source = source["recording"]  # type: ignore[assignment]  # read_source took it
-        recording = Recording(digest=architecture.recorded.digest, packed=_pack(document))
-        config = get_recorded_config(document)
+        packed, config = _pack_source(source)
+        recording = Recording(digest=architecture.recorded.digest, packed=packed)
         source = {} if config is None else {"hf_config": config}
     if "gguf" in source:
         source = {"gguf": GgufModel.parse(source["gguf"]).describe()}  # type: ignore[arg-type]  # read_source took it
@@ -102,6 +105,31 @@ def describe_architecture(architecture: Architecture) -> dict[str, Any]:
         "num_embedding_parameters": counts.embedding,
         "parameters_by_module": dict(counts.by_module),
     }
+
+
+def _pack_source(source: Source) -> tuple[bytes, Mapping[str, object] | None]:
+    """Return the recording of a source as stored, and its config."""
+    document, config = source.get("recording"), source.get("hf_config")
+    if isinstance(document, Mapping):
+        return _pack(document), get_recorded_config(document)
+    assert isinstance(config, Mapping)  # noqa: S101 - read_source took it
+    entry = find_shipped_recording(config)
+    assert entry is not None  # noqa: S101 - as above
+    return read_packed_recording(entry.name), config
+
+
+def _read_config(config: Mapping[str, object]) -> Architecture:
+    """Return the architecture of a config.json.
+
+    A type that has no module may be one that a recording of this release answers for.
+    """
+    try:
+        return architecture_from_config(config)
+    except UnknownModelTypeError:
+        entry = find_shipped_recording(config)
+        if entry is None:
+            raise
+        return load_architecture(entry)
 
 
 def load_stored_architecture(content: ModelContent) -> Architecture:
@@ -156,7 +184,7 @@ def _read_recording(document: Mapping[str, object]) -> Architecture:
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, object]], Architecture]] = {
-    "hf_config": architecture_from_config,
+    "hf_config": _read_config,
     "architecture": architecture_from_spec,
     "gguf": build_gguf_architecture,
     "recording": _read_recording,

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.catalog.models import list_models
+from service.catalog.models import list_all_models
 from tests.unit.formats.checkpoints.files import read_expected, read_model
 
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -139,7 +139,7 @@ def test_models_are_paged_newest_first_then_the_catalogue(client: httpx.Client) 
             break
 
     assert names[:3] == ["three", "two", "one"]
-    assert names[3:] == sorted(entry.name for entry in list_models())
+    assert names[3:] == sorted(entry.name for entry in list_all_models())
 
 
 def test_a_strange_cursor_is_refused(client: httpx.Client) -> None:

@@ -20,6 +20,7 @@ from service.estimator.model.recorded.recorded_model import (
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.programs.program import CacheUpdate
 from service.estimator.tape.programs.recorded_pass import RecordedPass
+from worker.probes.architecture.buffers import count_buffers
 from worker.probes.architecture.plans import list_plan, select_plan
 from worker.probes.architecture.polynomials import PROVED
 from worker.probes.architecture.programs import LoweredPass
@@ -87,6 +88,7 @@ def describe_model(
     output = model.get_submodule(head) if head else None
     is_tied = output is not None and embedding is not None and output.weight is embedding.weight
     digest = sha256(repr((lowered, weights)).encode()).hexdigest()
+    buffer_elements, buffer_bytes = count_buffers(model)
     return RecordedModel(
         spec=_make_spec(model.config, digest, is_tied=is_tied, num_experts=_count_experts(layers)),
         model_type=model.config.model_type,
@@ -99,7 +101,8 @@ def describe_model(
         outer_linears=tuple(layer for layer in linears if layer.name in outer - {head}),
         embedding=table,
         head=head,
-        buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
+        buffer_bytes=buffer_bytes,
+        buffer_elements=buffer_elements,
         difference=max(part.difference for part in lowered.values()),
         rotary_elements=_count_rotary_elements(model),
         outer_plan=tuple((name, style) for name, style in plan.items() if name in outer),

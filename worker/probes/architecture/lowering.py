@@ -143,6 +143,7 @@ def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Opera
             for storage in step.allocated
         ),
         scratch=tuple(map(passes.fit, zip(*(s.scratch for s in column), strict=True))),
+        moved=passes.fit([s.moved for s in column]),
         nodes=tuple(
             _lower_node(numbers, nodes) for nodes in zip(*(s.nodes for s in column), strict=True)
         ),

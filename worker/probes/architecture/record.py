@@ -156,7 +156,7 @@ class Recorder:
     def lower_served(self, steps: Mapping[str, LoweredPass]) -> dict[str, LoweredPass]:
         """Return the passes with a cache.
 
-        Those that do not run the same stack are left out.
+        Those that do not run, or not the same stack, are left out.
         """
         layouts = {(part.prefix, part.kinds) for part in steps.values()}
         if (None, ()) in layouts:
@@ -208,6 +208,11 @@ class Recorder:
                         f"this model's layers are called in a way that is not followed: {error}"
                     )
                     refusal = Refusal(FailureKind.UNSUPPORTED, message)
+                except RuntimeError as error:
+                    if variant.phase is Phase.STEP:
+                        raise
+                    # Some kernels take one number format alone, and a step has another.
+                    refusal = Refusal(FailureKind.UNSUPPORTED, str(error))
                 else:
                     return replace(lowered, difference=difference, min_batch=min_batch)
         assert refusal is not None  # noqa: S101 - every way has raised one

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
+from worker.probes.architecture.listening.anchor import ANCHOR
 from worker.probes.architecture.listening.raw_pass import (
     CACHE_UPDATE,
     RawEntry,
@@ -15,6 +16,7 @@ from worker.probes.architecture.listening.raw_pass import (
     RawOperation,
     RawPass,
     RawRelease,
+    count_moved,
 )
 
 
@@ -53,6 +55,8 @@ class OperationStep:
     outputs: tuple[int, ...]
     allocated: tuple[int, ...]
     scratch: tuple[int, ...]
+    moved: int = 0
+    """Bytes that its kernel reads and writes."""
     nodes: list[NodeStep] = field(default_factory=list)
 
 
@@ -110,6 +114,7 @@ def make_steps(names: RawPass, graph: RawPass) -> list[Step]:
                 outputs=tuple(event.outputs),
                 allocated=tuple(event.allocated),
                 scratch=event.scratch,
+                moved=count_moved(names, event),
             )
             producers |= dict.fromkeys(event.outputs, step)
             steps.append(step)
@@ -165,7 +170,7 @@ def _attach(
 ) -> None:
     """Attach a node to the operation that made its last output."""
     values = [value for value in plain.outputs.values() if value in producers]
-    if not values or not ran.ran:
+    if not values or not ran.ran or plain.name == ANCHOR:
         return
     step = producers[max(values)]
     allocated_here = {names.values[value].storage for value in step.outputs} & set(step.allocated)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
-from transformers import masking_utils
+from transformers import PreTrainedConfig, masking_utils
 
 _CHECKS = ("_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa")
 """Functions of transformers 5.23 by which SDPA goes without a mask that hides nothing."""
@@ -39,7 +39,7 @@ def skip_full_masks() -> Iterator[None]:
     BART's decoder makes one where its batch has none. transformers 5.23 does not ask fake tensors
     whether they hide anything, and every layer would keep an additive copy.
     """
-    full = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    full = WeakIdKeyDictionary()
     make_ones, prepare = torch.ones, masking_utils._preprocess_mask_arguments  # noqa: SLF001 - no public name
 
     def make_full(*args: Any, **named: Any) -> torch.Tensor:  # noqa: ANN401 - torch's own arguments
@@ -48,7 +48,10 @@ def skip_full_masks() -> Iterator[None]:
         return made
 
     def prepare_full(
-        config: object, embeds: torch.Tensor, mask: object, *args: object
+        config: PreTrainedConfig,
+        embeds: torch.Tensor,
+        mask: torch.Tensor | None,
+        *args: Any,  # noqa: ANN401 - as above
     ) -> tuple[Any, ...]:
         prepared: tuple[Any, ...] = prepare(config, embeds, mask, *args)
         if isinstance(mask, torch.Tensor) and mask in full:

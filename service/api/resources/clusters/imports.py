@@ -1,5 +1,6 @@
 """POST /v1/clusters/{name}/import: nodes as other tools list them."""
 
+from functools import partial
 from typing import Any
 
 from litestar import Request, post
@@ -7,6 +8,7 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
+from service.api.http.computing import compute_import
 from service.api.http.decoding import read_envelope, require_json
 from service.api.http.dependencies import get_dependencies
 from service.api.http.etags import ETAG, build_etag_headers, read_header
@@ -45,7 +47,6 @@ EXAMPLE = {
 
 @post(
     "/{name:str}/import",
-    sync_to_thread=True,
     status_code=200,
     request_max_body_size=MAX_IMPORT_BYTES,
     operation=Operation(
@@ -79,8 +80,12 @@ EXAMPLE = {
         problems=(*BODY_PROBLEMS, 404, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
     ),
 )
-def import_cluster(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+async def import_cluster(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Bring a cluster up to date with what another tool lists."""
+    return await compute_import(request, partial(_import, request, body))
+
+
+def _import(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     require_json(request.scope)
     # What a tool prints is not walked for numbers and texts that cannot be stored: its readers take
     # what they know, and nothing else.

@@ -1,6 +1,7 @@
 """POST /v1/measurements/import: measurements taken without a probe."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from litestar import Request, post
@@ -9,6 +10,7 @@ from litestar.types import ASGIApp, HTTPScope
 from msgspec import UnsetType, structs
 
 from service.access.keys import Scope
+from service.api.http.computing import compute_import
 from service.api.http.decoding import read_body
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
@@ -83,7 +85,6 @@ ANSWER_EXAMPLE = {
 
 @post(
     "/import",
-    sync_to_thread=True,
     status_code=200,
     request_max_body_size=MAX_IMPORT_BYTES,
     operation=Operation(
@@ -113,8 +114,12 @@ ANSWER_EXAMPLE = {
         problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
     ),
 )
-def import_file(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+async def import_file(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Store what was measured without a probe."""
+    return await compute_import(request, partial(_import, request, body))
+
+
+def _import(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     deps = get_dependencies(request)
     payload = read_body(request.scope, body, ImportRequest)
     with prefix_error_field(

@@ -1,19 +1,21 @@
 """Trees of models whose passes were recorded."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.recorded.narrowing import WALKER
 from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
+from service.estimator.model.recorded.walker import WALKER
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
-from service.estimator.tape.ledger import Category
+from service.estimator.tape.graph import Mode
+from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.programs.interpreter import Frame
+from service.estimator.tape.programs.leftovers import find_left
 from service.estimator.tape.programs.program import Operation
-from service.estimator.tape.sizes import count_rows
+from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.errors import NotModelledError
 
 
@@ -74,10 +76,26 @@ class RecordedBlock:
         frame.bind(0, x)
         for number, source in enumerate(recorded.block_inputs[self.kind], start=1):
             frame.bind(number, outer.get_value(source))
+        left = find_left(program)
+        previous = _hold_previous(ctx, left)
         frame.run(program.instructions, Category.ACTIVATIONS)
         output = frame.get_value(program.output)
         ctx.tape.free(x, *frame.cached)
+        own = [frame.storages[storage] for storage, _ in left]
+        ctx.tape.release(*previous, *(storage for storage in own if storage is not None))
         return output
+
+
+def _hold_previous(ctx: Recording, left: Sequence[tuple[int, Size]]) -> list[Storage]:
+    """Return what the layer before left behind.
+
+    It is as large as what this layer leaves, and lives until it returns. In a graph it is kept
+    anyway, so that it costs something only where none is built; the first layer is counted as the
+    others are, which are higher.
+    """
+    if ctx.tape.mode not in {Mode.INFERENCE, Mode.DISCARDING}:
+        return []
+    return [ctx.tape.allocate(Category.ACTIVATIONS, size) for _, size in left]
 
 
 def update_cache(ctx: Recording, parts: tuple[Value, ...], window: int | None) -> tuple[Value, ...]:
@@ -172,6 +190,7 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         ),
         outer_linears=recorded.outer_linears,
         buffer_bytes=recorded.buffer_bytes,
+        buffer_elements=recorded.buffer_elements,
         rotary_tables=(recorded.rotary_elements,) * 2 if recorded.rotary_elements else (),
         finish_logits=None if recorded.has_plain_loss else _refuse_loss,
         chunked=recorded.length_step > 1 or recorded.max_length > 0,

@@ -40,6 +40,8 @@ def _read_optional(top: Reader, name: str, default: int) -> int:
 
 MAX_STORAGES = 2**20
 """Storages of one pass, which each of its runs has a place for; a decoder has some hundreds."""
+_COUNTED = 6
+"""Parts of an operation whose bytes were counted; one less where they were not."""
 MAX_ORDER = 4096
 """Layers of a model, eight times those of the deepest stack that a config may have."""
 
@@ -63,8 +65,9 @@ def decode_recording(document: object, *, weights_only: bool = False) -> Recorde
     if len(order) > MAX_ORDER:
         message = f"this recording has {len(order):,} layers; at most {MAX_ORDER:,} are answered"
         raise InvalidInputError(message, field="order")
-    if not weights_only and not (layers and order and passes):
-        message = "this recording has no layers or no passes; it must have both"
+    if not weights_only and (not passes or bool(layers) != bool(order)):
+        # A model whose layers are no stack runs as one program, and has none.
+        message = "this recording has no passes, or layers without an order; it must have both"
         raise InvalidInputError(message, field="layers")
     assert isinstance(document, Mapping)  # noqa: S101 - read as one
     return RecordedModel(
@@ -80,6 +83,7 @@ def decode_recording(document: object, *, weights_only: bool = False) -> Recorde
         embedding=top.get("embedding").read_text(),
         head=top.get("head").read_text(),
         buffer_bytes=top.get("buffer_bytes").read_count(),
+        buffer_elements=_read_optional(top, "buffer_elements", 0),
         rotary_elements=top.get("rotary_elements").read_count(),
         difference=_read_optional(top, "difference", 0),
         outer_plan=read_plan(top, "outer_plan"),
@@ -167,12 +171,14 @@ class _FrameReader:
             return LinearCall(layer=layer.read_text(), x=self.value(x), output=self.value(output))
         if kind != "operation":
             raise part.fail("an operation, a linear layer, embeddings or a release")
-        _, operator, allocated, scratch, nodes = part.items(5)
+        counted = len(parts) == _COUNTED
+        _, operator, allocated, scratch, nodes, *moved = part.items(_COUNTED - (not counted))
         return Operation(
             operator=operator.read_text(),
             allocated=tuple(self.read_allocation(item) for item in allocated.items()),
             scratch=tuple(self.size(item) for item in scratch.items()),
             nodes=tuple(self.read_node(item) for item in nodes.items()),
+            moved=self.size(moved[0]) if moved else None,
         )
 
     def read_allocation(self, part: Reader) -> Allocation:

@@ -79,6 +79,7 @@ class _Writer:
             [[allocated.storage, self.size(allocated.size)] for allocated in instruction.allocated],
             [self.size(size) for size in instruction.scratch],
             [self.node(node) for node in instruction.nodes],
+            *(() if instruction.moved is None else (self.size(instruction.moved),)),
         ]
 
     def node(self, node: GraphNode) -> list[object]:
@@ -156,8 +157,9 @@ def _write_limits(recorded: RecordedModel) -> dict[str, object]:
     longest = {"max_length": recorded.max_length} if recorded.max_length else {}
     difference = {"difference": recorded.difference} if recorded.difference else {}
     fewest = {"min_batch": recorded.min_batch} if recorded.min_batch > 1 else {}
+    cast = {"buffer_elements": recorded.buffer_elements} if recorded.buffer_elements else {}
     plan = {"outer_plan": dict(recorded.outer_plan)} if recorded.outer_plan else {}
-    return {**step, **longest, **difference, **fewest, **plan}
+    return {**step, **longest, **difference, **fewest, **cast, **plan}
 
 
 def _write_layer(layer: RecordedLayer) -> dict[str, object]:

@@ -5,12 +5,11 @@ Commands about families written by hand load no recordings.
 
 from typing import TYPE_CHECKING, TypeGuard
 
+from service.estimator.model.recorded.walker import WALKER
+
 if TYPE_CHECKING:
     from service.estimator.model.architecture import Architecture
     from service.estimator.model.recorded.architecture import RecordedArchitecture
-
-WALKER = ("passes.recorded", "RecordedWalk")
-"""Module and class of the walk over a recorded model."""
 
 
 def is_recorded(model: "Architecture") -> "TypeGuard[RecordedArchitecture]":

@@ -96,6 +96,9 @@ class RecordedModel:
     embedding: str
     head: str
     buffer_bytes: int
+    """Bytes of buffers that have the same dtype in every model."""
+    buffer_elements: int = 0
+    """Elements of buffers that have the weights' dtype."""
     rotary_elements: int = 0
     """Elements per position of a rotary table, of which engines keep one for all positions."""
     length_step: int = 1

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Node, Parameter, Value
 from service.estimator.tape.ops.elementwise import SILU_INNER_PRODUCTS
+from service.estimator.tape.programs.kernels import get_work
 from service.estimator.tape.programs.program import (
     Action,
     CacheUpdate,
@@ -46,6 +47,7 @@ class Frame:
     __slots__ = (
         "cached",
         "call_linear",
+        "end_loss",
         "get_parameter",
         "requires_grad",
         "specs",
@@ -80,6 +82,8 @@ class Frame:
         """Names of what the cache gave out, which end with the program."""
         self.requires_grad = False
         """Whether token embeddings get a gradient, as PEFT gives checkpointed blocks a graph."""
+        self.end_loss: GraphNode | None = None
+        """Last node of the loss in backward; what follows is the model's."""
 
     def bind(self, number: int, value: Value) -> None:
         """Let a number stand for a value that is there already."""
@@ -141,9 +145,12 @@ class Frame:
             tape.release(tape.allocate(Category.TEMPORARIES, size))
         if operation.operator in _PRODUCTS:
             tape.use_workspace(has_bias=operation.operator == _PRODUCT_WITH_BIAS)
+        nodes: list[Node] = []
         for storages, (node, targets) in zip(saved, active, strict=True):
             self._save(storages, node.saved_after)
-            self._append(node, targets, storages)
+            nodes.append(self._append(node, targets, storages))
+        if operation.moved is not None:
+            tape.note_kernels(get_work(operation.operator), operation.moved, nodes)
 
     def _save(self, storages: list[Storage], places: Sequence[int | None]) -> None:
         parts = (None if place is None else self.storages[place] for place in places)
@@ -167,7 +174,7 @@ class Frame:
 
     def _append(
         self, node: GraphNode, targets: list[tuple[Gradient, Value]], storages: list[Storage]
-    ) -> None:
+    ) -> Node:
         """Add a node to the graph, and count the gradients of parameters."""
         tape, incoming = self.tape, [None] * len(node.outputs)
         joint: list[Storage | None] = list(incoming)
@@ -180,6 +187,8 @@ class Frame:
             if len(node.outputs) > 1:
                 tape.release(*(part for part in joint if part is not None))
                 joint[:] = incoming
+            if node is self.end_loss:
+                tape.ledger.enter(Section.BACKWARD)
 
         only_grad = (
             not node.saved_before
@@ -202,6 +211,7 @@ class Frame:
                 value.parameter.pending_gradients += tape.mode is not (
                     Mode.RECOMPUTING if value.parameter.shared else Mode.DISCARDING
                 )
+        return shared
 
     def _note_embedding(self, node: GraphNode, targets: Sequence[tuple[Gradient, Value]]) -> None:
         """Note the sums of a gradient of a table of tokens."""

@@ -91,12 +91,17 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One operator, its storages, its scratch and its nodes."""
+    """One operator, its storages, its scratch and its nodes.
+
+    ``moved`` are the bytes that its kernel reads and writes, none for a view; None where they were
+    not counted.
+    """
 
     operator: str
     allocated: tuple[Allocation, ...]
     scratch: tuple[Size, ...]
     nodes: tuple[GraphNode, ...]
+    moved: Size | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

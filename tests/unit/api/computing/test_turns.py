@@ -3,11 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from service.api.computing.budgets import Budget
 from service.api.computing.turns import HALF_LIFE_S, MAX_ASKERS, MAX_WAITING_EACH, Turns
+from service.api.http.computing import compute
 from service.base.errors import TooManyRequestsError
+from tests.unit.api.builders import parts, served
 
 
 class Clock:
@@ -147,3 +151,45 @@ def test_use_is_forgotten_by_halves() -> None:
     assert usages[0] == 8.0
     assert all(later == earlier / 2 for earlier, later in pairwise(usages))
     assert turns.get_usage("a") == 0.0
+
+
+def test_files_are_read_one_at_a_time() -> None:
+    """Two imports at once would take twice the memory; others are answered meanwhile."""
+    reading, most = [0], [0]
+    deps = parts()
+
+    def read(_budget: Budget) -> None:
+        reading[0] += 1
+        most[0] = max(most[0], reading[0])
+        reading[0] -= 1
+
+    async def scene() -> None:
+        scope: Any = {"state": {}, "client": ("::1", 1)}
+        async with deps.import_turns.take("somebody"):
+            waiting = [
+                asyncio.create_task(compute(deps, scope, deps.import_turns, read)) for _ in range(3)
+            ]
+            await compute(deps, scope, deps.search_turns, lambda _budget: None)
+            assert most == [0]
+        await asyncio.gather(*waiting)
+
+    run(scene)
+
+    assert most == [1]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/measurements/import", {"content": "nothing that is known"}),
+        ("/v1/clusters/lab/import", {"content": "nothing that is known"}),
+    ],
+)
+def test_imports_take_their_turn(path: str, body: dict[str, Any]) -> None:
+    """What reading a file took counts against who sent it, refused or not."""
+    deps = parts()
+    with served(deps) as client:
+        answer = client.post(path, json=body)
+
+    assert answer.status_code == 422
+    assert deps.import_turns.get_usage("testclient") > 0

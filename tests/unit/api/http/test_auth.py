@@ -1,16 +1,19 @@
 """Who is let in without a key, and for how long somebody who was let in may go on."""
 
 import asyncio
+import os
 
 import pytest
 from litestar.types import HTTPScope
 
 from service.access.keys import Principal, Scope
+from service.access.peers import UnknownPeerError
 from service.api.http.auth import Access, Guard
 from service.api.http.operation import Operation
 from service.base.errors import ForbiddenError, UnauthorizedError
 from service.usecases.access.keys import make_missing_key_error
 
+NOBODY = Principal(name="nobody", scopes=frozenset())
 READ = Operation(id="read", tag="t", summary="Read.", replies={})
 WRITE = Operation(id="write", tag="t", summary="Write.", replies={}, scope=Scope.ADMIN)
 
@@ -18,12 +21,13 @@ WRITE = Operation(id="write", tag="t", summary="Write.", replies={}, scope=Scope
 def scope(**headers: str) -> HTTPScope:
     """Return as much of the scope of a request from this machine as is looked at."""
     named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return {"client": ("127.0.0.1", 1), "headers": [(b"host", b"localhost"), *named], "state": {}}  # type: ignore[typeddict-item]  # the rest is not read
+    ends = {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8000)}
+    return {**ends, "headers": [(b"host", b"localhost"), *named], "state": {}}  # type: ignore[typeddict-item]  # the rest is not read
 
 
-def local_guard() -> Guard:
-    """Return a guard that knows no key."""
-    return Guard(Access.LOCAL, find=lambda _text: Principal(name="nobody", scopes=frozenset()))
+def local_guard(uid: int | None = None) -> Guard:
+    """Return a guard that knows no key, and whose program every connection is of."""
+    return Guard(Access.LOCAL, find=lambda _text: NOBODY, find_uid=lambda _client, _server: uid)
 
 
 def test_a_program_of_this_machine_is_let_in() -> None:
@@ -50,6 +54,30 @@ def test_what_a_proxy_adds_is_seen(name: str) -> None:
     """Whatever its name: a request that a proxy passed on is nobody's of this machine."""
     with pytest.raises(UnauthorizedError, match="came through a proxy"):
         asyncio.run(local_guard().admit(scope(**{name: "203.0.113.9"}), READ))
+
+
+@pytest.mark.parametrize("uid", [0, os.geteuid(), None])
+def test_who_runs_the_server_is_let_in(uid: int | None) -> None:
+    """So is root, and anybody where the system tells nothing."""
+    asyncio.run(local_guard(uid).admit(scope(), WRITE))
+
+
+def test_other_users_of_this_machine_need_a_key() -> None:
+    """Being on the same machine makes nobody an administrator."""
+    with pytest.raises(UnauthorizedError, match=r"another user's program \(uid 64999\)"):
+        asyncio.run(local_guard(64999).admit(scope(), READ))
+
+
+def test_a_program_that_is_gone_is_not_let_in() -> None:
+    """Who sends a change and closes at once has not shown whose it is."""
+
+    def find(_client: tuple[str, int], _server: tuple[str, int]) -> int:
+        message = "nobody holds it"
+        raise UnknownPeerError(message)
+
+    guard = Guard(Access.LOCAL, find=lambda _text: NOBODY, find_uid=find)
+    with pytest.raises(UnauthorizedError, match="a program that is gone"):
+        asyncio.run(guard.admit(scope(), WRITE))
 
 
 def test_who_was_let_in_is_looked_at_again_and_not_counted() -> None:

@@ -10,7 +10,7 @@ from litestar.testing import TestClient
 
 from service.__main__ import main
 from service.catalog.gpus import list_gpus
-from service.catalog.models import list_models
+from service.catalog.models import list_all_models
 from service.estimator.model.families.registry import list_model_types
 from tests.unit.api.builders import served
 
@@ -69,7 +69,7 @@ def test_every_name_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     for command, names in (
         (["gpus"], [entry.name for entry in list_gpus()]),
         (["families"], list_model_types()),
-        (["models", "--offline"], [entry.name for entry in list_models()]),
+        (["models", "--offline"], [entry.name for entry in list_all_models()]),
     ):
         assert main(command) == 0
         printed = capsys.readouterr().out

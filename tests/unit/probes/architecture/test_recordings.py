@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from service.catalog.gpus import resolve_gpu
 from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
@@ -15,6 +16,7 @@ from service.estimator.model.recorded.encoding import encode_recording
 from service.estimator.model.recorded.recorded_model import CachedHeads, CacheParts, RecordedModel
 from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.recorder import log_training
+from service.estimator.speed.throughput import WorkCache, estimate_throughput
 from service.estimator.tape.sizes import evaluate, evaluate_monomials
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client
@@ -159,6 +161,23 @@ def test_a_recording_serves_as_the_written_family(client: Client, caller: str) -
 
     assert answers[0] == answers[1]
     assert decode_recording(encode_recording(recorded)).layers[0].cache_elements == 64
+
+
+def test_a_recording_is_timed_as_the_written_family() -> None:
+    """It counts what was dispatched, the family what its formulas make: 2% of a small step."""
+    names = ("half", "half/prefill")
+    recorded = build_recorded(record_model(CONFIG, {name: VARIANTS[name] for name in names}))
+    written, device = architecture_from_config(CONFIG), resolve_gpu("A100-SXM4-80GB").to_device()
+    answer = estimate(written, a_training(), layout=Layout(), device=device)
+
+    times = [
+        estimate_throughput(model, a_training(), Layout(), device, answer, WorkCache())
+        for model in (recorded, written)
+    ]
+
+    assert times[0] is not None
+    assert times[1] is not None
+    assert times[0].step_time_s == pytest.approx(times[1].step_time_s, rel=0.02)
 
 
 def test_engines_answer_for_a_recording_as_for_the_written_family() -> None:

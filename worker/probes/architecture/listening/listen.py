@@ -14,6 +14,7 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 from service.estimator.values.workload import Attention
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
+from worker.probes.architecture.listening.anchor import anchor_gradients, freeze
 from worker.probes.architecture.listening.inputs import make_batch
 from worker.probes.architecture.listening.listener import Listener
 from worker.probes.architecture.listening.model_class import build_any_model
@@ -86,20 +87,10 @@ def make_fake_model(
                 config, hf_config, dtype=variant.dtype, attention="eager" if eager else "sdpa"
             )
             if variant.frozen:
-                _freeze(model)
+                freeze(model)
             yield model
     finally:
         gc.enable()
-
-
-def _freeze(model: PreTrainedModel) -> None:
-    """Train no weight, but give the hidden states gradients."""
-    model.requires_grad_(requires_grad=False)
-
-    def require_grad(_module: object, _args: object, output: torch.Tensor) -> None:
-        output.requires_grad_()
-
-    model.get_input_embeddings().register_forward_hook(require_grad)
 
 
 def listen_twice(model: PreTrainedModel, variant: Variant, extent: Extent) -> Heard:
@@ -107,10 +98,11 @@ def listen_twice(model: PreTrainedModel, variant: Variant, extent: Extent) -> He
     if variant.phase is not Phase.STEP:
         served = _SERVED[variant.phase](model, variant, extent)
         return Heard(names=served, graph=served)
-    return Heard(
-        names=_listen(model, variant, extent, packs=True),
-        graph=_listen(model, variant, extent, packs=False),
-    )
+    with anchor_gradients():
+        return Heard(
+            names=_listen(model, variant, extent, packs=True),
+            graph=_listen(model, variant, extent, packs=False),
+        )
 
 
 def _listen(model: PreTrainedModel, variant: Variant, extent: Extent, *, packs: bool) -> RawPass:

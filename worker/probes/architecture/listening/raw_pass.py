@@ -1,6 +1,8 @@
-"""One pass of a model in plain numbers, without tensors."""
+"""One pass of a model in plain numbers, without its tensors."""
 
 from dataclasses import dataclass, field, replace
+
+import torch
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,6 +106,22 @@ class RawPass:
     """Values of the batch, by name."""
     returned: dict[str, int] = field(default_factory=dict)
     """Values that the model returned, by name."""
+
+
+def count_moved(listened: RawPass, operation: RawOperation) -> int:
+    """Return the bytes that an operator's kernel reads and writes.
+
+    They are 0 for a view. Of a weight that is no operand of its output's size a few rows are read.
+    """
+    in_place = operation.operator.split(".")[1].endswith("_")
+    if not (operation.allocated or in_place):
+        return 0
+    values = listened.values
+    outputs = [values[place] for place in operation.outputs]
+    sizes = {value.numel for value in outputs}
+    inputs = (values[place] for place in operation.inputs)
+    reads = [value for value in inputs if value.storage is not None or value.numel in sizes]
+    return sum(value.numel * getattr(torch, value.dtype).itemsize for value in (*outputs, *reads))
 
 
 def cut_last_call(raw: RawPass) -> RawPass:

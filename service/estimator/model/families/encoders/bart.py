@@ -115,7 +115,7 @@ class BartEmbeddings:
     dropout: float
     last_norm: Norm | None
     names_ones: bool
-    """Whether the decoder has a name for its mask of ones until its end (mBART)."""
+    """Whether the decoder names its mask of ones until its end (mBART), else its positions."""
 
     def finish(self, ctx: Recording, x: Value) -> Value:
         """Return what the stack gives; ``x`` stays with the caller."""
@@ -151,7 +151,8 @@ class BartEmbeddings:
         if self.names_ones:
             return replace(embedded, names=(*embedded.names, ones))
         ctx.tape.free(ones)
-        return embedded
+        numbers = allocate_integers(ctx.tape, ctx.shape.positions(1))
+        return replace(embedded, names=(*embedded.names, numbers))
 
     def _embed(self, ctx: Recording, rows: Value, ids: Size, numel: Size) -> EmbeddingOutput:
         tape = ctx.tape

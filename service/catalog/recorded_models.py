@@ -1,0 +1,51 @@
+"""Recordings that a release ships.
+
+They are of types that no module is written for. Each lies in ``recordings`` beside the config.json
+that it was made of. Nothing is read before a name or a type is asked for that the rest of the
+catalogue does not have.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from service.estimator.model.architecture import Architecture
+
+_FOLDER = Path(__file__).with_name("recordings")
+_GZIP = 31
+"""zlib's ``wbits`` of a gzip file; the module gzip would be loaded with every command."""
+_MAX_DECODED = 32
+"""Recordings that a process keeps decoded, a megabyte or two each."""
+
+
+@cache
+def read_recordings_index() -> Mapping[str, Mapping[str, Any]]:
+    """Return what is known of every shipped recording, by name."""
+    index: dict[str, dict[str, Any]] = json.loads((_FOLDER / "index.json").read_bytes())
+    return index
+
+
+def read_recorded_config(name: str) -> Mapping[str, object]:
+    """Return the config.json that a shipped recording was made of."""
+    config: dict[str, object] = json.loads((_FOLDER / f"{name}.json").read_bytes())
+    return config
+
+
+def read_packed_recording(name: str) -> bytes:
+    """Return the document of a shipped recording, compressed."""
+    return (_FOLDER / f"{name}.json.gz").read_bytes()
+
+
+@lru_cache(_MAX_DECODED)
+def load_recorded_architecture(name: str) -> Architecture:
+    """Return the architecture of a shipped recording."""
+    # A cold command that names another model does not pay for this.
+    recorded = import_module("service.estimator.model.recorded.architecture")
+    decoding = import_module("service.estimator.model.recorded.decoding")
+    document = json.loads(zlib.decompress(read_packed_recording(name), wbits=_GZIP))
+    architecture: Architecture = recorded.build_recorded(decoding.decode_recording(document))
+    return architecture

@@ -1,0 +1,4 @@
+"""Name of the walk over recorded models."""
+
+WALKER = ("passes.recorded", "RecordedWalk")
+"""Module and class, as ``Architecture.walker`` has them."""

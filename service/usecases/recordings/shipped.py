@@ -1,0 +1,94 @@
+"""Recordings that a release ships, found by a config."""
+
+from collections.abc import Mapping
+
+from service.catalog.models import ModelEntry, list_recorded_models, load_config
+from service.estimator.model.config_reader import put_known_model_type
+from service.usecases.recordings.configs import Config
+
+_WITHOUT_EFFECT = frozenset(
+    {
+        "_attn_implementation_autoset",
+        "_name_or_path",
+        "auto_map",
+        "bos_token_id",
+        "dtype",
+        "eos_token_id",
+        "finetuning_task",
+        "id2label",
+        "initializer_factor",
+        "initializer_range",
+        "label2id",
+        "layer_norm_eps",
+        "layer_norm_epsilon",
+        "norm_eps",
+        "pad_token_id",
+        "rms_norm_eps",
+        "task_specific_params",
+        "tokenizer_class",
+        "torch_dtype",
+        "transformers_version",
+        "unk_token_id",
+        "use_cache",
+    }
+)
+"""Fields that say nothing of what a step or a token allocates."""
+_PLAIN: Mapping[str, object] = {
+    "chunk_size_feed_forward": 0,
+    "is_encoder_decoder": False,
+    "num_labels": 2,
+    "output_attentions": False,
+    "output_hidden_states": False,
+    "return_dict": True,
+}
+"""Fields of every config by their defaults, which a recorded config leaves out."""
+_ROTARY = ("rope_theta", "rope_scaling", "rope_parameters")
+
+
+def find_shipped_recording(config: Config) -> ModelEntry | None:
+    """Return the shipped recording that answers for a config.
+
+    None where none does.
+
+    The recorded configs say every field of their class, so that what a config leaves out has the
+    same default in both. A field that is not known here, or has another value, is another model.
+    """
+    config = put_known_model_type(config)
+    return next(
+        (
+            entry
+            for entry in list_recorded_models()
+            if entry.model_type == config.get("model_type")
+            and _says_no_more(config, load_config(entry))
+        ),
+        None,
+    )
+
+
+def _says_no_more(config: Mapping[str, object], recorded: Mapping[str, object]) -> bool:
+    """Return whether all that a config says is in the recorded one."""
+    return all(
+        _is_equal(name, value, recorded)
+        for name, value in config.items()
+        if name not in _WITHOUT_EFFECT
+    )
+
+
+def _is_equal(name: str, value: object, recorded: Mapping[str, object]) -> bool:
+    if name in _ROTARY:
+        return _get_rotation(value) == _get_rotation(recorded.get("rope_parameters"))
+    if name not in recorded:
+        return value is None or (name in _PLAIN and value == _PLAIN[name])
+    other = recorded[name]
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        # A part of a config has defaults of its own, which need not be those of the whole.
+        return _says_no_more(value, other) and other.keys() - value.keys() <= _WITHOUT_EFFECT
+    return type(value) is type(other) and value == other
+
+
+def _get_rotation(value: object) -> object:
+    """Return the kind of rotary positions; their base is no size."""
+    if not isinstance(value, Mapping):
+        return "default"
+    kind = value.get("rope_type", value.get("type", "default"))
+    return kind if kind == "default" else dict(value)

@@ -1,0 +1,88 @@
+"""Recordings that the release ships: whole, of the pinned releases, and small."""
+
+import json
+import tomllib
+from pathlib import Path
+
+from service.catalog import recorded_models
+from service.catalog.models import (
+    find_model,
+    list_model_names,
+    list_models,
+    list_recorded_models,
+    load_architecture,
+    load_config,
+)
+from service.catalog.recorded_models import read_packed_recording, read_recordings_index
+from service.estimator.model.families.registry import list_model_types
+from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.encoding import compute_digest
+from service.usecases.recordings.documents import unpack_document
+
+FOLDER = Path(recorded_models.__file__).with_name("recordings")
+MAX_BYTES = 10 * 2**20
+"""By which the wheel may grow."""
+
+
+def test_every_file_is_listed_and_every_listed_recording_has_its_files() -> None:
+    """A config, and the document that was made of it."""
+    files = {path.name for path in FOLDER.iterdir() if path.name != "__pycache__"}
+
+    names = list(read_recordings_index())
+    assert names == sorted(names)
+    assert files == {"__init__.py", "index.json"} | {
+        f"{name}.{kind}" for name in names for kind in ("json", "json.gz")
+    }
+
+
+def test_every_recording_is_what_the_index_says() -> None:
+    """Decoded, each has its digest, its parameters, its class and its config."""
+    for entry in list_recorded_models():
+        described = read_recordings_index()[entry.name]
+        document = unpack_document(read_packed_recording(entry.name))
+        model = load_architecture(entry)
+
+        assert isinstance(model, RecordedArchitecture)
+        assert model.recorded.digest == entry.recording == compute_digest(document)
+        assert model.recorded.model_type == entry.model_type
+        assert model.counts.total == described["parameters"]
+        assert document["config"] == load_config(entry)
+        assert load_config(entry)["architectures"] == [model.recorded.model_class]
+        assert {"half", "half/frozen", "autocast"} <= set(model.recorded.passes)
+
+
+def test_recordings_are_of_the_releases_that_a_worker_installs() -> None:
+    """Another transformers may run another step: then they are recorded anew."""
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
+    pins = dict(
+        line.split("==")
+        for line in project["project"]["optional-dependencies"]["worker"]
+        if "==" in line
+    )
+
+    releases = {(line["transformers"], line["torch"]) for line in read_recordings_index().values()}
+
+    assert {torch.partition("+")[0] for _, torch in releases} == {pins["torch"]}
+    assert {f"{release.rpartition('.')[0]}.*" for release, _ in releases} == {pins["transformers"]}
+
+
+def test_no_recording_takes_a_name_or_a_type_of_others() -> None:
+    """Names are found whatever their case, and written types stay with their modules."""
+    written = {name.casefold() for entry in list_models() for name in (entry.name, *entry.aliases)}
+    names = [
+        name.casefold() for entry in list_recorded_models() for name in (entry.name, *entry.aliases)
+    ]
+
+    assert len(names) == len(set(names))
+    assert not written & set(names)
+    assert set(names) <= {name.casefold() for name in list_model_names()}
+    assert not {entry.model_type for entry in list_recorded_models()} & set(list_model_types())
+    assert find_model(names[0].upper()) == list_recorded_models()[0]
+
+
+def test_the_wheel_stays_small() -> None:
+    """All files together, and the index, which is read for a name that is not known."""
+    sizes = [path.stat().st_size for path in FOLDER.glob("*.json*")]
+
+    assert sum(sizes) <= MAX_BYTES
+    assert len(json.dumps(dict(read_recordings_index()))) <= 2**17

@@ -1,0 +1,78 @@
+"""Work of recorded models, counted by what their operators move."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.catalog.gpus import resolve_gpu
+from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
+from service.estimator.model.recorded.recorded_model import RecordedLayer
+from service.estimator.model.weights.tensors import Weight
+from service.estimator.speed.recordings import find_uncounted_part
+from service.estimator.speed.throughput import find_untimed_reason
+from service.estimator.speed.work import count_forward_work
+from service.estimator.tape.ledger import Section
+from service.estimator.tape.programs.program import Instruction, Operation
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Attention
+from tests.recordings import make_recorded
+
+MODEL = make_recorded()
+LAYER = MODEL.recorded.layers[0]
+A100 = resolve_gpu("A100-SXM4-80GB").to_device()
+
+
+def forget_bytes(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+    """Return instructions as a release that counted no bytes wrote them."""
+    return tuple(
+        replace(part, moved=None) if isinstance(part, Operation) else part for part in instructions
+    )
+
+
+def change_layer(layer: RecordedLayer) -> RecordedArchitecture:
+    """Return the model with another layer."""
+    return build_recorded(replace(MODEL.recorded, layers=(layer,)))
+
+
+def test_a_prompt_has_the_kernels_of_its_operators() -> None:
+    """Seven linear layers and one attention a layer, and what norms and rotations launch."""
+    work = count_forward_work(MODEL, dtype=DType.BF16, attention=Attention.SDPA)
+
+    counts = work.sections[Section.FORWARD]
+    assert (counts.products, counts.attentions) == (7 * 9, 9)
+    assert 35 * 9 < counts.kernels < 60 * 9
+    assert counts.moved[3] > 0
+    assert work.has_fused_attention
+    assert find_untimed_reason(MODEL, A100) is None
+
+
+def test_a_recording_without_bytes_has_no_time() -> None:
+    """A release that did not count them wrote it."""
+    recorded = MODEL.recorded
+    passes = {
+        name: replace(
+            part,
+            blocks=tuple(
+                replace(block, instructions=forget_bytes(block.instructions))
+                for block in part.blocks
+            ),
+        )
+        for name, part in recorded.passes.items()
+    }
+
+    reason = find_untimed_reason(build_recorded(replace(recorded, passes=passes)), A100)
+
+    assert "an earlier release" in (reason or "")
+
+
+@pytest.mark.parametrize(
+    ("layer", "part"),
+    [
+        (replace(LAYER, cache_elements=0), "no keys and values"),
+        (replace(LAYER, weights=(Weight("mlp.experts.up", "mlp", (8, 64, 64)),)), "experts"),
+        (replace(LAYER, weights=(Weight("conv.weight", "other", (8, 1, 4)),)), "no matrices"),
+    ],
+)
+def test_work_that_is_not_counted_is_named(layer: RecordedLayer, part: str) -> None:
+    """States, experts and convolutions have other products than their weights say."""
+    assert part in (find_uncounted_part(change_layer(layer)) or "")
