@@ -1,9 +1,10 @@
 """A recording of a small helium, as ``headroom models record`` wrote it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.architecture import RecordedArchitecture, RecordedBlock
 from service.usecases.recordings.documents import read_document, unpack_document
 
 HELIUM: dict[str, Any] = {
@@ -28,3 +29,13 @@ def make_document() -> dict[str, Any]:
 def make_recorded() -> RecordedArchitecture:
     """Return the architecture of the recording."""
     return read_document(make_document())
+
+
+def change_layers(model: RecordedArchitecture, **changes: Any) -> RecordedArchitecture:  # noqa: ANN401 - fields of a layer
+    """Return a recorded model whose layers are changed."""
+    blocks = tuple(
+        (replace(block, layer=replace(block.layer, **changes)), count)
+        for block, count in model.blocks
+        if isinstance(block, RecordedBlock)
+    )
+    return replace(model, blocks=blocks)

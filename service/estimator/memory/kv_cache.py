@@ -106,8 +106,15 @@ def count_engine_cache_elements(block: BlockModule) -> int:
 def is_latent(model: Architecture) -> bool:
     """Return whether a model caches one latent vector for all heads (arXiv:2405.04434)."""
     return any(
-        hasattr(getattr(block, "attention", None), "latent_size") for block, _ in model.blocks
+        getattr(block, "is_latent", False)
+        or hasattr(getattr(block, "attention", None), "latent_size")
+        for block, _ in model.blocks
     )
+
+
+def keeps_states(model: Architecture) -> bool:
+    """Return whether layers keep a state of each sequence."""
+    return model.recurrent or any(getattr(block, "states", ()) for block, _ in model.blocks)
 
 
 def get_cache_window(block: BlockModule) -> int | None:

@@ -119,7 +119,7 @@ def _read_caches(layer: object) -> tuple[CachedHeads, ...]:
 
 def _is_cached(part: object) -> bool:
     """Return whether a part is of sequences, heads, tokens and elements."""
-    return isinstance(part, torch.Tensor) and part.dim() == 4 and part.shape[2] == _LENGTH  # noqa: PLR2004 - the axes that are named
+    return isinstance(part, torch.Tensor) and part.dim() == 4  # noqa: PLR2004 - the axes that are named
 
 
 def _read_states(layer: object) -> tuple[SequenceState, ...]:

@@ -1,6 +1,5 @@
 """Weights, linear layers and numbers of a recorded model."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ import transformers
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from service.estimator.model.recorded.kinds import count_experts, guess_kind
 from service.estimator.model.recorded.recorded_model import (
     CacheParts,
     RecordedLayer,
@@ -90,7 +90,7 @@ def describe_model(
     digest = sha256(repr((lowered, weights)).encode()).hexdigest()
     buffer_elements, buffer_bytes = count_buffers(model)
     return RecordedModel(
-        spec=_make_spec(model.config, digest, is_tied=is_tied, num_experts=_count_experts(layers)),
+        spec=_make_spec(model.config, digest, layers, is_tied=is_tied),
         model_type=model.config.model_type,
         model_class=type(model).__name__,
         transformers=transformers.__version__,
@@ -201,26 +201,11 @@ def _make_weight(name: str, weight: torch.Tensor) -> Weight:
 def _make_linear(name: str, layer: nn.Linear) -> Linear:
     return Linear(
         name=name,
-        kind=guess_kind(name),
+        kind=guess_kind(f"{name}.weight"),
         in_features=layer.in_features,
         out_features=layer.out_features,
         bias=layer.bias is not None,
     )
-
-
-_KINDS = (
-    (r"norm|ln_|\bln", "norm"),
-    (r"router|\bgate\.weight", "router"),
-    (r"attn|attention", "attention"),
-    (r"mlp|expert|feed_forward|ffn|fc\d|dense", "mlp"),
-    (r"embed", "embedding"),
-    (r"head", "head"),
-)
-
-
-def guess_kind(name: str) -> str:
-    """Return the kind under which a weight is counted, by its name."""
-    return next((kind for pattern, kind in _KINDS if re.search(pattern, name)), "other")
 
 
 def _list_outer(prefix: str | None, names: Iterable[str]) -> set[str]:
@@ -239,17 +224,6 @@ def _select_cache(
     return parts.pop() if len(parts) == 1 else None
 
 
-def _count_experts(layers: Sequence[RecordedLayer]) -> int:
-    """Return the experts of a stack, which is one tensor (transformers 5)."""
-    counts = (
-        weight.shape[0]
-        for layer in layers
-        for weight in layer.weights
-        if "expert" in weight.name and len(weight.shape) == 3  # noqa: PLR2004 - experts, rows and columns
-    )
-    return max(counts, default=0)
-
-
 _CHOSEN = (
     *("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k"),
     *("top_k_experts", "experts_per_token", "num_selected_experts", "top_k"),
@@ -258,8 +232,9 @@ _CHOSEN = (
 
 
 def _make_spec(
-    hf_config: PreTrainedConfig, digest: str, *, is_tied: bool, num_experts: int
+    hf_config: PreTrainedConfig, digest: str, layers: Sequence[RecordedLayer], *, is_tied: bool
 ) -> RecordedSpec:
+    num_experts = max((count_experts(layer.weights) for layer in layers), default=0)
     text = hf_config.get_text_config()
 
     def read(*names: str, default: int = 0) -> int:

@@ -10,10 +10,11 @@ import transformers
 from transformers import PreTrainedModel
 
 from service.estimator.model.recorded.encoding import encode_recording
+from service.estimator.model.recorded.kinds import guess_kind
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from worker.probes.architecture.depth import find_stack
-from worker.probes.architecture.describe import describe_model, guess_kind
+from worker.probes.architecture.describe import describe_model
 from worker.probes.architecture.listening.model_class import build_any_model, build_config
 from worker.probes.architecture.programs import LoweredPass
 

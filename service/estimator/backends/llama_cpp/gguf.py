@@ -5,11 +5,13 @@ They follow ggml's block formats, and the type of each tensor in a mixture. ggml
 ``tensor_type_fallback``.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.weights.ggml import BLOCKS, GgmlType
 from service.estimator.model.weights.gguf_bytes import GgufBytes, LayerBytes
 from service.estimator.model.weights.scheme import Packing
@@ -22,6 +24,7 @@ _FALLBACK = MappingProxyType(
     {GgmlType.Q4_K: GgmlType.Q5_0, GgmlType.Q5_K: GgmlType.Q5_1, GgmlType.Q6_K: GgmlType.Q8_0}
 )
 """What rows that blocks of 256 do not divide get instead."""
+_TOWER = re.compile(r"vision|visual|image|audio|tower|projector|merger|connector")
 _EXPERTS, _ROUTER = "mlp_experts", "router"
 _FEW_EXPERTS = 8
 """Models of eight experts keep the small attention tensors in more bits."""
@@ -93,7 +96,14 @@ def _iter_outer_weights(model: Architecture) -> Iterator[Weight]:
 
     A tower and its projector are a file of their own (``--mmproj``).
     """
-    if model.images is None:
+    if is_recorded(model):
+        # Tables of positions stand with the input, on the host; towers are files of their own.
+        yield from (
+            weight
+            for weight in model.stem
+            if weight.kind != "embedding" and not _TOWER.search(weight.name)
+        )
+    elif model.images is None:
         yield from model.stem
     if model.final_norm is not None:
         yield from model.final_norm.weights()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.quantization.weights import STACK_DIMENSIONS
-from service.estimator.model.weights.tensors import Linear
+from service.estimator.model.weights.tensors import Linear, Split
 
 _EXPERTS = "mlp_experts"
 _MIXERS = frozenset({"attention", "ssm"})
@@ -70,10 +70,10 @@ def _count_layer_elements(
     hidden = model.spec.hidden_size
     linears = block.linears()
     attention_layers = [layer for layer in linears if layer.kind in _MIXERS]
-    mixed = next(
-        (layer.in_features for layer in reversed(attention_layers) if layer.out_features == hidden),
-        hidden,
-    )
+    leading_back = [layer for layer in attention_layers if layer.out_features == hidden]
+    # A recorded model has them as they are declared: a rank's queries may be as wide.
+    by_rows = [layer for layer in leading_back if layer.split is Split.ROWS]
+    mixed = (by_rows or leading_back)[-1].in_features if leading_back else hidden
     projected = sum(layer.out_features for layer in attention_layers if layer.in_features == hidden)
     attention = 3 * hidden + projected + mixed
     # A piece of the model begins after attention and holds its output beside two residuals;

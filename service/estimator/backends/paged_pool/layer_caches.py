@@ -1,10 +1,12 @@
 """Caches of a token and states of a sequence, by layer."""
 
 from dataclasses import dataclass
+from math import prod
 
 from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
+from service.estimator.model.recorded.recorded_model import SequenceState
 from service.estimator.values.dtypes import DType
 
 
@@ -77,12 +79,19 @@ def merge_states(
     return tuple(LayerState(size, count, exports) for (size, exports), count in counts.items())
 
 
+_HEADS = 3
+"""Axes of a state that has heads, each with a matrix (Mamba2, gated delta rule)."""
+
+
 def _get_mixer(block: BlockModule) -> object | None:
     mixer = getattr(block, "mixer", None) or getattr(block, "attention", None)
     return mixer if hasattr(mixer, "state_bytes") else None
 
 
 def _exports(block: BlockModule) -> bool:
+    recorded = _list_recorded_states(block)
+    if recorded:
+        return any(len(state.recurrent) == _HEADS for state in recorded)
     return hasattr(_get_mixer(block), "convolved_size")
 
 
@@ -91,6 +100,9 @@ def _count_state_elements(block: BlockModule) -> int:
 
     A convolution needs one position less than it spans.
     """
+    recorded = _list_recorded_states(block)
+    if recorded:
+        return sum(_count_recorded_elements(state) for state in recorded)
     mixer = _get_mixer(block)
     if mixer is None:
         return 0
@@ -98,3 +110,19 @@ def _count_state_elements(block: BlockModule) -> int:
     states = getattr(mixer, "states", None) or inner * getattr(mixer, "state_size", 0)
     convolved = getattr(mixer, "convolved_size", inner)
     return (getattr(mixer, "kernel_size", 1) - 1) * convolved + states
+
+
+def _count_recorded_elements(state: SequenceState) -> int:
+    """Return the elements of a recorded state, as engines keep it.
+
+    transformers keeps all positions of a convolution, engines all but the newest.
+    """
+    channels, *positions = state.convolution or (0, 1)
+    recurrent = prod(state.recurrent) if state.recurrent else 0
+    return channels * (positions[-1] - 1) + recurrent
+
+
+def _list_recorded_states(block: BlockModule) -> tuple[SequenceState, ...]:
+    """Return the states of a recorded layer; none of another."""
+    states: tuple[SequenceState, ...] = getattr(block, "states", ())
+    return states

@@ -20,9 +20,11 @@ from service.estimator.backends.paged_pool.layer_caches import (
     merge_caches,
     merge_states,
 )
+from service.estimator.backends.paged_pool.recorded_ranks import split_recorded
 from service.estimator.backends.paged_pool.stage_weights import StageWeights
 from service.estimator.backends.paged_pool.vision_towers import split_tower
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.tensor_parallel.local import local_architecture
 from service.estimator.model.tensor_parallel.split_plan import SplitPlan
@@ -92,7 +94,7 @@ def get_expert_ranks(layout: Layout) -> ExpertRanks:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _RankQuery:
     """A cached question for ranks.
 
@@ -104,8 +106,8 @@ class _RankQuery:
     dtype: DType
     degrees: tuple[int, int]
     experts: ExpertRanks
-    multiple: int
     tiles: bool
+    by_plan: bool
     model: Architecture = field(compare=False, repr=False)
 
 
@@ -115,18 +117,25 @@ def build_ranks(
     *,
     scheme: Scheme | None,
     dtype: DType,
-    multiple: int = VOCABULARY_MULTIPLE,
     tiles: bool = False,
+    by_plan: bool = False,
 ) -> tuple[Rank, ...]:
     """Return one rank of each pipeline stage.
 
-    Stages that are alike are one object. ``multiple`` pads the vocabulary, and ``tiles`` experts in
-    mxfp4.
+    Stages that are alike are one object. ``tiles`` pads experts in mxfp4. ``by_plan``: a recorded
+    model is split by transformers' plan.
     """
     degrees = (layout.tensor_parallel, layout.pipeline_parallel)
     return _build_ranks(
         _RankQuery(
-            model.spec, scheme, dtype, degrees, get_expert_ranks(layout), multiple, tiles, model
+            spec=model.spec,
+            scheme=scheme,
+            dtype=dtype,
+            degrees=degrees,
+            experts=get_expert_ranks(layout),
+            tiles=tiles,
+            by_plan=by_plan,
+            model=model,
         ),
     )
 
@@ -163,10 +172,8 @@ def add_draft(
 @lru_cache(1024)
 def _build_ranks(query: _RankQuery) -> tuple[Rank, ...]:
     tensor, pipeline = query.degrees
-    split_by, expert_spread, num_token_ranks = query.experts
-    local = _pad_vocabulary(
-        _split_model(query.model, tensor, split_by, query.multiple), tensor, query.multiple
-    )
+    _, expert_spread, num_token_ranks = query.experts
+    local = _pad_vocabulary(_split_model(query), tensor, VOCABULARY_MULTIPLE)
     stage_weights = StageWeights(
         local,
         scheme=query.scheme,
@@ -225,15 +232,16 @@ def split_layers(num_layers: int, stages: int) -> tuple[int, ...]:
     return tuple(layers)
 
 
-def _split_model(
-    model: Architecture, tensor: int, expert_tensor: int, multiple: int
-) -> Architecture:
+def _split_model(query: _RankQuery) -> Architecture:
+    model, tensor, expert_tensor = query.model, query.degrees[0], query.experts[0]
     plan = SplitPlan(
         vocabulary=tensor > 1,
-        vocabulary_multiple=max(1, multiple // tensor),
+        vocabulary_multiple=max(1, VOCABULARY_MULTIPLE // tensor),
         head=tensor > 1,
         expert_ranks=expert_tensor if model.spec.num_experts else None,
     )
+    if is_recorded(model):
+        return split_tower(split_recorded(model, tensor, plan, by_plan=query.by_plan), tensor)
     return split_tower(local_architecture(model, tensor, plan), tensor)
 
 
@@ -258,12 +266,14 @@ def _count_table_bytes(model: Architecture, dtype: DType) -> int:
     linearly are all of those that come of it (``linear_scaling_rope.py``). gpt-oss has its table in
     fp32 (``models/gpt_oss.py``), and names halves.
     """
-    if model.family == _FP32_TABLE:
+    if model.family == _FP32_TABLE and not is_recorded(model):
         return (
             model.spec.max_position_embeddings
             * sum(model.rotary_tables)
             * DType.FP32.bytes_per_element
         )
+    if model.family == _FP32_TABLE:
+        dtype = DType.FP32
     tables = model.rotary_tables[: max(1, len(model.rotary_tables) // 2)]
     rows = sum(tables) + sum(tables[:1]) * (model.rotary_stretch - 1)
     return model.spec.max_position_embeddings * rows * dtype.bytes_per_element

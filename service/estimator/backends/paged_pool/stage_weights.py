@@ -4,6 +4,7 @@ from service.estimator.backends.paged_pool.marlin_padding import pad_to_tiles
 from service.estimator.memory.overheads.allocator_rounding import rounding_bytes
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import iter_placements, stored_bytes
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.dtypes import DType
@@ -76,15 +77,21 @@ class StageWeights:
             model.embedding,
             *([model.position_embedding] if model.position_embedding is not None else []),
         ]
-        return (
-            sum(weight.numel for weight in (*weights, *model.stem)) * self.dtype.bytes_per_element
-        )
+        elements = sum(weight.numel for weight in (*weights, *model.stem))
+        last = sum(weight.numel for weight in _list_last_weights(model))
+        return (elements - last) * self.dtype.bytes_per_element
 
     def _get_end_bytes(self) -> int:
         model = self.model
         head = () if model.tied else tuple(model.head.weights())
         norm = tuple(model.final_norm.weights()) if model.final_norm is not None else ()
-        return sum(weight.numel for weight in (*head, *norm)) * self.dtype.bytes_per_element
+        weights = (*head, *norm, *_list_last_weights(model))
+        return sum(weight.numel for weight in weights) * self.dtype.bytes_per_element
+
+
+def _list_last_weights(model: Architecture) -> tuple[Weight, ...]:
+    """Return tensors of the stem that stand after recorded layers."""
+    return model.last_weights if is_recorded(model) else ()
 
 
 def _list_weight_sizes(

@@ -9,6 +9,7 @@ Mistral 3 are replicated.
 from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.weights.tensors import Weight
 
 _COLUMNS = frozenset(
@@ -19,7 +20,7 @@ _ROWS = frozenset({"out_proj", "o_proj", "proj", "down_proj", "fc2", "linear_2",
 
 def split_tower(model: Architecture, ranks: int) -> Architecture:
     """Return the model with one rank's shard of its vision layers."""
-    if model.images is None or ranks == 1:
+    if not (model.images or is_recorded(model)) or ranks == 1:
         return model
     split = {layer.name for layer in model.outer_linears}
     return replace(

@@ -34,6 +34,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
+from service.estimator.model.recorded.engine_models import runs_transformers_code
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, SERVE_SGLANG
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import resolve_version
@@ -73,7 +74,13 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
     settings = _resolve_settings(model, workload, layout, device)
     cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, layout)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
-    target_ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)
+    target_ranks = build_ranks(
+        model,
+        layout,
+        scheme=scheme,
+        dtype=workload.weight_dtype,
+        by_plan=runs_transformers_code(model, workload.engine),
+    )
     ranks = add_draft(
         target_ranks, get_draft_model(workload.speculative), layout, workload.weight_dtype
     )

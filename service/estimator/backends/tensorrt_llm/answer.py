@@ -5,6 +5,7 @@ It is what is free once weights and activations are there. 1.0, PyTorch backend:
 has the same defaults.
 """
 
+from service.estimator.backends.paged_pool.activation_part import make_activation_part
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
 from service.estimator.backends.paged_pool.engine_memory import (
     FilledPool,
@@ -95,7 +96,7 @@ def _build_rank_memory(
         make_exact_part(
             "weights", rank.weight_bytes, format_weights_formula(rank, workload), _SOURCE
         ),
-        make_exact_part("activations", peak, f"profiling run of {tokens} tokens", _SOURCE),
+        make_activation_part(rank, peak, f"profiling run of {tokens} tokens", _SOURCE),
         *make_library_parts(
             layout,
             context="context, TensorRT and cuBLAS libraries, workspaces",

@@ -7,6 +7,7 @@ The fraction is of the total; weights, the profiled peak, what lies outside of P
 
 from dataclasses import dataclass
 
+from service.estimator.backends.paged_pool.activation_part import make_activation_part
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
 from service.estimator.backends.paged_pool.engine_memory import (
     FilledPool,
@@ -45,6 +46,7 @@ from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
+from service.estimator.model.recorded.engine_models import runs_transformers_code
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, SERVE_VLLM
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
@@ -109,7 +111,12 @@ def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
     model, workload, layout = question.model, question.workload, question.layout
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     target_ranks = build_ranks(
-        model, layout, scheme=scheme, dtype=workload.weight_dtype, tiles=True
+        model,
+        layout,
+        scheme=scheme,
+        dtype=workload.weight_dtype,
+        tiles=True,
+        by_plan=runs_transformers_code(model, workload.engine),
     )
     ranks = add_draft(target_ranks, _resolve_draft(model, workload), layout, workload.weight_dtype)
     ranks = offload_weights(ranks, workload.cpu_offload_gb)
@@ -228,8 +235,8 @@ def _profile(
         samples=settings.release.is_sampling_profiled(settings.max_model_len),
     )
     profiling = profile_rank(rank, batch, settings.release, gpu, eager=workload.enforce_eager)
-    return make_exact_part(
-        "activations",
+    return make_activation_part(
+        rank,
         profiling.peak_bytes,
         f"{profiling.formula}: {settings.batched_tokens} tokens, {settings.max_num_sequences} "
         "sequences",

@@ -9,6 +9,7 @@ or not: ``sample/penalties.py``, ``logit_bias.py``, ``bad_words.py``, ``logprob.
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from service.estimator.memory.kv_cache import keeps_states
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.engine_versions import Version
 from service.estimator.values.units import ceil_div
@@ -54,7 +55,7 @@ def runs_second_runner(model: Architecture, workload: ServeWorkload, version: Ve
         return known and not packed
     if version < _DENSE:
         return known
-    return known or not (model.spec.num_experts or model.recurrent)
+    return known or not (model.spec.num_experts or keeps_states(model))
 
 
 def copies_logits(version: Version) -> bool:

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedModel
+from service.estimator.model.recorded.completion import complete_recording
+from service.estimator.model.recorded.recorded_model import (
+    RecordedLayer,
+    RecordedModel,
+    SequenceState,
+)
 from service.estimator.model.recorded.walker import WALKER
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
@@ -17,6 +22,9 @@ from service.estimator.tape.programs.leftovers import find_left
 from service.estimator.tape.programs.program import Operation
 from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.errors import NotModelledError
+
+_LATENT = "kv_b_proj"
+"""Layer that makes heads of a cached latent vector (arXiv:2405.04434)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +52,28 @@ class RecordedBlock:
         return self.layer.cache_elements
 
     @property
+    def projected_elements_per_token(self) -> int:
+        """Elements that an engine caches for one token."""
+        cache = self.layer.cache
+        if cache is None:
+            return self.layer.cache_elements
+        return sum(part.elements for part in cache.caches)
+
+    @property
     def cache_window(self) -> int | None:
         """The most tokens that the layer's cache keeps; None is all."""
-        return self.layer.cache_window
+        cache = self.layer.cache
+        return self.layer.cache_window if cache is None else cache.window
+
+    @property
+    def states(self) -> tuple[SequenceState, ...]:
+        """States that the layer keeps of each sequence."""
+        return () if self.layer.cache is None else self.layer.cache.states
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether all heads read one cached vector (arXiv:2405.04434)."""
+        return any(part.target == _LATENT for part in self.layer.linears)
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Run the layer's program; its input is dropped at its end."""
@@ -116,8 +143,11 @@ class RecordedArchitecture(Architecture):
     @property
     def head_unit_weights(self) -> tuple[Weight, ...]:
         """Tensors after the layers, a unit of their own."""
-        if self.tied:
-            return ()
+        return () if self.tied else (*self.last_weights, *self.list_head_weights())
+
+    @property
+    def last_weights(self) -> tuple[Weight, ...]:
+        """Tensors after the layers, other than those of the output layer."""
         names = {
             gradient.parameter
             for part in self.recorded.passes.values()
@@ -126,8 +156,11 @@ class RecordedArchitecture(Architecture):
             for node in instruction.nodes
             for gradient in node.gradients
         }
-        after = [weight for weight in self.recorded.outer_weights if weight.name in names]
-        return (*after, *self.list_head_weights())
+        return tuple(weight for weight in self.stem if weight.name in names)
+
+    def list_recorded_blocks(self) -> tuple[RecordedBlock, ...]:
+        """Return the kinds of layers."""
+        return tuple(block for block, _ in self.blocks if isinstance(block, RecordedBlock))
 
     def describe(self) -> dict[str, object]:
         """Return the specification, and which recording it is."""
@@ -164,6 +197,7 @@ def _refuse_loss(ctx: Recording, logits: Value) -> Value:  # noqa: ARG001 - one 
 
 def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
     """Return the tree of a recorded model."""
+    recorded = complete_recording(recorded)
     order = recorded.order
     outer = {weight.name: weight for weight in recorded.outer_weights}
     embedding = outer.pop(recorded.embedding, Weight("", "embedding", (0, 0)))

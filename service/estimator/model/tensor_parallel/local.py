@@ -52,12 +52,7 @@ def local_architecture(
     )
     embedding, head = model.embedding, model.head
     if plan.vocabulary:
-        rows = (
-            ceil_div(model.vocab_size, tensor_parallel * plan.vocabulary_multiple)
-            * plan.vocabulary_multiple
-        )
-        embedding = Weight(embedding.name, embedding.kind, (rows, *embedding.shape[1:]))
-        head = replace(head, out_features=rows, split=Split.COLUMNS, ranks=tensor_parallel)
+        embedding, head = split_vocabulary(model, tensor_parallel, plan)
     elif plan.head and not model.tied:
         rows = ceil_div(model.vocab_size, tensor_parallel)
         head = replace(head, out_features=rows, split=Split.GATHERED_COLUMNS, ranks=tensor_parallel)
@@ -65,6 +60,21 @@ def local_architecture(
         (cast("BlockModule", sharder.shard(block)), count) for block, count in model.blocks
     )
     return replace(model, spec=spec, embedding=embedding, head=head, blocks=blocks)
+
+
+def split_vocabulary(
+    model: Architecture, tensor_parallel: int, plan: SplitPlan
+) -> tuple[Weight, Linear]:
+    """Return a rank's padded rows of table and head."""
+    rows = (
+        ceil_div(model.vocab_size, tensor_parallel * plan.vocabulary_multiple)
+        * plan.vocabulary_multiple
+    )
+    table = model.embedding
+    return (
+        Weight(table.name, table.kind, (rows, *table.shape[1:])),
+        replace(model.head, out_features=rows, split=Split.COLUMNS, ranks=tensor_parallel),
+    )
 
 
 def check_divisible(model: Architecture, tensor_parallel: int, plan: SplitPlan) -> None:

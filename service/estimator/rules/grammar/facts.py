@@ -6,6 +6,7 @@ They are a model's numbers, the workload and the layout.
 from dataclasses import dataclass
 from typing import TypedDict
 
+from service.estimator.memory.kv_cache import keeps_states
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.moe.tree import MoeSpec
 from service.estimator.model.recorded.narrowing import is_recorded
@@ -95,10 +96,6 @@ class ModelFacts:
     """Sequences from which on its recording holds; 1 of any other model."""
     longest_sequence: int
     """Tokens up to which its recording holds; 0 where there is no such limit."""
-    has_plain_layers: bool
-    """Whether engines keep keys and values of all its layers, none of which has experts: asked of
-    recordings alone.
-    """
     tree: Architecture
     """The model itself, for predicates that look at its modules."""
 
@@ -176,7 +173,7 @@ def collect_facts(model: Architecture) -> ModelFacts:
         else _PACKING_NAMES.get(model.quantization.packing, Quantization.NONE),
         converts=model.quantization is None or model.quantization.packing in _CONVERTED,
         from_gguf=model.gguf is not None,
-        recurrent=model.recurrent,
+        recurrent=keeps_states(model),
         decoder=model.generates,
         head="" if model.task is None else model.task.kind.value,
         num_labels=spec.num_labels,
@@ -194,14 +191,9 @@ def collect_facts(model: Architecture) -> ModelFacts:
     )
 
 
-_LATENT = "kv_b_proj"
-"""Layer that makes heads of a cached latent vector (arXiv:2405.04434)."""
-
-
 class _RecordingFacts(TypedDict):
     fewest_sequences: int
     longest_sequence: int
-    has_plain_layers: bool
 
 
 def _describe_recording(model: Architecture) -> _RecordingFacts:
@@ -210,18 +202,11 @@ def _describe_recording(model: Architecture) -> _RecordingFacts:
         return {
             "fewest_sequences": 1,
             "longest_sequence": 0,
-            "has_plain_layers": True,
         }
     recorded = model.recorded
-    targets = {part.target for layer in recorded.layers for part in layer.linears}
     return {
         "fewest_sequences": recorded.min_batch,
         "longest_sequence": recorded.max_length,
-        "has_plain_layers": _LATENT not in targets
-        and all(
-            layer.cache_elements and not any("expert" in weight.name for weight in layer.weights)
-            for layer in recorded.layers
-        ),
     }
 
 

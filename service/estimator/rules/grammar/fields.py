@@ -61,7 +61,6 @@ class ModelFields:
     recorded: Field[bool] = Field("model.recorded")
     fewest_sequences: Field[int] = Field("model.fewest_sequences")
     longest_sequence: Field[int] = Field("model.longest_sequence")
-    has_plain_layers: Field[bool] = Field("model.has_plain_layers")
 
 
 class LayoutFields:

@@ -9,12 +9,35 @@ from service.estimator.rules.grammar.conditions import (
     is_at_most,
     is_false,
     is_in,
+    is_not_in,
     is_true,
     satisfies,
 )
 from service.estimator.rules.grammar.fields import TOKENS, layout, model, workload
-from service.estimator.rules.grammar.rule import NO_TERM, Rule, Topic, unmodelled
-from service.estimator.rules.predicates.models import has_plain_loss, has_served_passes
+from service.estimator.rules.grammar.rule import (
+    NO_TERM,
+    Refusal,
+    Rule,
+    Topic,
+    invalid,
+    unmodelled,
+)
+from service.estimator.rules.predicates.models import (
+    get_serving,
+    has_plain_loss,
+    has_served_passes,
+)
+from service.estimator.rules.predicates.recorded import (
+    describe_missing,
+    describe_unknown,
+    describe_unsuited,
+    divides_layers,
+    explain_undivided,
+    has_engine_model,
+    has_known_layers,
+    list_serving_engines,
+    suits_transformers_code,
+)
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.losses import Loss
 from service.estimator.values.workload import Attention, Engine
@@ -28,7 +51,7 @@ _FEW = unmodelled(
 )
 RECORDED_SERVING = (
     Rule(
-        when=all_of(_RECORDED, is_in(workload.engine, Engine.TRANSFORMERS)),
+        when=_RECORDED,
         require=is_at_most(model.fewest_sequences, workload.num_sequences),
         field=workload.num_sequences.path,
         topic=Topic.LENGTH,
@@ -48,19 +71,6 @@ RECORDED_SERVING = (
     ),
     Rule(
         when=_RECORDED,
-        require=is_in(workload.engine, Engine.TRANSFORMERS, Engine.VLLM, Engine.SGLANG),
-        topic=Topic.FORMATS,
-        refusal=unmodelled(
-            f"{{workload.engine}} with {_MADE}: it has models of its own alone",
-            *("transformers", "vllm", "sglang"),
-        ),
-        reason=f"{{workload.engine}} with {_MADE}: it has models of its own alone",
-        source="llama.cpp, convert_hf_to_gguf.py; TensorRT-LLM 1.0, tensorrt_llm/_torch/models; "
-        "LMDeploy 0.16.0, lmdeploy/turbomind/supported_models.py; TGI 3.3.5, "
-        "server/text_generation_server/models/__init__.py",
-    ),
-    Rule(
-        when=all_of(_RECORDED, is_in(workload.engine, Engine.TRANSFORMERS)),
         require=any_of(
             is_in(model.longest_sequence, 0), is_at_most(TOKENS, model.longest_sequence)
         ),
@@ -76,33 +86,72 @@ RECORDED_SERVING = (
         source=NO_TERM,
     ),
     Rule(
-        when=all_of(_RECORDED, is_in(workload.engine, Engine.VLLM, Engine.SGLANG)),
-        require=is_true(model.has_plain_layers),
+        when=_RECORDED,
+        require=is_in(layout.tensor_parallel, 1),
         topic=Topic.FORMATS,
         refusal=unmodelled(
-            f"{{workload.engine}} with {_MADE} whose layers keep latent vectors or states, or "
-            "have experts",
-            "engine transformers",
+            f"tensor_parallel of {_MADE} in engine transformers",
+            *("tensor_parallel 1", "engine vllm", "data_parallel"),
         ),
-        reason=f"{{workload.engine}} with {_MADE} of other layers than plain attention",
+        reason=f"tensor_parallel of {_MADE}",
         source=NO_TERM,
     ),
-    *(
-        Rule(
-            when=_RECORDED,
-            require=is_in(degree, 1),
-            topic=Topic.FORMATS,
-            refusal=unmodelled(f"{name} of {_MADE}", f"{name} 1", "data_parallel"),
-            reason=f"{name} of {_MADE}",
-            source=NO_TERM,
-        )
-        for name, degree in (
-            ("tensor_parallel", layout.tensor_parallel),
-            ("pipeline_parallel", layout.pipeline_parallel),
-        )
+)
+"""What engine transformers asks first."""
+
+RECORDED_ENGINES = (
+    Rule(
+        when=_RECORDED,
+        require=satisfies(has_engine_model, workload.engine, workload.engine_version),
+        field=workload.engine.path,
+        topic=Topic.FORMATS,
+        refusal=Refusal(text=describe_missing, modelled=list_serving_engines),
+        reason=describe_missing,
+        source="the engines' registries (service/estimator/model/recorded/engine_models.json)",
+    ),
+    Rule(
+        when=_RECORDED,
+        require=satisfies(has_known_layers),
+        field=workload.engine.path,
+        topic=Topic.FORMATS,
+        refusal=Refusal(
+            text=lambda case: (
+                f"{get_serving(case).engine} with a recording of {case.model.family}, which has "
+                f"{describe_unknown(case)}"
+            ),
+            modelled=("engine transformers",),
+        ),
+        reason=lambda case: f"a recording of {case.model.family} with {describe_unknown(case)}",
+        source=NO_TERM,
+    ),
+    Rule(
+        when=_RECORDED,
+        require=satisfies(suits_transformers_code, workload.engine, layout.tensor_parallel),
+        field=workload.engine.path,
+        topic=Topic.FORMATS,
+        refusal=Refusal(
+            text=lambda case: (
+                f"{get_serving(case).engine} with {case.model.family}, of which it has no model "
+                f"of its own: it runs transformers' code, and its {describe_unsuited(case)}"
+            ),
+            modelled=list_serving_engines,
+        ),
+        reason=lambda case: (
+            f"{case.model.family} by transformers' code, and its {describe_unsuited(case)}"
+        ),
+        source="vLLM 0.33.0, model_executor/models/transformers/base.py",
+    ),
+    Rule(
+        when=all_of(_RECORDED, is_not_in(workload.engine, Engine.LLAMA_CPP)),
+        require=satisfies(divides_layers, layout.tensor_parallel, workload.engine),
+        field=layout.tensor_parallel.path,
+        topic=Topic.FORMATS,
+        refusal=invalid(explain_undivided),
+        reason=explain_undivided,
+        source="vLLM 0.33.0, model_executor/layers/linear.py, divide",
     ),
 )
-"""What every engine asks first."""
+"""What engines of their own ask first."""
 
 RECORDED_ELSEWHERE = (
     Rule(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
@@ -28,6 +29,7 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
+from tests.recordings import change_layers, make_recorded
 from tests.tiny_models import tiny_config
 from tests.unit.estimator.rules.drafts import describe_gguf_draft
 from tests.unit.estimator.rules.varying import Words, change, vary_base
@@ -221,7 +223,13 @@ _SERVED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "zamba2", "bert", "t5", "whisper", "codegen"),
     *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-fp8", "llama-nf4", "llama-hqq"),
     *("zamba2-int8", "mistral3", "mpt", *_ODD_LLAMAS, "llama/reward"),
+    *("helium_recorded", "helium_planned"),
 )
+_RECORDED: Mapping[str, dict[str, Any]] = {
+    "helium_recorded": {"plan": ()},
+    "helium_planned": {"plan": (("self_attn.q_proj", "colwise"), ("mlp.up_proj", "colwise"))},
+}
+"""Recordings, without a tensor-parallel plan and with one."""
 
 
 @cache
@@ -238,6 +246,8 @@ def collect_tiny_facts(name: str) -> ModelFacts:
 @cache
 def read_tiny(name: str) -> Architecture:
     """Return a small model of a family, its weights quantised or with another head."""
+    if name in _RECORDED:
+        return change_layers(make_recorded(), **_RECORDED[name])
     base, _, head = name.partition("/")
     family, _, packing = base.partition("-")
     own = {"quantization_config": dict(_QUANTISED[packing])} if packing else {}

@@ -1,7 +1,6 @@
 """What a recording cannot say is refused in words, never answered as if it could."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -9,7 +8,6 @@ from service.catalog.gpus import resolve_gpu
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.recorded.recorded_model import RecordedModel
-from service.estimator.model.weights.tensors import Weight
 from service.estimator.rules.violations import find_violation
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
@@ -44,15 +42,12 @@ def serve(engine: Engine) -> ServeWorkload:
     return ServeWorkload(num_sequences=1, prompt_tokens=64, output_tokens=8, engine=engine)
 
 
-OWN_MODELS = (Engine.TENSORRT_LLM, Engine.LLAMA_CPP, Engine.LMDEPLOY, Engine.TGI)
-"""Engines that run models of their own code alone."""
+OWN_MODELS = (Engine.TENSORRT_LLM, Engine.LLAMA_CPP)
+"""Engines that run models of their own code alone, and none of helium's class."""
 UNSUPPORTED: list[tuple[Workload, Layout]] = [
     *((serve(engine), layout) for engine in OWN_MODELS for layout in (Layout(), RANKS)),
-    *(
-        (serve(engine), layout)
-        for engine in (Engine.VLLM, Engine.SGLANG)
-        for layout in (RANKS, Layout(pipeline_parallel=2))
-    ),
+    (serve(Engine.TRANSFORMERS), RANKS),
+    (serve(Engine.TRANSFORMERS), Layout(pipeline_parallel=2)),
     (train(framework=Framework.MEGATRON), Layout()),
     (train(framework=Framework.TORCHTITAN), Layout()),
     (train(attention=Attention.EAGER), Layout()),
@@ -91,17 +86,34 @@ def test_training_in_transformers_is_answered(layout: Layout) -> None:
     assert find_violation(MODEL, train(), layout) is None
 
 
-@pytest.mark.parametrize("engine", [Engine.TRANSFORMERS, Engine.VLLM, Engine.SGLANG])
-def test_serving_needs_passes_with_a_cache(engine: Engine) -> None:
-    """A recording that has them is served, and one of training alone is refused."""
+def test_serving_in_transformers_needs_passes_with_a_cache() -> None:
+    """A recording that has them is served, and one of training alone is refused.
+
+    Engines have code of their own, and ask what the cache keeps.
+    """
     passes = {name: part for name, part in MODEL.recorded.passes.items() if "/" not in name}
     trained = replace(MODEL, recorded=replace(MODEL.recorded, passes=passes))
 
-    answer = estimate(MODEL, serve(engine), layout=Layout(), device=H100, detail=Detail.NUMBERS)
+    answers = [
+        estimate(model, serve(engine), layout=Layout(), device=H100, detail=Detail.NUMBERS)
+        for model, engine in (
+            *((MODEL, engine) for engine in (Engine.TRANSFORMERS, Engine.VLLM, Engine.SGLANG)),
+            *((trained, engine) for engine in (Engine.VLLM, Engine.SGLANG)),
+        )
+    ]
 
-    assert answer.allocated_bytes > MODEL.weight_bytes(DType.BF16)
+    assert all(answer.allocated_bytes > MODEL.weight_bytes(DType.BF16) for answer in answers)
     with pytest.raises(NotModelledError, match="no pass with a cache"):
-        estimate(trained, serve(engine), layout=Layout(), device=H100, detail=Detail.NUMBERS)
+        estimate(trained, serve(Engine.TRANSFORMERS), layout=Layout(), device=H100)
+
+
+@pytest.mark.parametrize("engine", [Engine.LMDEPLOY, Engine.TGI])
+def test_engines_of_few_families_refuse_a_recording_of_another(engine: Engine) -> None:
+    """They name the families that they have."""
+    with pytest.raises(NotModelledError, match="with helium") as refusal:
+        estimate(MODEL, serve(engine), layout=Layout(), device=H100)
+
+    assert "llama" in str(refusal.value)
 
 
 def test_one_sequence_is_refused_where_it_takes_other_tensors() -> None:
@@ -122,25 +134,6 @@ def test_a_served_sequence_stays_below_the_window() -> None:
         estimate(windowed, serve(Engine.TRANSFORMERS), layout=Layout(), device=H100)
 
     assert estimate(windowed, serve(Engine.VLLM), layout=Layout(), device=H100)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"cache_elements": 0}, "latent vectors or states"),
-        ({"weights": (Weight("mlp.experts.gate", "mlp", (4, 8, 8)),)}, "have experts"),
-    ],
-)
-def test_engines_refuse_layers_that_they_run_in_another_way(
-    changes: dict[str, Any], message: str
-) -> None:
-    """States, latent vectors and experts have no term."""
-    kept = MODEL.recorded.layers[0]
-    layers = (replace(kept, **changes), *MODEL.recorded.layers[1:])
-    other = replace(MODEL, recorded=replace(MODEL.recorded, layers=(kept, *layers)))
-
-    with pytest.raises(NotModelledError, match=message):
-        estimate(other, serve(Engine.VLLM), layout=Layout(), device=H100)
 
 
 def test_recordings_of_equal_numbers_share_no_answer() -> None:

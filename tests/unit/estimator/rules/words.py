@@ -37,7 +37,7 @@ ODD: Mapping[str, dict[str, Any]] = {
     "recorded": {"recorded": True},
     "few": {"recorded": True, "fewest_sequences": 3},
     "windowed": {"recorded": True, "longest_sequence": 40},
-    "states": {"recorded": True, "has_plain_layers": False},
+    "states": {"recorded": True, "recurrent": True},
 }
 """Sizes that other models might have."""
 _PICTURE = Picture(width=56, height=56)

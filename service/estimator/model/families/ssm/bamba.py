@@ -81,6 +81,7 @@ def bamba(config: Config) -> BambaSpec:
         attention_bias=bias,
         attention_output_bias=bias,
         mlp_bias=read_flag(config, "mlp_bias", default=False),
+        max_position_embeddings=read_integer(config, "max_position_embeddings", 262144),
         attention_dropout=read_fraction(config, "attention_dropout", 0.0),
         attention_layers=read_layer_indices(config, "attn_layer_indices"),
         rotary_dim=int(size * read_partial_rotary_factor(config, ROTARY_FACTOR)),

@@ -76,6 +76,7 @@ def qwen3_next(config: Config) -> Qwen3NextSpec:
         tie_word_embeddings=read_flag(config, "tie_word_embeddings", default=False),
         attention_bias=bias,
         attention_output_bias=bias,
+        max_position_embeddings=read_integer(config, "max_position_embeddings", 32768),
         attention_dropout=read_fraction(config, "attention_dropout", 0.0),
         num_experts=read_integer(config, "num_experts", 512),
         num_experts_per_token=read_integer(config, "num_experts_per_tok", 10),

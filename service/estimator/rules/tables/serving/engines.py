@@ -26,7 +26,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import get_serving, keeps_own_format
-from service.estimator.rules.tables.recorded import RECORDED_SERVING
+from service.estimator.rules.tables.recorded import RECORDED_ENGINES
 from service.estimator.rules.tables.serving.adapter_slots import ADAPTER_SLOTS
 from service.estimator.rules.tables.serving.engine_ranks import (
     FINDS_EXPERTS_BESIDE_OWN,
@@ -127,7 +127,7 @@ _GGUF_RULES = (
 )
 
 ENGINES = (
-    *RECORDED_SERVING,
+    *RECORDED_ENGINES,
     Rule(
         require=is_at_most(TOKENS, LONGEST),
         field=workload.max_model_len.path,
