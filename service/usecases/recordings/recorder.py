@@ -171,5 +171,5 @@ def _explain(ended: Ended) -> Refused | Died:
     if ended.signal is signal.SIGXCPU:
         return Refused(message="it takes more time of a processor to record than is allowed")
     lines = ended.stderr.strip().splitlines()
-    words = f"; its last words: {lines[-1][-_EXCERPT_CHARS:]}" if lines else ""
-    return Died(reason=f"the recorder {ended.describe()}{words}")
+    excerpt = f"; its last words: {lines[-1][-_EXCERPT_CHARS:]}" if lines else ""
+    return Died(reason=f"the recorder {ended.describe()}{excerpt}")
