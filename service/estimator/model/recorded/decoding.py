@@ -58,8 +58,7 @@ MAX_ORDER = 4096
 def decode_recording(document: object, *, weights_only: bool = False) -> RecordedModel:
     """Return the recording of a document.
 
-    A document of weights only may lack passes. Raises InvalidInputError for what is no recording,
-    or names what it has not.
+    One of weights only may lack passes. Raises InvalidInputError for what is no recording.
     """
     top = Reader(document, "recording")
     if top.get("format").value != FORMAT:
