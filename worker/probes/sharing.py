@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from service.probing.refusal import Refusal
-from worker.process import die_with_parent
+from service.runtime.line_process import die_with_parent
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
