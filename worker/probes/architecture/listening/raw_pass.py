@@ -1,9 +1,6 @@
 """One pass of a model in plain numbers, without its tensors."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-
-import torch
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,25 +106,24 @@ class RawPass:
     """Values that the model returned, by name."""
 
 
-def count_moved(listened: RawPass, operation: RawOperation) -> tuple[int, int]:
-    """Return the bytes that an operator's kernel reads and writes, of weights apart.
+def list_moved(listened: RawPass, operation: RawOperation) -> tuple[int, ...]:
+    """Return the values that an operator's kernel reads and writes.
 
-    They are 0 for a view. Of a weight that is no operand of its output's size a few rows are read.
+    There are none for a view. Of a weight that is no operand of its output's size a few rows are
+    read.
     """
     in_place = operation.operator.split(".")[1].endswith("_")
     if not (operation.allocated or in_place):
-        return 0, 0
+        return ()
     values = listened.values
     outputs = [values[place] for place in operation.outputs]
     sizes = {value.numel for value in outputs}
-    inputs = [values[place] for place in operation.inputs]
-    others = [value for value in inputs if value.storage is not None]
-    weights = [value for value in inputs if value.storage is None and value.numel in sizes]
-    return _count_bytes([*outputs, *others]), _count_bytes(weights)
-
-
-def _count_bytes(values: Iterable[RawValue]) -> int:
-    return sum(value.numel * getattr(torch, value.dtype).itemsize for value in values)
+    reads = (
+        place
+        for place in operation.inputs
+        if values[place].storage is not None or values[place].numel in sizes
+    )
+    return (*operation.outputs, *reads)
 
 
 def cut_last_call(raw: RawPass) -> RawPass:
