@@ -86,7 +86,7 @@ def read_header(text: str) -> Header:
             "its header cannot be read or asks for what is not understood here"
         ) from None
     algorithm, key_id = header.get("alg"), header.get("kid")
-    if algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise _make_refusal(
             f"its algorithm is {str(algorithm)[:20]!r}; allowed are {', '.join(sorted(ALGORITHMS))}"
         )

@@ -36,6 +36,7 @@ from tests.bench.batches import measure_batches
 from tests.bench.inventories import time_imports
 from tests.bench.page import write_page
 from tests.bench.published import tabulate_published
+from tests.bench.recordings import compare_recordings
 from tests.bench.requests import measure_requests
 from tests.bench.rules import score_rules
 from tests.bench.searches import time_searches
@@ -156,6 +157,7 @@ def main() -> None:
     tables = []
     for part in (
         time_estimates,
+        compare_recordings,
         time_searches,
         time_imports,
         compare_verdicts,

@@ -37,6 +37,7 @@ _SMALLEST = {
     Maximized.NUM_SEQUENCES: {"num_sequences": 1},
     Maximized.MAX_MODEL_LEN: {},
     Maximized.LORA_RANK: {},
+    Maximized.NUM_IMAGES: {},
     Maximized.NUM_PARAMETERS: {},
 }
 _SCALED_NOTE = (

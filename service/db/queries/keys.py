@@ -132,7 +132,8 @@ def _to_stored_key(row: ApiKeyRow) -> StoredKey:
         id=row.id,
         name=row.name,
         prefix=row.prefix,
-        scopes=frozenset(Scope(scope) for scope in row.scopes),
+        # A newer release may have written a scope that this one does not know: it grants nothing.
+        scopes=frozenset(scope for scope in Scope if scope.value in row.scopes),
         rate=row.rate,
         quota=row.quota,
         created_at=row.created_at,

@@ -68,7 +68,7 @@ def list_image_warnings(model: Architecture, workload: Workload) -> tuple[str, .
     if model.images is None:
         return ()
     if resolve_images(model, workload) is None:
-        hint = "" if model.images.unread else "; num_images says how many a sequence has"
+        hint = "" if model.images.unread else "; inputs says which a sequence has"
         return (f"no images: the image tower of {model.family} is loaded and idle{hint}",)
     name, length = get_sequence_tokens(workload)
     positions = model.images.tokens

@@ -59,8 +59,7 @@ class Architecture:
     task: TaskHead | None = None
     """Head of another task than the family's own."""
     stem: tuple[Weight, ...] = ()
-    """Parameter tensors outside of the blocks, other than the tables, the final norm and the head.
-    """
+    """Parameter tensors outside of the blocks, but the tables, the final norm and the head."""
     rotary_tables: tuple[int, ...] = ()
     """Elements per position of each table that all layers share (cosine, sine)."""
     rotary_stretch: int = 1
@@ -81,10 +80,10 @@ class Architecture:
     """Whether a layer divides its sequence into chunks, so that a recording holds for one length
     only.
     """
+    batch_dependent: bool = False
+    """Whether one sequence alone takes other tensors than several, whatever attention runs."""
     shares_weights: bool = False
-    """Whether layers have weights in common: a block that several layers use, each with more of its
-    own.
-    """
+    """Whether several layers use one block, each with more weights of its own."""
     images: ImageInput | None = None
     """Image input of the model; None where it takes none."""
     walker: tuple[str, str] | None = None

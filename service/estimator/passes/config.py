@@ -132,6 +132,8 @@ class ServingPass:
     """Whether there is more than one sequence, where that decides what is copied."""
     length: int | None = None
     """Tokens of a prompt, where a model's tensors are no polynomial of it."""
+    total_length: int | None = None
+    """Tokens of a prompt and what follows it, where the same is so."""
     full_logits: bool = False
     """Whether prefill makes logits of the whole prompt, and an fp32 copy of them."""
     images: Images | None = None
@@ -177,6 +179,7 @@ def is_batch_dependent(model: Architecture, attention: Attention, dtype: DType) 
     )
     return (
         model.recurrent
+        or model.batch_dependent
         or model.writes_out_attention
         or model.always_masked
         or may_be_math

@@ -12,7 +12,7 @@ from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.ops.products import allocate_integers, linear
 from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.program import GraphNode, Operation
-from service.estimator.tape.programs.recorded_pass import RecordedPass
+from service.estimator.tape.programs.recorded_pass import Domain, RecordedPass
 from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
@@ -27,8 +27,6 @@ class RecordedWalk(ModelWalk):
         """Choose the recorded variant that this pass needs."""
         super().__init__(model, ctx)
         self.recorded = _choose_pass(model, ctx)
-        if ctx.tape.builds_graph:
-            _check_length(model, ctx.settings.length)
         weights = {weight.name: weight for weight in model.recorded.outer_weights}
         layers = {layer.name: layer for layer in (*model.outer_linears, model.head)}
 
@@ -44,6 +42,7 @@ class RecordedWalk(ModelWalk):
             get_parameter=get_parameter,
             update_cache=partial(update_cache, ctx),
         )
+        self.frame.length = ctx.settings.length
         ctx.recorded_frame, ctx.recorded_pass = self.frame, self.recorded
 
     def record_layers(self, ids: Value) -> Value:
@@ -53,8 +52,12 @@ class RecordedWalk(ModelWalk):
         frame.bind(recorded.inputs[0], ids)
         for number in recorded.inputs[1:]:
             # Positions that a caller gives each sequence, as ``generate`` does.
-            frame.bind(number, allocate_integers(tape, frame.specs[number].numel))
-        frame.requires_grad = self.checkpointed and ctx.settings.lora is not None
+            frame.bind(number, allocate_integers(tape, frame.count_elements(number)))
+        settings = ctx.settings
+        # Nothing is trained at all only where a recording is held against what was recorded.
+        frame.requires_grad = tape.builds_graph and (
+            self.checkpointed if settings.lora is not None else not settings.trains_all
+        )
         frame.run(recorded.prologue, Category.ACTIVATIONS)
         if self.units is not None:
             self.units.close_embedding()
@@ -129,17 +132,29 @@ def _find_end_of_loss(recorded: RecordedPass) -> GraphNode | None:
     return ends[0] if ends else None
 
 
-def _check_length(model: RecordedArchitecture, length: int | None) -> None:
-    """Refuse a length at which the recording is not exact."""
-    step, most = model.recorded.length_step, model.recorded.max_length
-    if length is None:
-        return
-    if length % step:
-        message = f"{length} tokens of a recording that is exact at multiples of {step}"
-        raise NotModelledError(message, field="workload.sequence_length", modelled=[])
-    if most and length > most:
-        message = f"{length} tokens of a recording that holds up to {most}, below the window"
-        raise NotModelledError(message, field="workload.sequence_length", modelled=[])
+def _choose_piece(model: RecordedArchitecture, name: str, ctx: Recording) -> RecordedPass:
+    """Return the piece of a variant that has this batch and length."""
+    pieces, length = model.recorded.list_pieces(name), ctx.settings.length or None
+    batched = ctx.settings.batched or not model.batch_dependent
+    for piece in pieces:
+        if piece.domain.has(batched=batched, length=length):
+            return piece
+    several = [piece.domain for piece in pieces if batched or piece.domain.min_batch == 1]
+    if not several:
+        message = "one sequence of a recording that has several, which takes other tensors then"
+        raise NotModelledError(message, field="workload.micro_batch_size", modelled=[])
+    lengths = " or ".join(dict.fromkeys(_describe_lengths(domain) for domain in several))
+    message = f"{length} tokens of a recording that is exact at {lengths}"
+    raise NotModelledError(message, field="workload.sequence_length", modelled=[])
+
+
+def _describe_lengths(domain: Domain) -> str:
+    """Return the lengths of a domain in words."""
+    begin = "" if domain.min_length == 1 else f" from {domain.min_length}"
+    end = "" if domain.max_length is None else f" up to {domain.max_length}"
+    kind = f"multiples of {domain.multiple_of}" if domain.multiple_of > 1 else "lengths"
+    without = f" but multiples of {domain.no_multiple_of}" if domain.no_multiple_of else ""
+    return f"{kind}{begin}{end}{without}"
 
 
 def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
@@ -156,8 +171,8 @@ def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
         name = f"{formats}/{caller}{'decode' if ctx.shape.decoding else 'prefill'}"
     else:
         name = formats if ctx.settings.trains_all else f"{formats}/frozen"
-    passes = model.recorded.passes
+    passes = model.recorded.variants
     if name not in passes:
         message = f"a pass in {name} of a recording that has {', '.join(passes)}"
         raise NotModelledError(message, field="model", modelled=sorted(passes))
-    return passes[name]
+    return _choose_piece(model, name, ctx)

@@ -98,7 +98,7 @@ def build_serving_context(
         cudnn=config.cudnn,
         window_reached=window is not None,
         batched=config.batched,
-        length=config.length,
+        length=config.total_length if section is Section.DECODE else config.length,
         images=None if decoding else config.images,
         copies_experts=decoding
         and config.generation is not None

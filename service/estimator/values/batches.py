@@ -118,7 +118,7 @@ def _check_sides(kind: str, width: int, height: int) -> None:
     _check_range(f"{kind}.height", height, MAX_SIDE)
 
 
-def _check_range(name: str, value: int, most: int) -> None:
-    if not 1 <= value <= most:
-        message = f"{name} is {value}; it must be from 1 to {most}"
+def _check_range(name: str, value: int, limit: int) -> None:
+    if not 1 <= value <= limit:
+        message = f"{name} is {value}; it must be from 1 to {limit}"
         raise InvalidInputError(message, field=f"workload.inputs.{name.partition('.')[0]}")

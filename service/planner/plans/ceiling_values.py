@@ -5,6 +5,7 @@ from enum import StrEnum
 from math import lcm
 from typing import Any
 
+from service.estimator.values.batches import MAX_COUNT
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.workload import Engine, ServeWorkload, TrainWorkload, Workload
 from service.planner.fit.evaluator import Config
@@ -19,6 +20,7 @@ class Maximized(StrEnum):
     NUM_SEQUENCES = "num_sequences"
     MAX_MODEL_LEN = "max_model_len"
     LORA_RANK = "lora_rank"
+    NUM_IMAGES = "num_images"
     NUM_PARAMETERS = "num_parameters"
 
 
@@ -29,6 +31,7 @@ MAX_VALUES = {
     Maximized.NUM_SEQUENCES: 2**16,
     Maximized.MAX_MODEL_LEN: 2**24,
     Maximized.LORA_RANK: 2**14,
+    Maximized.NUM_IMAGES: MAX_COUNT,
     Maximized.NUM_PARAMETERS: 2 * 10**12,
 }
 """Largest values that a search tries; one that reaches them says so."""
@@ -49,6 +52,10 @@ def check_maximized(workload: Workload, maximized: Maximized) -> None:
         isinstance(workload, ServeWorkload) or workload.lora is None
     ):
         message = 'lora_rank needs adapters: set task "train" and method "lora" or "qlora"'
+        raise InvalidInputError(message, field="maximize")
+    inputs = workload.inputs
+    if maximized is Maximized.NUM_IMAGES and inputs is not None and not inputs.images:
+        message = "num_images needs an image: say inputs with its width and height"
         raise InvalidInputError(message, field="maximize")
     if (
         maximized is Maximized.MAX_MODEL_LEN
@@ -122,6 +129,10 @@ def set_value(config: Config, maximized: Maximized, value: int) -> Workload:
             )
         case Maximized.LORA_RANK, TrainWorkload(lora=lora) if lora is not None:
             changed_fields["lora"] = replace(lora, rank=value)
+        case Maximized.NUM_IMAGES, _ if workload.inputs is not None:
+            first, *remaining = workload.inputs.images
+            images = (replace(first, count=value), *remaining)
+            changed_fields["inputs"] = replace(workload.inputs, images=images)
         case _:
             changed_fields[maximized.value] = value
     return replace(workload, **changed_fields)

@@ -16,6 +16,7 @@ from service.estimator.model.recorded.architecture import (
 from service.estimator.model.recorded.decoding import decode_recording
 from service.estimator.model.recorded.encoding import serialize_document
 from service.estimator.model.recorded.json_reader import Reader
+from service.estimator.model.recorded.recorded_model import get_variant
 from service.estimator.passes.config import Generation, ServingPass, TrainingPass
 from service.estimator.passes.recorder import log_training
 from service.estimator.passes.serving import log_serving
@@ -130,6 +131,11 @@ def load_recording(digest: str, packed: bytes) -> RecordedArchitecture:
     return _DECODED.store(digest, model, len(packed))
 
 
+def load_weights(packed: bytes) -> RecordedArchitecture:
+    """Return the tree of a model without passes."""
+    return build_recorded(decode_recording(unpack_document(packed), weights_only=True))
+
+
 def pack_document(document: Document) -> bytes:
     """Return a document compressed, the same bytes for the same content."""
     return gzip.compress(serialize_document(document), mtime=0)
@@ -190,7 +196,10 @@ def _count_numbers(part: object) -> int:
 
 def _run_trial(model: RecordedArchitecture, name: str) -> None:
     """Run a pass once."""
-    formats, _, kind = name.partition("/")
+    formats, _, kind = get_variant(name).partition("/")
+    domain = model.recorded.passes[name].domain
+    length = domain.choose_length() if model.chunked else None
+    batched = domain.max_batch != 1
     if formats not in _FORMATS or kind not in _KINDS:
         message = (
             f"this recording has a pass {name!r}; known are {', '.join(_FORMATS)}, each followed "
@@ -206,6 +215,9 @@ def _run_trial(model: RecordedArchitecture, name: str) -> None:
             attention=Attention.SDPA,
             cache=CacheState(kind=Cache.DYNAMIC),
             generation=generation,
+            batched=batched,
+            length=length,
+            total_length=length,
         )
         log_serving(model, serving, section)
         return
@@ -218,5 +230,7 @@ def _run_trial(model: RecordedArchitecture, name: str) -> None:
         attention=Attention.SDPA,
         keeps_logits=False,
         accumulating=False,
+        batched=batched,
+        length=length,
     )
     log_training(model, training)

@@ -2,9 +2,11 @@
 
 import httpx
 import pytest
+from sqlalchemy import update
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.access.keys import Scope
+from service.db.tables.access import ApiKeyRow
 from service.usecases.access import keys
 from tests.e2e.access.conftest import ask, make_key, serving, until_known
 from tests.waiting import eventually
@@ -55,6 +57,24 @@ def test_another_process_hears_of_a_revocation(
     keys.revoke(sessions, stored[0].id)
 
     eventually(lambda: ask(address, "GET", "/v1/gpus?limit=1", key).status_code == 401)
+
+
+def test_a_scope_of_a_newer_release_grants_nothing(
+    address: str, sessions: sessionmaker[Session]
+) -> None:
+    """It locks nobody out: the key may do what it could, and every other key is read."""
+    newer, other = make_key(sessions, Scope.READ), make_key(sessions, Scope.READ)
+    until_known(address, newer)
+    until_known(address, other)
+    prefix = next(iter(keys.read_live_keys(sessions)))
+    with sessions.begin() as session:
+        session.execute(
+            update(ApiKeyRow).where(ApiKeyRow.prefix == prefix).values(scopes=["read", "rule"])
+        )
+
+    stored = {prefix: stored for prefix, (stored, _) in keys.read_live_keys(sessions).items()}
+    assert [key.scopes for key in stored.values()] == [frozenset({Scope.READ})] * 2
+    assert ask(address, "GET", "/v1/gpus?limit=1", other).status_code == 200
 
 
 def test_a_stream_ends_with_its_key(address: str, sessions: sessionmaker[Session]) -> None:

@@ -107,6 +107,9 @@ def test_no_signature_is_no_signature() -> None:
         forged({"alg": "None"}),
         f"{signing}.{signature}",
         forged({"kid": "rsa-1"}),
+        forged({"alg": ["RS256"], "kid": "rsa-1"}),
+        forged({"alg": {"RS256": 1}, "kid": "rsa-1"}),
+        forged({"alg": 256, "kid": "rsa-1"}),
     ):
         assert "its algorithm is" in refusal(token)
 

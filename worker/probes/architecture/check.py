@@ -10,11 +10,13 @@ from service.estimator.model.recorded.architecture import build_recorded
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.recorder import log_training
+from service.estimator.tape.programs.recorded_pass import Domain
 from service.estimator.tape.sizes import evaluate, evaluate_monomials
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention, Checkpointing
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
+from worker.probes.architecture.extents import choose_checked
 from worker.probes.architecture.listening.inputs import make_batch
 from worker.probes.architecture.listening.listen import Extent, Phase, Variant
 from worker.probes.attention.names import Kernel
@@ -22,8 +24,8 @@ from worker.probes.attention.trace_dispatch import make_trace_context
 from worker.probes.trace.known_values import report_cuda_autocast
 from worker.probes.trace.recorder import record_storages
 
-_BATCH, _STEPS, _LENGTH = 4, 4, 203
-"""Sequences and tokens of a pass that is traced and compared; nothing was fitted to it."""
+_BATCH = 4
+"""Sequences of a pass that is traced and compared; nothing was fitted to it, nor to its length."""
 _DTYPES = {torch.float32: DType.FP32, torch.bfloat16: DType.BF16, torch.float16: DType.FP16}
 _LIMIT = 1000
 """Part of the bytes that a recording may miss; what it misses is said with it."""
@@ -32,17 +34,17 @@ _LOSS_GRADIENT = 4
 
 
 def check_recording(
-    recorded: RecordedModel, fake: PreTrainedModel, name: str, variant: Variant
+    recorded: RecordedModel, fake: PreTrainedModel, name: str, variant: Variant, domain: Domain
 ) -> int:
     """Return the bytes by which a recording's peak misses a plain pass.
 
-    A pass whose weights are frozen is not run by itself, as it is run with adapters only, nor one
-    with a cache, which tests hold against families written by hand. Raises Refusal where it misses
-    more than a part in ``_LIMIT``.
+    A pass with a cache is not run by itself; tests hold it against families written by hand.
+    Raises Refusal where it misses more than a part in ``_LIMIT``.
     """
-    if variant.frozen or variant.phase is not Phase.STEP:
+    if variant.phase is not Phase.STEP:
         return 0
-    extent = Extent(batch=_BATCH, length=_choose_length(recorded))
+    batch = 1 if domain.max_batch == 1 else _BATCH
+    extent = Extent(batch=batch, length=choose_checked(domain))
     traced = trace_peak(fake, variant, extent)
     peak = compute_peak(build_recorded(recorded), variant, extent)
     difference = abs(traced - peak)
@@ -55,20 +57,16 @@ def check_recording(
     return difference if difference > _LOSS_GRADIENT else 0
 
 
-def holds_for_one(recorded: RecordedModel, fake: PreTrainedModel, variant: Variant) -> bool:
+def holds_for_one(
+    recorded: RecordedModel, fake: PreTrainedModel, variant: Variant, domain: Domain
+) -> bool:
     """Return whether one sequence alone takes what the recording of several says."""
-    if variant.frozen or variant.phase is not Phase.STEP:
+    if variant.phase is not Phase.STEP:
         return True
-    extent = Extent(batch=1, length=_choose_length(recorded))
+    extent = Extent(batch=1, length=choose_checked(domain))
     traced = trace_peak(fake, variant, extent)
     peak = compute_peak(build_recorded(recorded), variant, extent)
-    return abs(traced - peak) <= traced // _LIMIT
-
-
-def _choose_length(recorded: RecordedModel) -> int:
-    """Return a length to which nothing was fitted."""
-    step = recorded.length_step
-    return step * _STEPS if step > 1 else _LENGTH
+    return abs(traced - peak) <= _LOSS_GRADIENT
 
 
 def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:
@@ -99,7 +97,7 @@ def compute_peak(
         TrainingPass(
             param_dtype=_DTYPES[variant.dtype],
             autocast=None if variant.autocast is None else _DTYPES[variant.autocast],
-            trains_all=True,
+            trains_all=not variant.frozen,
             lora=None,
             checkpointing=Checkpointing.NONE,
             attention=variant.attention,

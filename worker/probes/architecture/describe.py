@@ -20,9 +20,9 @@ from service.estimator.model.recorded.recorded_model import (
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.programs.program import CacheUpdate
 from service.estimator.tape.programs.recorded_pass import RecordedPass
+from service.estimator.tape.programs.stepped_sizes import count_row_elements
 from worker.probes.architecture.buffers import count_buffers
 from worker.probes.architecture.plans import list_plan, select_plan
-from worker.probes.architecture.polynomials import PROVED
 from worker.probes.architecture.programs import LoweredPass
 
 
@@ -106,26 +106,8 @@ def describe_model(
         difference=max(part.difference for part in lowered.values()),
         rotary_elements=_count_rotary_elements(model),
         outer_plan=tuple((name, style) for name, style in plan.items() if name in outer),
-        min_batch=max(part.min_batch for part in lowered.values()),
-        max_length=find_longest(model.config, PROVED.length),
-        length_step=max(part.length_step for part in lowered.values()),
         passes={name: part.recorded for name, part in lowered.items()},
     )
-
-
-_WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention", "window_size")
-"""Fields of configs that limit what a token attends to."""
-
-
-def find_longest(hf_config: PreTrainedConfig, heard: int) -> int:
-    """Return the most tokens that no window cuts.
-
-    It is 0 where no window is longer than ``heard``.
-    """
-    text = hf_config.get_text_config()
-    windows = [getattr(text, name, None) for name in _WINDOWS]
-    longer = [w for w in windows if isinstance(w, int) and w > heard]
-    return min(longer, default=1) - 1
 
 
 def _list_weights(model: PreTrainedModel, head: str) -> dict[str, Weight]:
@@ -188,7 +170,7 @@ def _add_cache(layer: RecordedLayer, served: list[RecordedPass], kind: int) -> R
     block = served[0].blocks[kind]
     updates = [part for part in block.instructions if isinstance(part, CacheUpdate)]
     elements = sum(
-        sum(block.values[part].numel[1:4:2]) for update in updates for part in update.parts
+        count_row_elements(block.values[part].numel) for update in updates for part in update.parts
     )
     window = updates[0].window if updates else None
     return replace(layer, cache_elements=elements, cache_window=window)

@@ -21,6 +21,16 @@ from worker.probes.architecture.steps import (
 )
 
 
+class DoesNotRunError(Refusal):
+    """A model whose own code fails in some number formats."""
+
+
+def describe_failure(error: Exception) -> str:
+    """Return why transformers' code does not run, in one line."""
+    text = " ".join(str(error).split())
+    return f"transformers' code does not run on this config: {type(error).__name__}: {text[:400]}"
+
+
 class OtherOperationsError(Refusal):
     """Passes of one model that are not the same operations."""
 
@@ -32,6 +42,7 @@ class Hearing:
     fake: PreTrainedModel
     variant: Variant
     embedding: str
+    steps_of_length: tuple[int, ...] = ()
     heard: dict[Extent, tuple[RawPass, list[Step]]] = field(default_factory=dict)
 
     def listen(self, extents: tuple[Extent, ...]) -> Passes:
@@ -39,11 +50,7 @@ class Hearing:
 
         Raises Refusal where they are not the same operations.
         """
-        for extent in extents:
-            if extent not in self.heard:
-                both = listen_twice(self.fake, self.variant, extent)
-                self.heard[extent] = both.names, make_steps(both.names, both.graph)
-        parts = [self.heard[extent] for extent in extents]
+        parts = [self._hear(extent) for extent in extents]
         first = [_sign(step) for step in parts[0][1]]
         for extent, (_, steps) in zip(extents, parts, strict=True):
             signatures = [_sign(step) for step in steps]
@@ -54,7 +61,23 @@ class Hearing:
             steps=tuple(steps for _, steps in parts),
             embedding=self.embedding,
             extents=extents,
+            steps_of_length=self.steps_of_length,
         )
+
+    def sign(self, extent: Extent) -> object:
+        """Return what the operations at an extent are, without their sizes."""
+        return [_sign(step) for step in self._hear(extent)[1]]
+
+    def _hear(self, extent: Extent) -> tuple[RawPass, list[Step]]:
+        if extent not in self.heard:
+            try:
+                both = listen_twice(self.fake, self.variant, extent)
+            except (Refusal, MemoryError):
+                raise
+            except Exception as error:
+                raise DoesNotRunError(FailureKind.UNSUPPORTED, describe_failure(error)) from error
+            self.heard[extent] = both.names, make_steps(both.names, both.graph)
+        return self.heard[extent]
 
     def _refuse(
         self, one: Extent, other: Extent, first: Sequence[object], second: Sequence[object]

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import torch
+
 from service.estimator.tape.programs.program import (
     Action,
     Allocation,
@@ -18,7 +20,8 @@ from service.estimator.tape.programs.program import (
     Source,
     ValueSpec,
 )
-from service.estimator.tape.sizes import ZERO, Size
+from service.estimator.tape.programs.stepped_sizes import AnySize
+from service.estimator.tape.sizes import ZERO, Size, scale, total
 from service.estimator.values.dtypes import DType
 from worker.probes.architecture.listening.listen import Extent
 from worker.probes.architecture.listening.raw_pass import RawPass
@@ -46,16 +49,18 @@ class Passes:
     embedding: str
     """Name of the module that embeds tokens."""
     extents: tuple[Extent, ...]
+    steps_of_length: tuple[int, ...] = ()
+    """Tokens to which this model may round a length."""
 
-    def fit(self, counts: Sequence[int]) -> Size:
+    def fit(self, counts: Sequence[int]) -> AnySize:
         """Return the polynomial of a size, from its values at the extents."""
-        return fit_size(counts, self.extents)
+        return fit_size(counts, self.extents, self.steps_of_length)
 
-    def fit_value(self, value: int) -> Size:
+    def fit_value(self, value: int) -> AnySize:
         """Return the elements of a tensor."""
         return self.fit([listened.values[value].numel for listened in self.passes])
 
-    def fit_storage(self, storage: int) -> Size:
+    def fit_storage(self, storage: int) -> AnySize:
         """Return the bytes of a storage."""
         return self.fit([listened.sizes[storage] for listened in self.passes])
 
@@ -143,11 +148,18 @@ def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Opera
             for storage in step.allocated
         ),
         scratch=tuple(map(passes.fit, zip(*(s.scratch for s in column), strict=True))),
-        moved=passes.fit([s.moved for s in column]),
+        moved=total(_count_bytes(passes, value) for value in step.moved),
         nodes=tuple(
             _lower_node(numbers, nodes) for nodes in zip(*(s.nodes for s in column), strict=True)
         ),
     )
+
+
+def _count_bytes(passes: Passes, value: int) -> Size:
+    """Return a tensor's bytes, for a time."""
+    numel = passes.fit_value(value)
+    width = getattr(torch, passes.passes[0].values[value].dtype).itemsize
+    return scale(numel if isinstance(numel, tuple) else numel.smooth(), width)
 
 
 def _lower_node(numbers: Numbers, column: Sequence[NodeStep]) -> GraphNode:

@@ -1,90 +1,199 @@
 """Sizes as polynomials of batch and length, exact or refused."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import combinations
 
-from service.estimator.tape.sizes import ZERO, Size, evaluate, evaluate_monomials
+from service.estimator.tape.programs.stepped_sizes import AnySize, SteppedSize
+from service.estimator.tape.sizes import ZERO, Size, evaluate_monomials
+from service.estimator.values.units import ceil_div
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.listening.listen import Extent
 
-LENGTH_STEP = 64
-"""Tokens of which a length is a multiple where kernels pad other lengths."""
-PROVED = Extent(batch=5, length=331)
+PROVED = Extent(batch=5, length=257)
 """Extent that each polynomial must meet without having been fitted to it."""
-ALIGNED = Extent(batch=5, length=5 * LENGTH_STEP)
-"""The same where lengths are multiples of a step."""
 FEW = (Extent(batch=2, length=64), Extent(batch=3, length=128))
 """Extents that determine, with a third, a size of one monomial: their ratios differ there."""
 FITTED = tuple(Extent(batch=batch, length=length) for batch in (2, 3) for length in (64, 128, 192))
 """Extents that determine the six coefficients of a size."""
 EXTENTS = (*FITTED, PROVED)
+STEPS = (8, 16, 32, 64, 128, 256, 512)
+"""Tokens to which kernels and scans round lengths.
+
+Memory-efficient attention rounds to 32 and the masks it reads to 8 or 16 (torch 2.13,
+``_meta_registrations.py`` and ``attention.cpp``), scans to chunks of powers of two.
+"""
+_MOST_TERMS = 3
+"""Terms of a size with steps, of which a padded tensor has one or two."""
+_SPARE = 2
+"""Extents beyond the terms of a size, which prove it."""
+_OF_ONE = (1, 3, 5)
+"""Monomials that one sequence alone is written in: those of its batch."""
+Column = tuple[int, ...]
+"""One monomial at every extent."""
 
 
 class NoPolynomial(Refusal):
     """A size that is no polynomial of those that were looked for."""
 
 
-def fit_size(counts: Sequence[int], extents: tuple[Extent, ...] = EXTENTS) -> Size:
-    """Return the polynomial of a size, from its values at ``extents``.
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Steps of a length, as a size counts them."""
 
-    Raises NoPolynomial where there is none with integer coefficients.
+    tokens: int
+    begun: bool
+
+    def count(self, length: int) -> int:
+        return ceil_div(length, self.tokens) if self.begun else length // self.tokens
+
+
+def fit_size(
+    counts: Sequence[int], extents: tuple[Extent, ...] = EXTENTS, steps: tuple[int, ...] = ()
+) -> AnySize:
+    """Return the size, from its values at ``extents``.
+
+    ``steps`` are further tokens to which a length may be rounded. Raises NoPolynomial where there
+    is none with integer coefficients, or more than one.
     """
-    return _fit(tuple(counts), extents)
+    return _fit(tuple(counts), extents, steps)
 
 
 @cache
-def _fit(counts: tuple[int, ...], extents: tuple[Extent, ...]) -> Size:
-    rows = [evaluate_monomials(extent.batch, extent.length) for extent in extents]
-    size = _fit_monomial(counts, rows)
-    if size is None and len(extents) > len(FITTED):
-        size = _fit_all(counts, rows)
-    if size is None:
+def _fit(counts: Column, extents: tuple[Extent, ...], steps: tuple[int, ...]) -> AnySize:
+    plain = _list_columns(extents)
+    size = _fit_single(counts, plain)
+    if size is None and len(extents) > len(plain):
+        size = _fit_terms(counts, plain, list(plain))
+    if size is not None:
+        return size
+    stepped = _fit_stepped(counts, extents, steps)
+    if stepped is None:
         message = f"a size is no polynomial of batch and length: {counts} at {extents}"
         raise NoPolynomial(FailureKind.UNSUPPORTED, message)
-    return size
+    return stepped
 
 
-def _fit_monomial(counts: Sequence[int], rows: Sequence[Size]) -> Size | None:
+@cache
+def _list_columns(extents: tuple[Extent, ...]) -> dict[int, Column]:
+    """Return the monomials at the extents, by their place in a size."""
+    rows = [evaluate_monomials(extent.batch, extent.length) for extent in extents]
+    columns = dict(enumerate(zip(*rows, strict=True)))
+    is_one = all(extent.batch == 1 for extent in extents)
+    return {place: columns[place] for place in _OF_ONE} if is_one else columns
+
+
+def _fit_single(counts: Column, columns: dict[int, Column]) -> Size | None:
     """Return a size of one coefficient."""
-    for place, column in enumerate(zip(*rows, strict=True)):
+    for place, column in columns.items():
         factor, rest = divmod(counts[0], column[0])
         if not rest and all(factor * part == c for part, c in zip(column, counts, strict=True)):
-            coefficients = [0] * len(ZERO)
-            coefficients[place] = factor
-            a, b, c, d, e, f = coefficients
-            return (a, b, c, d, e, f)
+            return _place({place: factor})
     return None
 
 
-def _fit_all(counts: Sequence[int], rows: Sequence[Size]) -> Size | None:
+def _fit_terms(counts: Column, columns: dict[int, Column], places: list[int]) -> Size | None:
     """Return a size of several coefficients, met by all extents."""
-    coefficients = [
-        sum((part * count for part, count in zip(row, counts, strict=False)), Fraction(0))
-        for row in _invert()
-    ]
-    a, b, c, d, e, f = map(int, coefficients)
-    size = (a, b, c, d, e, f)
-    meets_all = all(evaluate(size, row) == count for row, count in zip(rows, counts, strict=True))
-    is_whole = all(coefficient.denominator == 1 for coefficient in coefficients)
-    return size if is_whole and meets_all else None
+    coefficients = solve([columns[place] for place in places], counts)
+    return None if coefficients is None else _place(dict(zip(places, coefficients, strict=True)))
+
+
+def _place(coefficients: dict[int, int]) -> Size:
+    a, b, c, d, e, f = (coefficients.get(place, 0) for place in range(len(ZERO)))
+    return (a, b, c, d, e, f)
+
+
+def _fit_stepped(
+    counts: Column, extents: tuple[Extent, ...], steps: tuple[int, ...]
+) -> SteppedSize | None:
+    """Return a size of the fewest terms, of which one has steps.
+
+    None where two of as many terms meet all extents.
+    """
+    plain = _list_columns(extents)
+    for terms in range(1, min(_MOST_TERMS, len(extents) - _SPARE) + 1):
+        fits = []
+        for kind, columns in _list_steps(extents, steps):
+            for stepped in combinations(columns, 1):
+                for places in combinations(plain, terms - 1):
+                    parts = [columns[place] for place in stepped] + [plain[p] for p in places]
+                    solved = solve(parts, counts)
+                    if solved is not None and all(solved):
+                        fits.append(
+                            SteppedSize(
+                                plain=_place(dict(zip(places, solved[1:], strict=True))),
+                                tokens=kind.tokens,
+                                begun=kind.begun,
+                                steps=_place({stepped[0]: solved[0]}),
+                            )
+                        )
+        if fits:
+            return fits[0] if len(fits) == 1 else None
+    return None
 
 
 @cache
-def _invert() -> tuple[tuple[Fraction, ...], ...]:
-    """Return the inverse of the matrix of monomials, by elimination."""
+def _list_steps(
+    extents: tuple[Extent, ...], steps: tuple[int, ...]
+) -> list[tuple[_Steps, dict[int, Column]]]:
+    """Return steps with the monomials that the extents tell apart.
+
+    Those that the extents cannot tell from fewer tokens of a step are left out.
+    """
+    scaled = {_scale(column) for column in _list_columns(extents).values()}
+    kinds = []
+    for kind in _iterate_steps(steps):
+        numbers = [kind.count(extent.length) for extent in extents]
+        rows = [
+            (n, e.batch * n, e.length * n, e.batch * e.length * n, n * n, e.batch * n * n)
+            for n, e in zip(numbers, extents, strict=True)
+        ]
+        columns = dict(enumerate(zip(*rows, strict=True)))
+        if all(extent.batch == 1 for extent in extents):
+            columns = {place: columns[place] for place in _OF_ONE}
+        new = {place: c for place, c in columns.items() if any(c) and _scale(c) not in scaled}
+        scaled |= {_scale(column) for column in new.values()}
+        kinds.append((kind, new))
+    return kinds
+
+
+def _iterate_steps(steps: tuple[int, ...]) -> Iterator[_Steps]:
+    for tokens in sorted({*STEPS, *steps}):
+        yield _Steps(tokens, begun=True)
+    for tokens in sorted({*STEPS, *steps}):
+        yield _Steps(tokens, begun=False)
+
+
+def _scale(column: Column) -> tuple[Fraction, ...]:
+    """Return a monomial up to its factor."""
+    first = next((part for part in column if part), 1)
+    return tuple(Fraction(part, first) for part in column)
+
+
+def solve(columns: Sequence[Column], counts: Column) -> tuple[int, ...] | None:
+    """Return the integers by which columns add up to counts.
+
+    None where there are none, or more than one such.
+    """
     rows = [
-        [Fraction(value) for value in evaluate_monomials(extent.batch, extent.length)]
-        + [Fraction(int(index == column)) for column in range(len(FITTED))]
-        for index, extent in enumerate(FITTED)
+        [*map(Fraction, row), Fraction(count)]
+        for row, count in zip(zip(*columns, strict=True), counts, strict=True)
     ]
-    for column in range(len(FITTED)):
-        pivot = next(row for row in range(column, len(rows)) if rows[row][column])
+    width = len(columns)
+    for column in range(width):
+        pivot = next((row for row in range(column, len(rows)) if rows[row][column]), None)
+        if pivot is None:
+            return None
         rows[column], rows[pivot] = rows[pivot], rows[column]
         rows[column] = [value / rows[column][column] for value in rows[column]]
         for index, row in enumerate(rows):
             if index != column and row[column]:
                 factor = row[column]
                 rows[index] = [a - factor * b for a, b in zip(row, rows[column], strict=True)]
-    return tuple(tuple(row[len(FITTED) :]) for row in rows)
+    solved = [rows[place][width] for place in range(width)]
+    if any(row[width] for row in rows[width:]) or any(part.denominator != 1 for part in solved):
+        return None
+    return tuple(map(int, solved))

@@ -72,10 +72,6 @@ class LoweredPass:
     """Name before the numbers of the layers, None where no layers repeat."""
     difference: int = 0
     """Bytes by which its peak missed that of a plain pass."""
-    min_batch: int = 1
-    """Fewest sequences for which it holds."""
-    length_step: int = 1
-    """Tokens of which every length is a multiple where sizes are these polynomials."""
 
 
 Block = tuple[Program, tuple[int, ...]]

@@ -1,6 +1,7 @@
 """Recording of a model: its config in, its weights and passes out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from service.estimator.model.recorded.recorded_model import CacheParts, RecordedModel
+from service.estimator.tape.programs.recorded_pass import WHOLE
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.caches import hear_caches
@@ -21,17 +23,15 @@ from worker.probes.architecture.depth import (
     shorten,
 )
 from worker.probes.architecture.describe import describe_model, find_head, name_embedding
-from worker.probes.architecture.hearing import Hearing, OtherOperationsError
+from worker.probes.architecture.hearing import DoesNotRunError, Hearing
 from worker.probes.architecture.listening.listen import Phase, Variant, make_fake_model
 from worker.probes.architecture.listening.model_class import build_any_model, build_config
-from worker.probes.architecture.lowering import Passes
-from worker.probes.architecture.polynomials import (
-    ALIGNED,
-    FEW,
-    FITTED,
-    LENGTH_STEP,
-    PROVED,
-    NoPolynomial,
+from worker.probes.architecture.pieces import (
+    Lower,
+    PieceMaker,
+    list_thresholds,
+    name_pieces,
+    unify_kinds,
 )
 from worker.probes.architecture.programs import LoweredPass, lower_flat, lower_pass
 from worker.probes.sharing import run_each
@@ -105,15 +105,14 @@ def _record_short(full: "Recorder") -> RecordedModel | None:
         return None
     short = replace(full, hf_config=hf_config, model=model)
     try:
-        lowered = short.lower_steps((lower_pass,))
+        steps = unify_kinds(short.lower_steps((lower_pass,)))
     except Refusal:
         return None
-    lowered |= short.lower_served(lowered)
+    if steps is None:
+        return None
+    lowered = short.lower_served(steps)
     order = _extend_order(stack, lowered)
     return None if order is None else describe_model(full.model, lowered, order, short.hear(depth))
-
-
-Lower = Callable[[Passes, str | None], LoweredPass]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +128,10 @@ class Recorder:
 
     def record(self) -> RecordedModel:
         """Record all layers, as a stack or one after another."""
-        lowered = self.lower_steps((lower_pass, lower_flat))
-        if len({(part.prefix, part.kinds) for part in lowered.values()}) > 1:
+        lowered = unify_kinds(self.lower_steps((lower_pass, lower_flat)))
+        if lowered is None:
             lowered = self.lower_steps((lower_flat,))
-        lowered |= self.lower_served(lowered)
+        lowered = self.lower_served(lowered)
         order = next(iter(lowered.values())).kinds
         return describe_model(self.model, lowered, order, self.hear(len(order)))
 
@@ -141,47 +140,56 @@ class Recorder:
         return hear_caches(self.config, self.hf_config, num_layers) if num_layers else ()
 
     def lower_steps(self, ways: Sequence[Lower]) -> dict[str, LoweredPass]:
-        """Return the passes of training.
+        """Return the passes of training, piece by piece.
 
-        Raises Refusal where one of them cannot be recorded.
+        Formats in which the model's own code does not run are left out. Raises Refusal where
+        another cannot be recorded, or none runs.
         """
         names = _list_names(self.variants, served=False)
-        outcomes: dict[str, LoweredPass] = {}
+        outcomes: dict[str, list[LoweredPass]] = {}
+        failure: DoesNotRunError | None = None
         for name, outcome in self._lower_each(names, ways):
-            if isinstance(outcome, Refusal):
+            if isinstance(outcome, DoesNotRunError):
+                failure = outcome
+            elif isinstance(outcome, Refusal):
                 raise outcome
-            outcomes[name] = outcome
-        return {name: outcomes[name] for name in names}
+            else:
+                outcomes[name] = outcome
+        if failure is not None and not outcomes:
+            raise failure
+        return {
+            key: part
+            for name in names
+            if name in outcomes
+            for key, part in name_pieces(name, outcomes[name])
+        }
 
     def lower_served(self, steps: Mapping[str, LoweredPass]) -> dict[str, LoweredPass]:
-        """Return the passes with a cache.
+        """Return the passes of training and those with a cache.
 
         Those that do not run, or not the same stack, are left out.
         """
-        layouts = {(part.prefix, part.kinds) for part in steps.values()}
-        if (None, ()) in layouts:
-            return {}
+        lowered = dict(steps)
+        if any(part.prefix is None for part in steps.values()):
+            return lowered
         names = [
             name
             for name in _list_names(self.variants, served=True)
             if "/generate/" not in name or self.model.can_generate()
         ]
         outcomes = dict(self._lower_each(names, (lower_pass,)))
-        lowered: dict[str, LoweredPass] = {}
         for name in names:
-            part = outcomes[name]
-            if isinstance(part, Refusal):
-                if not steps:
-                    raise part
-            elif not layouts or (part.prefix, part.kinds) in layouts:
-                lowered[name] = part
-                layouts = layouts or {(part.prefix, part.kinds)}
+            pieces = outcomes[name]
+            if not isinstance(pieces, Refusal):
+                lowered = unify_kinds(lowered | dict(name_pieces(name, pieces))) or lowered
+            elif not steps:
+                raise pieces
         return lowered
 
     def _lower_each(
         self, names: Sequence[str], ways: Sequence[Lower]
-    ) -> Iterator[tuple[str, LoweredPass | Refusal]]:
-        """Yield variants as they are lowered."""
+    ) -> Iterator[tuple[str, list[LoweredPass] | Refusal]]:
+        """Yield the pieces of variants as they are lowered."""
         return run_each(
             lambda name: self.lower(name, self.variants[name], ways),
             names,
@@ -189,18 +197,27 @@ class Recorder:
             on_begin=self.on_begin,
         )
 
-    def lower(self, name: str, variant: Variant, ways: Sequence[Lower]) -> LoweredPass:
-        """Return a variant's programs, as a plain pass proves them."""
+    def lower(self, name: str, variant: Variant, ways: Sequence[Lower]) -> list[LoweredPass]:
+        """Return a variant's programs, as plain passes prove them."""
         head, embedding = find_head(self.model), name_embedding(self.model)
+        thresholds = list_thresholds(self.hf_config)
         refusal: Refusal | None = None
         with make_fake_model(self.config, self.hf_config, variant) as fake:
-            hearing = Hearing(fake=fake, variant=variant, embedding=embedding)
+            hearing = Hearing(
+                fake=fake, variant=variant, embedding=embedding, steps_of_length=thresholds
+            )
+
+            def check(lowered: LoweredPass) -> LoweredPass:
+                return self._check(lowered, fake, name, variant)
+
             for way in ways:
+                maker = PieceMaker(
+                    hearing=hearing, lower=way, head=head, check=check, thresholds=thresholds
+                )
                 try:
-                    lowered = _lower_heard(hearing, way, head)
-                    recorded = describe_model(self.model, {name: lowered}, lowered.kinds)
-                    difference = check_recording(recorded, fake, name, variant)
-                    min_batch = 1 if holds_for_one(recorded, fake, variant) else 2
+                    return _make_pieces(maker)
+                except DoesNotRunError:
+                    raise
                 except Refusal as error:
                     refusal = error
                 except (LookupError, ValueError) as error:
@@ -208,36 +225,32 @@ class Recorder:
                         f"this model's layers are called in a way that is not followed: {error}"
                     )
                     refusal = Refusal(FailureKind.UNSUPPORTED, message)
-                except RuntimeError as error:
-                    if variant.phase is Phase.STEP:
-                        raise
-                    # Some kernels take one number format alone, and a step has another.
-                    refusal = Refusal(FailureKind.UNSUPPORTED, str(error))
-                else:
-                    return replace(lowered, difference=difference, min_batch=min_batch)
         assert refusal is not None  # noqa: S101 - every way has raised one
         raise refusal
 
+    def _check(
+        self, lowered: LoweredPass, fake: PreTrainedModel, name: str, variant: Variant
+    ) -> LoweredPass:
+        """Return a piece with what it misses and where it holds."""
+        recorded = describe_model(self.model, {name: lowered}, lowered.kinds)
+        domain = lowered.recorded.domain
+        difference = check_recording(recorded, fake, name, variant, domain)
+        if domain.max_batch is None and not holds_for_one(recorded, fake, variant, domain):
+            domain = replace(domain, min_batch=2)
+        return replace(
+            lowered, difference=difference, recorded=replace(lowered.recorded, domain=domain)
+        )
 
-def _lower_heard(hearing: Hearing, lower: Lower, head: str | None) -> LoweredPass:
-    """Return a pass's programs, and the lengths at which they hold.
 
-    Few extents come first: they are enough where every size is one product.
-    """
-    attempts = (
-        ((*FEW, PROVED), 1),
-        ((*FEW, ALIGNED), LENGTH_STEP),
-        ((*FITTED, PROVED), 1),
-        ((*FITTED, ALIGNED), LENGTH_STEP),
-    )
-    refusal: Refusal | None = None
-    for extents, length_step in attempts:
-        try:
-            return replace(lower(hearing.listen(extents), head), length_step=length_step)
-        except (NoPolynomial, OtherOperationsError) as error:
-            refusal = error
-    assert refusal is not None  # noqa: S101 - every attempt has raised one
-    raise refusal
+def _make_pieces(maker: PieceMaker) -> list[LoweredPass]:
+    """Return the pieces of several sequences and of one."""
+    pieces = maker.make(WHOLE)
+    for part in list(pieces):
+        domain = part.recorded.domain
+        if domain.min_batch > 1:
+            with suppress(Refusal):
+                pieces += maker.make(replace(domain, min_batch=1, max_batch=1))
+    return pieces
 
 
 def _extend_order(stack: Stack, lowered: Mapping[str, LoweredPass]) -> tuple[int, ...] | None:

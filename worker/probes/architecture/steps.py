@@ -16,7 +16,7 @@ from worker.probes.architecture.listening.raw_pass import (
     RawOperation,
     RawPass,
     RawRelease,
-    count_moved,
+    list_moved,
 )
 
 
@@ -55,8 +55,8 @@ class OperationStep:
     outputs: tuple[int, ...]
     allocated: tuple[int, ...]
     scratch: tuple[int, ...]
-    moved: int = 0
-    """Bytes that its kernel reads and writes."""
+    moved: tuple[int, ...] = ()
+    """Values that its kernel reads and writes."""
     nodes: list[NodeStep] = field(default_factory=list)
 
 
@@ -114,7 +114,7 @@ def make_steps(names: RawPass, graph: RawPass) -> list[Step]:
                 outputs=tuple(event.outputs),
                 allocated=tuple(event.allocated),
                 scratch=event.scratch,
-                moved=count_moved(names, event),
+                moved=list_moved(names, event),
             )
             producers |= dict.fromkeys(event.outputs, step)
             steps.append(step)

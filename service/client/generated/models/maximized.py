@@ -1,7 +1,14 @@
 from typing import Literal
 
 Maximized = Literal[
-    "global_batch_size", "lora_rank", "max_model_len", "micro_batch_size", "num_parameters", "num_sequences", "sequence_length"
+    "global_batch_size",
+    "lora_rank",
+    "max_model_len",
+    "micro_batch_size",
+    "num_images",
+    "num_parameters",
+    "num_sequences",
+    "sequence_length",
 ]
 
 MAXIMIZED_VALUES: set[Maximized] = {
@@ -9,6 +16,7 @@ MAXIMIZED_VALUES: set[Maximized] = {
     "lora_rank",
     "max_model_len",
     "micro_batch_size",
+    "num_images",
     "num_parameters",
     "num_sequences",
     "sequence_length",

@@ -258,6 +258,7 @@ def build_serving_pass(
         batched=workload.num_sequences > 1
         and is_batch_dependent(model, workload.attention, workload.weight_dtype),
         length=prompt if model.chunked else None,
+        total_length=total if model.chunked else None,
         full_logits=release.full_logits,
         images=resolve_images(model, workload),
         ranks=ranks,

@@ -20,7 +20,8 @@ from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.leftovers import find_left
 from service.estimator.tape.programs.program import Operation
-from service.estimator.tape.sizes import Size, count_rows
+from service.estimator.tape.programs.stepped_sizes import AnySize, resolve_size
+from service.estimator.tape.sizes import count_rows
 from service.estimator.values.errors import NotModelledError
 
 _LATENT = "kv_b_proj"
@@ -100,6 +101,7 @@ class RecordedBlock:
             get_parameter=get_parameter,
             update_cache=partial(update_cache, ctx),
         )
+        frame.length = ctx.settings.length
         frame.bind(0, x)
         for number, source in enumerate(recorded.block_inputs[self.kind], start=1):
             frame.bind(number, outer.get_value(source))
@@ -113,7 +115,7 @@ class RecordedBlock:
         return output
 
 
-def _hold_previous(ctx: Recording, left: Sequence[tuple[int, Size]]) -> list[Storage]:
+def _hold_previous(ctx: Recording, left: Sequence[tuple[int, AnySize]]) -> list[Storage]:
     """Return what the layer before left behind.
 
     It is as large as what this layer leaves, and lives until it returns. In a graph it is kept
@@ -122,7 +124,9 @@ def _hold_previous(ctx: Recording, left: Sequence[tuple[int, Size]]) -> list[Sto
     """
     if ctx.tape.mode not in {Mode.INFERENCE, Mode.DISCARDING}:
         return []
-    return [ctx.tape.allocate(Category.ACTIVATIONS, size) for _, size in left]
+    length = ctx.settings.length
+    sizes = (resolve_size(size, length) for _, size in left)
+    return [ctx.tape.allocate(Category.ACTIVATIONS, size) for size in sizes]
 
 
 def update_cache(ctx: Recording, parts: tuple[Value, ...], window: int | None) -> tuple[Value, ...]:
@@ -227,7 +231,8 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         buffer_elements=recorded.buffer_elements,
         rotary_tables=(recorded.rotary_elements,) * 2 if recorded.rotary_elements else (),
         finish_logits=None if recorded.has_plain_loss else _refuse_loss,
-        chunked=recorded.length_step > 1 or recorded.max_length > 0,
+        chunked=recorded.depends_on_length,
+        batch_dependent=recorded.depends_on_batch,
         walker=WALKER,
         recorded=recorded,
     )

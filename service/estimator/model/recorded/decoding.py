@@ -27,7 +27,8 @@ from service.estimator.tape.programs.program import (
     Source,
     ValueSpec,
 )
-from service.estimator.tape.programs.recorded_pass import RecordedPass
+from service.estimator.tape.programs.recorded_pass import Domain, RecordedPass
+from service.estimator.tape.programs.stepped_sizes import AnySize
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
@@ -38,6 +39,14 @@ def _read_optional(top: Reader, name: str, default: int) -> int:
     return top.get(name).read_count() if name in dict(top.entries()) else default
 
 
+def _read_limits(top: Reader) -> Domain:
+    return Domain(
+        min_batch=max(_read_optional(top, "min_batch", 1), 1),
+        max_length=_read_optional(top, "max_length", 0) or None,
+        multiple_of=max(_read_optional(top, "length_step", 1), 1),
+    )
+
+
 MAX_STORAGES = 2**20
 """Storages of one pass, which each of its runs has a place for; a decoder has some hundreds."""
 _COUNTED = 6
@@ -46,25 +55,27 @@ MAX_ORDER = 4096
 """Layers of a model, eight times those of the deepest stack that a config may have."""
 
 
-def decode_recording(document: object) -> RecordedModel:
+def decode_recording(document: object, *, weights_only: bool = False) -> RecordedModel:
     """Return the recording of a document.
 
-    Raises InvalidInputError for what is no recording, or names what it has not.
+    One of weights only may lack passes. Raises InvalidInputError for what is no recording.
     """
     top = Reader(document, "recording")
     if top.get("format").value != FORMAT:
         message = f"this recording has format {top.get('format').value!r}; it must be {FORMAT}"
         raise InvalidInputError(message, field="format")
-    sizes = [size.read_size() for size in top.get("sizes").items()]
+    sizes = [size.read_any_size() for size in top.get("sizes").items()]
     layers = tuple(read_layer(layer) for layer in top.get("layers").items())
+    limits = _read_limits(top)
     order = tuple(part.read_index(len(layers)) for part in top.get("order").items())
     passes = {
-        name: _read_pass(part, sizes, len(layers)) for name, part in top.get("passes").entries()
+        name: _read_pass(part, sizes, len(layers), limits)
+        for name, part in top.get("passes").entries()
     }
     if len(order) > MAX_ORDER:
         message = f"this recording has {len(order):,} layers; at most {MAX_ORDER:,} are answered"
         raise InvalidInputError(message, field="order")
-    if not passes or bool(layers) != bool(order):
+    if not weights_only and (not passes or bool(layers) != bool(order)):
         # A model whose layers are no stack runs as one program, and has none.
         message = "this recording has no passes, or layers without an order; it must have both"
         raise InvalidInputError(message, field="layers")
@@ -86,9 +97,6 @@ def decode_recording(document: object) -> RecordedModel:
         rotary_elements=top.get("rotary_elements").read_count(),
         difference=_read_optional(top, "difference", 0),
         outer_plan=read_plan(top, "outer_plan"),
-        max_length=_read_optional(top, "max_length", 0),
-        min_batch=max(_read_optional(top, "min_batch", 1), 1),
-        length_step=max(_read_optional(top, "length_step", 1), 1),
         passes=passes,
     )
 
@@ -119,12 +127,16 @@ def _read_spec(reader: Reader, digest: str) -> RecordedSpec:
 class _FrameReader:
     """Numbers that a program may name."""
 
-    sizes: Sequence[Size]
+    sizes: Sequence[AnySize]
     num_values: int
     num_storages: int
 
-    def size(self, part: Reader) -> Size:
+    def size(self, part: Reader) -> AnySize:
         return self.sizes[part.read_index(len(self.sizes))]
+
+    def plain_size(self, part: Reader) -> Size:
+        size = self.size(part)
+        return size if isinstance(size, tuple) else size.smooth()
 
     def value(self, part: Reader) -> int:
         return part.read_index(self.num_values)
@@ -177,7 +189,7 @@ class _FrameReader:
             allocated=tuple(self.read_allocation(item) for item in allocated.items()),
             scratch=tuple(self.size(item) for item in scratch.items()),
             nodes=tuple(self.read_node(item) for item in nodes.items()),
-            moved=self.size(moved[0]) if moved else None,
+            moved=self.plain_size(moved[0]) if moved else None,
         )
 
     def read_allocation(self, part: Reader) -> Allocation:
@@ -235,7 +247,7 @@ def _check_events(events: tuple[BackwardEvent, ...], part: Reader) -> tuple[Back
     return events
 
 
-def _read_program(part: Reader, sizes: Sequence[Size]) -> Program:
+def _read_program(part: Reader, sizes: Sequence[AnySize]) -> Program:
     frame = _FrameReader(
         sizes, len(part.get("values").items()), part.get("num_storages").read_index(MAX_STORAGES)
     )
@@ -248,7 +260,21 @@ def _read_program(part: Reader, sizes: Sequence[Size]) -> Program:
     )
 
 
-def _read_pass(part: Reader, sizes: Sequence[Size], kinds: int) -> RecordedPass:
+def _read_domain(part: Reader, limits: Domain) -> Domain:
+    if "domain" not in dict(part.entries()):
+        return limits
+    fewest, largest, shortest, longest, multiple, no_multiple = part.get("domain").items(6)
+    return Domain(
+        min_batch=fewest.read_count(),
+        max_batch=largest.read_optional_index(MAX_SIZE),
+        min_length=shortest.read_count(),
+        max_length=longest.read_optional_index(MAX_SIZE),
+        multiple_of=max(multiple.read_count(), 1),
+        no_multiple_of=no_multiple.read_count(),
+    )
+
+
+def _read_pass(part: Reader, sizes: Sequence[AnySize], kinds: int, limits: Domain) -> RecordedPass:
     frame = _FrameReader(
         sizes, len(part.get("values").items()), part.get("num_storages").read_index(MAX_STORAGES)
     )
@@ -270,4 +296,5 @@ def _read_pass(part: Reader, sizes: Sequence[Size], kinds: int) -> RecordedPass:
         tail=frame.read_instructions(part.get("tail")),
         loss=part.get("loss").read_optional_index(frame.num_values),
         returned=frame.values(part.get("returned")),
+        domain=_read_domain(part, limits),
     )

@@ -4,7 +4,7 @@ Sizes are numbered, since few of them differ.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from json import dumps
 
@@ -24,8 +24,8 @@ from service.estimator.tape.programs.program import (
     Release,
     ValueSpec,
 )
-from service.estimator.tape.programs.recorded_pass import RecordedPass
-from service.estimator.tape.sizes import Size
+from service.estimator.tape.programs.recorded_pass import WHOLE, Domain, RecordedPass
+from service.estimator.tape.programs.stepped_sizes import AnySize
 
 FORMAT = 2
 """Version of the document; a reader refuses others."""
@@ -49,9 +49,9 @@ _EXPERT_FIELDS = ("num_experts", "num_experts_per_token")
 
 @dataclass(slots=True)
 class _Writer:
-    sizes: dict[Size, int] = field(default_factory=dict)
+    sizes: dict[AnySize, int] = field(default_factory=dict)
 
-    def size(self, size: Size) -> int:
+    def size(self, size: AnySize) -> int:
         return self.sizes.setdefault(size, len(self.sizes))
 
     def values(self, values: Sequence[ValueSpec]) -> list[object]:
@@ -121,6 +121,7 @@ class _Writer:
             "tail": self.instructions(part.tail),
             "loss": part.loss,
             "returned": list(part.returned),
+            **({} if part.domain == WHOLE else {"domain": _write_domain(part.domain)}),
         }
 
 
@@ -145,21 +146,22 @@ def encode_recording(recorded: RecordedModel) -> dict[str, object]:
         "head": recorded.head,
         "buffer_bytes": recorded.buffer_bytes,
         "rotary_elements": recorded.rotary_elements,
-        **_write_limits(recorded),
-        "sizes": [list(size) for size in writer.sizes],
+        **({"difference": recorded.difference} if recorded.difference else {}),
+        **({"buffer_elements": recorded.buffer_elements} if recorded.buffer_elements else {}),
+        **({"outer_plan": dict(recorded.outer_plan)} if recorded.outer_plan else {}),
+        "sizes": [_write_size(size) for size in writer.sizes],
         "passes": passes,
     }
 
 
-def _write_limits(recorded: RecordedModel) -> dict[str, object]:
-    """Return the limits within which a recording holds, and its outer plan."""
-    step = {"length_step": recorded.length_step} if recorded.length_step > 1 else {}
-    longest = {"max_length": recorded.max_length} if recorded.max_length else {}
-    difference = {"difference": recorded.difference} if recorded.difference else {}
-    fewest = {"min_batch": recorded.min_batch} if recorded.min_batch > 1 else {}
-    cast = {"buffer_elements": recorded.buffer_elements} if recorded.buffer_elements else {}
-    plan = {"outer_plan": dict(recorded.outer_plan)} if recorded.outer_plan else {}
-    return {**step, **longest, **difference, **fewest, **cast, **plan}
+def _write_size(size: AnySize) -> list[object]:
+    if isinstance(size, tuple):
+        return list(size)
+    return [*size.plain, size.tokens, size.begun, *size.steps]
+
+
+def _write_domain(domain: Domain) -> list[object]:
+    return [getattr(domain, item.name) for item in fields(domain)]
 
 
 def _write_layer(layer: RecordedLayer) -> dict[str, object]:

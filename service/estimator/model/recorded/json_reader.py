@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.programs.stepped_sizes import AnySize, SteppedSize
 from service.estimator.tape.sizes import Size
 from service.estimator.values.errors import InvalidInputError
 
@@ -88,6 +89,21 @@ class Reader:
     def read_optional_index(self, limit: int) -> int | None:
         """Return an integer below ``limit``, or None."""
         return None if self.value is None else self.read_index(limit)
+
+    def read_any_size(self) -> AnySize:
+        """Return the coefficients of a size and of its steps."""
+        if not isinstance(self.value, list) or len(self.value) == _MONOMIALS:
+            return self.read_size()
+        tokens, begun, *steps = self.items(2 * _MONOMIALS + 2)[_MONOMIALS:]
+        size = SteppedSize(
+            plain=Reader(self.value[:_MONOMIALS], self.place).read_size(),
+            tokens=tokens.read_count(),
+            begun=begun.read_flag(),
+            steps=Reader([part.value for part in steps], self.place).read_size(),
+        )
+        if not size.tokens:
+            raise tokens.fail("tokens of a step, 1 or more")
+        return size
 
     def read_size(self) -> Size:
         """Return the coefficients of a size."""

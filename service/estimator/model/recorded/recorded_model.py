@@ -4,7 +4,15 @@ from dataclasses import dataclass
 
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.weights.tensors import Linear, Weight
-from service.estimator.tape.programs.recorded_pass import RecordedPass
+from service.estimator.tape.programs.recorded_pass import RecordedPass, has_steps
+
+MAX_TOKENS = 2**40
+"""More than any sequence has."""
+
+
+def get_variant(name: str) -> str:
+    """Return the variant of which a pass is a piece."""
+    return name.partition("+")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,25 +109,61 @@ class RecordedModel:
     """Elements of buffers that have the weights' dtype."""
     rotary_elements: int = 0
     """Elements per position of a rotary table, of which engines keep one for all positions."""
-    length_step: int = 1
-    """Tokens of which a length is a multiple where the recording is exact."""
     difference: int = 0
     """Bytes by which its peak missed that of the model itself, where it was not equal."""
     outer_plan: tuple[tuple[str, str], ...] = ()
     """The tensor-parallel plan outside of the layers."""
-    max_length: int = 0
-    """Most tokens of a sequence for which it holds, 0 for any: a window cuts longer ones."""
-    min_batch: int = 1
-    """Fewest sequences for which it holds: 2 where one alone takes other tensors."""
     passes: dict[str, RecordedPass]
     """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained,
-    ``…/prefill`` and ``…/decode`` with a dynamic cache.
+    ``…/prefill`` and ``…/decode`` with a dynamic cache. Where a variant has pieces, ``+1``, ``+2``
+    follow its name.
     """
 
     @property
     def digest(self) -> str:
         """SHA-256 of what was recorded."""
         return self.spec.recording
+
+    def list_pieces(self, variant: str) -> list[RecordedPass]:
+        """Return the passes of a variant, each with its batches and lengths."""
+        return [part for name, part in self.passes.items() if get_variant(name) == variant]
+
+    @property
+    def depends_on_length(self) -> bool:
+        """Whether a pass is right at some lengths alone, or has steps."""
+        return any(
+            not part.domain.has_any_length or has_steps(part) for part in self.passes.values()
+        )
+
+    @property
+    def depends_on_batch(self) -> bool:
+        """Whether one sequence alone has a pass of its own."""
+        return any(
+            part.domain.min_batch > 1 or part.domain.max_batch for part in self.passes.values()
+        )
+
+    @property
+    def min_batch(self) -> int:
+        """Fewest sequences for which each variant has a pass."""
+        return max(
+            min(part.domain.min_batch for part in self.list_pieces(name)) for name in self.variants
+        )
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens of a pass with a cache, 0 for any number."""
+        longest = (
+            max(part.domain.max_length or MAX_TOKENS for part in self.list_pieces(name))
+            for name in self.variants
+            if name.endswith(("/prefill", "/decode"))
+        )
+        shortest = min(longest, default=MAX_TOKENS)
+        return 0 if shortest == MAX_TOKENS else shortest
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Names of the variants, each once."""
+        return tuple(dict.fromkeys(map(get_variant, self.passes)))
 
     @property
     def has_plain_loss(self) -> bool:

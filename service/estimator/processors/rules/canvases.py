@@ -94,10 +94,10 @@ def fit_resolution(
     best, largest, least_waste = (0, 0), 0, math.inf
     for tall, wide in resolutions:
         scale = min(wide / width, tall / height)
-        kept = min(int(width * scale) * int(height * scale), width * height)
-        waste = wide * tall - kept
-        if kept > largest or (kept == largest and waste < least_waste):
-            best, largest, least_waste = (tall, wide), kept, waste
+        pixels_kept = min(int(width * scale) * int(height * scale), width * height)
+        waste = wide * tall - pixels_kept
+        if pixels_kept > largest or (pixels_kept == largest and waste < least_waste):
+            best, largest, least_waste = (tall, wide), pixels_kept, waste
     return best
 
 

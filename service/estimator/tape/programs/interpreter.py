@@ -6,10 +6,9 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Node, Parameter, Value
-from service.estimator.tape.ops.elementwise import SILU_INNER_PRODUCTS
+from service.estimator.tape.programs.backward import run_backward
 from service.estimator.tape.programs.kernels import get_work
 from service.estimator.tape.programs.program import (
-    Action,
     CacheUpdate,
     Embedded,
     Gradient,
@@ -18,9 +17,9 @@ from service.estimator.tape.programs.program import (
     LinearCall,
     Operation,
     Release,
-    Source,
     ValueSpec,
 )
+from service.estimator.tape.programs.stepped_sizes import resolve_size
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -36,9 +35,7 @@ _PRODUCTS = frozenset(
     {"aten.mm.default", "aten.bmm.default", "aten.baddbmm.default", _PRODUCT_WITH_BIAS}
 )
 """Operators that a matrix library runs, in a workspace of its own."""
-_PRODUCT_NODES = {"MmBackward0": 2, "BmmBackward0": 2, "BaddbmmBackward0": 2, "AddmmBackward0": 2}
-"""Products of a node's backward, at most one for each target."""
-_SILU, _EMBEDDING = "SiluBackward0", "EmbeddingBackward0"
+_EMBEDDING = "EmbeddingBackward0"
 
 
 class Frame:
@@ -49,6 +46,7 @@ class Frame:
         "call_linear",
         "end_loss",
         "get_parameter",
+        "length",
         "requires_grad",
         "specs",
         "storages",
@@ -78,6 +76,8 @@ class Frame:
         self.storages: list[Storage | None] = [None] * num_storages
         self.call_linear, self.get_parameter = call_linear, get_parameter
         self.update_cache = update_cache
+        self.length: int | None = None
+        """Tokens of a sequence, where sizes have steps of it."""
         self.cached: list[Value] = []
         """Names of what the cache gave out, which end with the program."""
         self.requires_grad = False
@@ -92,13 +92,19 @@ class Frame:
         if place is not None:
             self.storages[place] = value.storage
 
+    def count_elements(self, number: int) -> Size:
+        """Return the elements of a value."""
+        return resolve_size(self.specs[number].numel, self.length)
+
     def get_value(self, number: int) -> Value:
         """Return a value, made where it has none yet."""
         value = self.values[number]
         if value is None:
             spec = self.specs[number]
             storage = None if spec.storage is None else self.storages[spec.storage]
-            value = self.values[number] = Value(storage, spec.numel, spec.dtype or DType.FP32)
+            value = self.values[number] = Value(
+                storage, resolve_size(spec.numel, self.length), spec.dtype or DType.FP32
+            )
         return value
 
     def run(self, instructions: Iterable[Instruction], category: Category) -> None:
@@ -107,7 +113,7 @@ class Frame:
             if type(instruction) is Operation:
                 self._run_operation(instruction, category)
             elif type(instruction) is LinearCall:
-                numel = self.specs[instruction.output].numel
+                numel = self.count_elements(instruction.output)
                 output = self.call_linear(instruction.layer, self.get_value(instruction.x), numel)
                 self.bind(instruction.output, output)
             elif type(instruction) is Release:
@@ -140,8 +146,10 @@ class Frame:
         for storages, (node, _) in zip(saved, active, strict=True):
             self._save(storages, node.saved_before)
         for allocation in operation.allocated:
-            self.storages[allocation.storage] = tape.allocate(category, allocation.size)
-        for size in operation.scratch:
+            size = resolve_size(allocation.size, self.length)
+            self.storages[allocation.storage] = tape.allocate(category, size)
+        for scratch in operation.scratch:
+            size = resolve_size(scratch, self.length)
             tape.release(tape.allocate(Category.TEMPORARIES, size))
         if operation.operator in _PRODUCTS:
             tape.use_workspace(has_bias=operation.operator == _PRODUCT_WITH_BIAS)
@@ -181,7 +189,7 @@ class Frame:
 
         def backward(grad: Storage) -> None:
             gradients = [grad] if len(node.outputs) == 1 else joint
-            _run_backward(tape, node, targets, gradients)
+            run_backward(tape, node, targets, gradients, self.length)
             if node.name == _EMBEDDING:
                 self._note_embedding(node, targets)
             if len(node.outputs) > 1:
@@ -237,59 +245,3 @@ def _make_collector(
             shared.grad = tape.hold(grad)
 
     return collect
-
-
-def _allocate_composite(tape: Tape, node: GraphNode) -> list[Storage]:
-    """Return the inner products of silu's backward without fused kernel.
-
-    The traces that the estimator is held against ran them; CUDA's kernel holds none.
-    """
-    if tape.on_gpu or node.name != _SILU:
-        return []
-    return [
-        tape.allocate(Category.TEMPORARIES, node.events[0].size) for _ in range(SILU_INNER_PRODUCTS)
-    ]
-
-
-def _note_products(tape: Tape, name: str, targets: Sequence[tuple[Gradient, Value]]) -> None:
-    """Note the products of a backward."""
-    for _ in targets[: _PRODUCT_NODES.get(name, 0)]:
-        tape.use_workspace()
-
-
-def _run_backward(
-    tape: Tape,
-    node: GraphNode,
-    targets: Sequence[tuple[Gradient, Value]],
-    incoming: Sequence[Storage | None],
-) -> None:
-    allocated: dict[int, Storage] = {}
-    composite = _allocate_composite(tape, node)
-    for event in node.events:
-        if event.action is Action.ALLOCATE:
-            allocated[event.index] = tape.allocate(Category.TEMPORARIES, event.size)
-        elif event.action is Action.FREE:
-            tape.release(allocated.pop(event.index))
-        else:
-            tape.release_unpacked()
-    tape.release(*composite)
-    _note_products(tape, node.name, targets)
-    sent: set[int] = set()
-    for gradient, value in targets:
-        if gradient.source is Source.ALLOCATED:
-            storage = allocated[gradient.index]
-            tape.send(
-                value,
-                tape.hold(storage) if gradient.index in sent else storage,
-                is_view=gradient.is_view,
-            )
-            sent.add(gradient.index)
-            continue
-        grad = incoming[gradient.index]
-        if grad is None:
-            continue
-        if gradient.is_view:
-            tape.send(value, tape.hold(grad), is_view=True)
-        else:
-            tape.pass_on(value, grad)
-    tape.release(*(storage for index, storage in allocated.items() if index not in sent))

@@ -1,16 +1,16 @@
 """Storages of a layer's program that outlive it."""
 
 from service.estimator.tape.programs.program import Operation, Program, Release
-from service.estimator.tape.sizes import Size
+from service.estimator.tape.programs.stepped_sizes import AnySize
 
 
-def find_left(program: Program) -> tuple[tuple[int, Size], ...]:
+def find_left(program: Program) -> tuple[tuple[int, AnySize], ...]:
     """Return the storages that a program neither releases nor hands on.
 
     A layer that returns its attention weights leaves them to the loop over layers, whose name for
     them ends when the next layer has returned.
     """
-    left: dict[int, Size] = {}
+    left: dict[int, AnySize] = {}
     for instruction in program.instructions:
         if isinstance(instruction, Operation):
             left |= {part.storage: part.size for part in instruction.allocated}

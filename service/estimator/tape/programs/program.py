@@ -7,6 +7,7 @@ are numbered; the first values are the program's inputs.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from service.estimator.tape.programs.stepped_sizes import AnySize
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -19,7 +20,7 @@ class ValueSpec:
     parameter, a buffer or a view of one.
     """
 
-    numel: Size
+    numel: AnySize
     dtype: DType | None
     storage: int | None
 
@@ -29,7 +30,7 @@ class Allocation:
     """A storage that an instruction makes, so many bytes."""
 
     storage: int
-    size: Size
+    size: AnySize
 
 
 class Source(StrEnum):
@@ -70,7 +71,7 @@ class BackwardEvent:
 
     action: Action
     index: int
-    size: Size
+    size: AnySize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,7 @@ class Operation:
 
     operator: str
     allocated: tuple[Allocation, ...]
-    scratch: tuple[Size, ...]
+    scratch: tuple[AnySize, ...]
     nodes: tuple[GraphNode, ...]
     moved: Size | None = None
 

@@ -7,8 +7,10 @@ import pytest
 from service.catalog.gpus import resolve_gpu
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
+from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.rules.violations import find_violation
+from service.estimator.tape.programs.recorded_pass import Domain
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError, NotModelledError
@@ -77,6 +79,12 @@ def test_what_a_recording_has_not_is_refused(
     assert find_violation(model, workload, layout) is not None
 
 
+def limit_recording(model: RecordedArchitecture, domain: Domain) -> RecordedArchitecture:
+    """Return a recording that holds in a domain alone."""
+    passes = {name: replace(part, domain=domain) for name, part in model.recorded.passes.items()}
+    return build_recorded(replace(model.recorded, passes=passes))
+
+
 @pytest.mark.parametrize("layout", [Layout(), Layout(data_parallel=2), FSDP2])
 def test_training_in_transformers_is_answered(layout: Layout) -> None:
     """A recording is trained on one GPU and on ranks that share states."""
@@ -118,7 +126,7 @@ def test_engines_of_few_families_refuse_a_recording_of_another(engine: Engine) -
 
 def test_one_sequence_is_refused_where_it_takes_other_tensors() -> None:
     """A recording of several says nothing of it; two are answered."""
-    several = replace(MODEL, recorded=replace(MODEL.recorded, min_batch=2))
+    several = limit_recording(MODEL, Domain(min_batch=2))
 
     with pytest.raises(NotModelledError, match="one sequence"):
         estimate(several, train(), layout=Layout(), device=H100)
@@ -128,7 +136,7 @@ def test_one_sequence_is_refused_where_it_takes_other_tensors() -> None:
 
 def test_a_served_sequence_stays_below_the_window() -> None:
     """The prompt and what is generated count, in transformers, whose passes were recorded."""
-    windowed = replace(MODEL, recorded=replace(MODEL.recorded, max_length=71))
+    windowed = limit_recording(MODEL, Domain(max_length=71))
 
     with pytest.raises(NotModelledError, match="up to 71, below the window"):
         estimate(windowed, serve(Engine.TRANSFORMERS), layout=Layout(), device=H100)

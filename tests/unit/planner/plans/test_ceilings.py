@@ -8,6 +8,8 @@ import pytest
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.cache import PlanCache
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.batches import Clip, Inputs, Picture
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
@@ -27,6 +29,7 @@ from service.planner.plans.ceilings import find_ceiling
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Limits, Question
+from tests.unit.estimator.model.families.vision.vision_models import SMALL
 from tests.unit.planner.builders import a_device, an_estimate
 
 MODEL = load_architecture(resolve_model("smollm2-135m"))
@@ -194,6 +197,22 @@ def test_the_longest_context_that_an_engine_starts_with() -> None:
     assert all_of_it.refusal == f"{all_of_it.value:,} are all positions that the model has"
 
 
+def test_images_are_added_until_a_sequence_has_no_room() -> None:
+    """Each of the first size takes its tokens, and the refusal of the next says how many."""
+    subject = make_evaluator(architecture_from_config(SMALL["qwen2_vl"]), a_device(4 * GIB))
+    inputs = Inputs(images=(Picture(width=56, height=56),))
+    workload = TrainWorkload(sequence_length=66, inputs=inputs)
+
+    found = find_ceiling(
+        Question(workload=workload, layout=Layout()), Maximized.NUM_IMAGES, lambda _value: subject
+    )
+
+    assert found.value == 16
+    assert found.best is not None
+    assert [item.count * item.tokens for item in found.best.estimate.inputs] == [64]
+    assert "inputs take 68 tokens of a sequence" in str(found.refusal)
+
+
 @pytest.mark.parametrize(
     ("workload", "maximized", "says"),
     [
@@ -209,6 +228,11 @@ def test_the_longest_context_that_an_engine_starts_with() -> None:
             "bounds nothing in engine 'transformers'",
         ),
         (BATCHES, Maximized.LORA_RANK, "lora_rank needs adapters"),
+        (
+            replace(BATCHES, inputs=Inputs(videos=(Clip(frames=2, width=56, height=56),))),
+            Maximized.NUM_IMAGES,
+            "num_images needs an image: say inputs",
+        ),
     ],
 )
 def test_what_means_nothing_is_refused(workload: Workload, maximized: Maximized, says: str) -> None:

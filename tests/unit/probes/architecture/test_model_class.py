@@ -17,6 +17,7 @@ from worker.probes.architecture.static import count_parameters
         ("rt_detr", "RTDetrForObjectDetection"),
         ("siglip_text_model", "SiglipTextModel"),
         ("rag", "RagModel"),
+        ("internlm3", "LlamaForCausalLM"),
     ],
 )
 def test_a_type_has_a_class_built_from_its_own_config(model_type: str, name: str) -> None:

@@ -1,23 +1,27 @@
 """Recordings that are proved, or refused, by passes that did not make them."""
 
 from dataclasses import replace
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from torch import nn
+from transformers import LlamaConfig
 
 from service.estimator.model.recorded.architecture import build_recorded
 from service.estimator.model.recorded.decoding import decode_recording
 from service.estimator.model.recorded.encoding import encode_recording
 from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.tape.programs.recorded_pass import WHOLE, Domain
 from service.estimator.values.errors import NotModelledError
+from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture import check
 from worker.probes.architecture import record as recorder
 from worker.probes.architecture.check import compute_peak
 from worker.probes.architecture.depth import differs_in_depth_alone, find_stack
-from worker.probes.architecture.describe import find_longest
+from worker.probes.architecture.hearing import DoesNotRunError
 from worker.probes.architecture.listening.listen import Extent
+from worker.probes.architecture.pieces import list_thresholds
 from worker.probes.architecture.polynomials import FEW, PROVED, NoPolynomial, fit_size
 from worker.probes.architecture.record import VARIANTS, record_model
 
@@ -74,7 +78,7 @@ def test_norms_that_save_their_output_are_recorded() -> None:
     """Both hearings of Cohere meet the graph's nodes in another order."""
     recorded = record(model_type="cohere", num_hidden_layers=1)
 
-    assert recorded.length_step == 1
+    assert recorded.passes["half"].domain == WHOLE
     assert compute_peak(build_recorded(recorded), HALF, EXTENT) > 0
 
 
@@ -120,17 +124,40 @@ def test_a_recording_that_misses_little_says_so(monkeypatch: pytest.MonkeyPatch)
 def test_a_length_beyond_a_window_is_refused() -> None:
     """Masks of longer sequences were not recorded."""
     recorded = record(model_type="llama", num_hidden_layers=1)
-    limited = replace(recorded, max_length=127, length_step=32)
+    domain = Domain(max_length=127, multiple_of=32)
+    part = replace(recorded.passes["half"], domain=domain)
+    limited = replace(recorded, passes={"half": part})
 
-    with pytest.raises(NotModelledError, match="up to 127"):
+    with pytest.raises(NotModelledError, match="multiples of 32 up to 127"):
         compute_peak(build_recorded(limited), HALF, EXTENT)
-    with pytest.raises(NotModelledError, match="multiples of 32"):
+    with pytest.raises(NotModelledError, match="100 tokens of a recording that is exact at"):
         compute_peak(build_recorded(limited), HALF, Extent(batch=2, length=100))
+    assert compute_peak(build_recorded(limited), HALF, Extent(batch=2, length=96)) > 0
 
 
-@pytest.mark.parametrize(("window", "longest"), [(4096, 4095), (16, 0), (None, 0)])
-def test_the_window_of_a_config_limits_a_recording(window: int | None, longest: int) -> None:
-    """One that all recorded passes exceed limits nothing."""
-    config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(sliding_window=window))
+def test_numbers_of_a_config_at_which_a_model_may_turn() -> None:
+    """Windows and chunks are among them, counts of layers and heads are not."""
+    config = LlamaConfig()
+    vars(config).update(sliding_window=4096, max_window_layers=28, mamba_chunk_size=256)
 
-    assert find_longest(config, PROVED.length) == longest  # type: ignore[arg-type]  # all that is read
+    assert list_thresholds(config) == (256, 4096)
+
+
+def test_a_format_in_which_a_model_does_not_run_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the others say stays; without any the failure is told."""
+    lower = recorder.Recorder.lower
+
+    def fail_in_half(self: Any, name: str, *args: Any) -> Any:  # noqa: ANN401 - whatever lower takes
+        if name == "half":
+            raise DoesNotRunError(FailureKind.UNSUPPORTED, "no kernel in bfloat16")
+        return lower(self, name, *args)
+
+    monkeypatch.setattr(recorder.Recorder, "lower", fail_in_half)
+    config = _SIZES | {"model_type": "llama", "num_hidden_layers": 1}
+    variants = {"half": HALF, "fp32": VARIANTS["fp32"]}
+
+    assert list(record_model(config, variants).passes) == ["fp32"]
+    with pytest.raises(Refusal, match="no kernel in bfloat16"):
+        record_model(config, {"half": HALF})

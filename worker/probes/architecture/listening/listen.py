@@ -25,6 +25,7 @@ from worker.probes.attention.trace_dispatch import make_trace_context
 from worker.probes.run.generating import MAX_STEPS, StepWatch, generate
 from worker.probes.trace.known_values import (
     disable_packing_detection,
+    move_in_place,
     report_cuda_autocast,
     skip_full_masks,
 )
@@ -81,6 +82,7 @@ def make_fake_model(
             use_kernel_dropout(),
             disable_packing_detection(),
             skip_full_masks(),
+            move_in_place(),
             FakeTensorMode(),
         ):
             model = build_any_model(

@@ -90,7 +90,9 @@ def find_class(config: Mapping[str, Any]) -> type[PreTrainedModel]:
         if isinstance(model_class, type) and issubclass(model_class, PreTrainedModel):
             return model_class
     model_type = str(config["model_type"])
-    model_class = next(chain(_list_mapped(model_type), _list_defined(model_type)), None)
+    mapped = list(_list_mapped(model_type))
+    built = (candidate for candidate in mapped if _is_built_from(candidate, model_type))
+    model_class = next(chain(built, _list_defined(model_type), mapped), None)
     if model_class is not None:
         return model_class
     message = f"transformers {transformers.__version__} has no model of {model_type!r}"
@@ -98,18 +100,21 @@ def find_class(config: Mapping[str, Any]) -> type[PreTrainedModel]:
 
 
 def _list_mapped(model_type: str) -> Iterator[type[PreTrainedModel]]:
-    """Yield the classes of a type by task.
-
-    One that is built from another type's config is not its own.
-    """
+    """Yield the classes of a type by task."""
     for table in _MAPPINGS:
         names = getattr(modeling_auto, table, {}).get(model_type)
         for name in names if isinstance(names, list | tuple) else [names]:
             candidate = getattr(transformers, name or "", None)
-            if candidate is not None and issubclass(
-                CONFIG_MAPPING[model_type], candidate.config_class or PreTrainedConfig
-            ):
+            if candidate is not None:
                 yield candidate
+
+
+def _is_built_from(model_class: type[PreTrainedModel], model_type: str) -> bool:
+    """Return whether a class takes the config of a type.
+
+    Musicgen's causal model takes its decoder's. InternLM3 is run by Llama's, and has no other.
+    """
+    return issubclass(CONFIG_MAPPING[model_type], model_class.config_class or PreTrainedConfig)
 
 
 def _list_defined(model_type: str) -> Iterator[type[PreTrainedModel]]:

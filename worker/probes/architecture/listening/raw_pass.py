@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 
-import torch
-
 
 @dataclass(slots=True, kw_only=True)
 class RawValue:
@@ -108,20 +106,24 @@ class RawPass:
     """Values that the model returned, by name."""
 
 
-def count_moved(listened: RawPass, operation: RawOperation) -> int:
-    """Return the bytes that an operator's kernel reads and writes.
+def list_moved(listened: RawPass, operation: RawOperation) -> tuple[int, ...]:
+    """Return the values that an operator's kernel reads and writes.
 
-    They are 0 for a view. Of a weight that is no operand of its output's size a few rows are read.
+    There are none for a view. Of a weight that is no operand of its output's size a few rows are
+    read.
     """
     in_place = operation.operator.split(".")[1].endswith("_")
     if not (operation.allocated or in_place):
-        return 0
+        return ()
     values = listened.values
     outputs = [values[place] for place in operation.outputs]
     sizes = {value.numel for value in outputs}
-    inputs = (values[place] for place in operation.inputs)
-    reads = [value for value in inputs if value.storage is not None or value.numel in sizes]
-    return sum(value.numel * getattr(torch, value.dtype).itemsize for value in (*outputs, *reads))
+    reads = (
+        place
+        for place in operation.inputs
+        if values[place].storage is not None or values[place].numel in sizes
+    )
+    return (*operation.outputs, *reads)
 
 
 def cut_last_call(raw: RawPass) -> RawPass:

@@ -26,6 +26,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import get_serving, keeps_own_format
+from service.estimator.rules.tables.own_code import IMAGES
 from service.estimator.rules.tables.recorded import RECORDED_ENGINES
 from service.estimator.rules.tables.serving.adapter_slots import ADAPTER_SLOTS
 from service.estimator.rules.tables.serving.engine_ranks import (
@@ -170,14 +171,17 @@ ENGINES = (
     *STATES,
     *(
         Rule(
+            when=is_not_in(workload.engine, Engine.SGLANG, Engine.VLLM),
             require=is_absent(field),
             topic=Topic.IMAGES,
             refusal=unmodelled(
-                "images in the prompts of {workload.engine}", "engine transformers", "text alone"
+                "images in the prompts of {workload.engine}",
+                *("engine transformers, vllm or sglang", "text alone"),
             ),
         )
         for field in (workload.num_images, workload.image_tokens, workload.inputs)
     ),
+    *IMAGES,
     Rule(
         require=is_in(workload.weight_dtype, *DTYPES),
         topic=Topic.PRECISION,

@@ -111,9 +111,9 @@ def test_an_answer_says_what_it_took_of_images(
         ("llama-3.2-1b", {"num_images": 1}, InvalidInputError, "takes no images"),
         (
             "llava-1.5-7b",
-            {"num_images": 1, "prompt_tokens": 1024, "engine": Engine.VLLM},
+            {"num_images": 1, "prompt_tokens": 1024, "engine": Engine.TENSORRT_LLM},
             NotModelledError,
-            "prompts of vllm",
+            "prompts of tensorrt_llm",
         ),
         ("vit-base-patch16-224", {"output_tokens": 1}, InvalidInputError, "generates nothing"),
         (

@@ -1,5 +1,6 @@
 """Images and videos named by their pixels, against live bytes of real models of their classes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from service.estimator.values.batches import Clip, Inputs, Picture
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
-from service.estimator.values.workload import Attention
+from service.estimator.values.workload import Attention, Cache, Engine
 from tests.builders import a_device, a_serving, a_training
 from tests.unit.estimator.model.families.vision.vision_models import SMALL
 
@@ -104,6 +105,66 @@ def test_an_answer_says_what_each_item_becomes() -> None:
     (item,) = answer.inputs
     assert (item.kind, item.count, item.tokens, item.features) == ("image", 4, 999, 999)
     assert (item.pieces, item.positions) == (1, 3996)
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
+def test_engines_with_a_pool_hold_the_tokens_of_images(engine: Engine) -> None:
+    """Four images are so many tokens of a prompt, and have to have room in it."""
+    model = load_architecture(resolve_model("qwen2.5-vl-7b"))
+    inputs = Inputs(images=(Picture(width=1024, height=768, count=4),))
+
+    def ask(**words: Any) -> Estimate:  # noqa: ANN401 - any field of a workload
+        workload = a_serving(engine=engine, cache=Cache.PAGED, **words)
+        return estimate(model, workload, layout=Layout(), device=a_device())
+
+    with_images, text = ask(prompt_tokens=4096, inputs=inputs), ask(prompt_tokens=4096)
+    with pytest.raises(InvalidInputError, match="inputs take 3996 tokens of a sequence"):
+        ask(prompt_tokens=2048, inputs=inputs)
+
+    assert with_images.device_bytes == text.device_bytes
+    assert [item.tokens for item in with_images.inputs] == [999]
+    assert any("vision tower" in warning for warning in with_images.warnings)
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        (
+            "smollm2-135m",
+            "llama is answered for text alone here: leave inputs out",
+        ),
+        (
+            "idefics3",
+            "count their 2227 tokens, by the processor of that type's checkpoints, in seq",
+        ),
+    ],
+)
+def test_a_model_without_a_tower_here_says_the_tokens(family: str, message: str) -> None:
+    """What is left to do by hand is told in numbers, where the type's rules are known."""
+    model = load_architecture(resolve_model("smollm2-135m"))
+    if family == "idefics3":
+        model = replace(model, spec=replace(model.spec, family=family))
+    inputs = Inputs(images=(Picture(width=1024, height=768),))
+
+    with pytest.raises(InvalidInputError) as raised:
+        estimate(
+            model,
+            a_training(sequence_length=4096, inputs=inputs),
+            layout=Layout(),
+            device=a_device(),
+        )
+
+    assert message in raised.value.message
+
+
+def test_other_engines_say_who_reads_images() -> None:
+    """TensorRT-LLM's images have no term, and the refusal names engines that have one."""
+    model = load_architecture(resolve_model("qwen2.5-vl-7b"))
+    inputs = Inputs(images=(Picture(width=640, height=480),))
+    workload = a_serving(engine=Engine.TENSORRT_LLM, cache=Cache.PAGED, inputs=inputs)
+
+    with pytest.raises(NotModelledError, match="engine transformers, vllm or sglang"):
+        estimate(model, workload, layout=Layout(), device=a_device())
 
 
 @pytest.mark.parametrize(
