@@ -19,9 +19,9 @@ from service.estimator.values.errors import EstimatorError, InvalidInputError, N
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Basis, Detail, Estimate
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
-from tests.layouts import record_layout
 from tests.recordings import change_layers, make_recorded
 from tests.tiny_models import tiny_config
+from tests.unit.estimator.backends.engines.layouts import record_layout
 
 H100 = resolve_gpu("H100-SXM5-80GB").to_device()
 CHANGES = {"mixtral": {"sliding_window": None}}
