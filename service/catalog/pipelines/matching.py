@@ -64,8 +64,8 @@ def _find_difference(
             raise InvalidInputError(message, field=f"{_FIELD}.configs")
         field = _find_field(component, configs[name])
         if field is not None:
-            given, own = configs[name].get(field), component.config.get(field)
-            return f"{name}'s {field} ({own!r}, not {given!r})"
+            value, recorded = configs[name].get(field), component.config.get(field)
+            return f"{name}'s {field} ({recorded!r}, not {value!r})"
     return None
 
 

@@ -40,7 +40,7 @@ def list_pipeline_names() -> tuple[str, ...]:
 
 def list_hub_ids(name: str) -> tuple[str, ...]:
     """Return the names that a shipped pipeline has on the hub, folded."""
-    return tuple(hub for hub, own in _HUB_IDS.items() if own == name)
+    return tuple(hub for hub, shipped in _HUB_IDS.items() if shipped == name)
 
 
 def load_pipeline(name: str) -> RecordedPipeline:
@@ -49,14 +49,14 @@ def load_pipeline(name: str) -> RecordedPipeline:
     Raises UnknownModelError with the nearest names.
     """
     folded = name.casefold()
-    own = _HUB_IDS.get(folded, folded)
+    shipped = _HUB_IDS.get(folded, folded)
     names = list_pipeline_names()
-    if own not in names:
-        near = get_close_matches(own, names, n=3, cutoff=0.4)
+    if shipped not in names:
+        near = get_close_matches(shipped, names, n=3, cutoff=0.4)
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         message = f"Pipeline {name!r} is not shipped.{hint} Shipped: {', '.join(names)}."
         raise UnknownModelError(message, errors=[{"field": "pipeline", "message": message}])
-    return _load(own)
+    return _load(shipped)
 
 
 @cache

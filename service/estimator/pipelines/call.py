@@ -210,10 +210,10 @@ class Call:
 
     def _check_frames(self, recorded: Peaks, extents: Extents) -> None:
         if extents.frames < recorded.min_frames:
-            least = (recorded.min_frames - 1) * self.pipeline.frame_step + 1
+            fewest = (recorded.min_frames - 1) * self.pipeline.frame_step + 1
             message = f"a video of {self.workload.num_frames} frames"
             raise NotModelledError(
-                message, field="workload.num_frames", modelled=[f"{least} frames and more"]
+                message, field="workload.num_frames", modelled=[f"{fewest} frames and more"]
             )
 
     def _find_pass(self, name: str, component: RecordedComponent, dtype: DType) -> Log | Peaks:

@@ -104,8 +104,8 @@ def _decode(log: Log, batch: int, extents: Extents, tiles: Tiles | None) -> tupl
 def _cut(log: Log, batch: int, height: Fraction, width: Fraction) -> _Parts:
     """Return a pass's parts at a size, in fractions of steps."""
     sizes = [_evaluate(log, kind, (batch, height, width)) for kind in range(len(log.kinds))]
-    inside = [number for number, name in enumerate(log.modules) if name.startswith("vae.")]
-    first = inside[0]
+    decoder_modules = [number for number, name in enumerate(log.modules) if name.startswith("vae.")]
+    first = decoder_modules[0]
     last = next(n for n, name in enumerate(log.modules) if name.endswith("decoder.conv_out"))
     starts, ends, live, peaks, bounds = [0], [], 0, [0, 0, 0], [0, 0, 0]
     part = 0
@@ -140,13 +140,13 @@ def _cut(log: Log, batch: int, height: Fraction, width: Fraction) -> _Parts:
 
 def _find_output(log: Log, sizes: list[int], last: int) -> int:
     """Return the bytes that the decoder's last convolution makes."""
-    output, inside = 0, False
+    output, runs = 0, False
     for what, number, kind in log.iterate():
         if what is Kind.ENTER and number == last:
-            inside = True
+            runs = True
         elif what is Kind.LEAVE and number == last:
             break
-        elif inside and what is Kind.ALLOCATE and kind not in log.workspaces:
+        elif runs and what is Kind.ALLOCATE and kind not in log.workspaces:
             output = sizes[kind]
     return output
 

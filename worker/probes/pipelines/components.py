@@ -78,7 +78,7 @@ def _keep_in_fp32(module: nn.Module, dtype: torch.dtype) -> None:
         parts += getattr(module, "_keep_in_fp32_modules", None) or ()
     for path, part in module.named_modules():
         for name, weight in list(part.named_parameters(recurse=False)):
-            if any(kept in f"{path}.{name}".split(".") for kept in parts):
+            if any(fp32_part in f"{path}.{name}".split(".") for fp32_part in parts):
                 kept_weight = nn.Parameter(torch.empty(weight.shape, dtype=torch.float32))
                 setattr(part, name, kept_weight)
 

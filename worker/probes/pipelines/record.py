@@ -218,16 +218,16 @@ class _Recorder:
         modules = {}
         for name in sorted(names):
             library, class_name, config = self.source.components[name]
-            given = shorten(config) if is_short and name != "vae" else config
-            modules[name] = build_component(library, class_name, given, DTYPES[dtype])
+            arguments = shorten(config) if is_short and name != "vae" else config
+            modules[name] = build_component(library, class_name, arguments, DTYPES[dtype])
         pipeline_class = getattr(import_module("diffusers"), self.source.class_name)
-        given = {
+        arguments = {
             name: modules.get(name)
             for name, parameter in inspect.signature(pipeline_class.__init__).parameters.items()
             if name != "self" and (parameter.default is inspect.Parameter.empty or name in modules)
         }
-        given["scheduler"] = self.drive.scheduler()
-        pipe = pipeline_class(**{**given, **self.drive.options})
+        arguments["scheduler"] = self.drive.scheduler()
+        pipe = pipeline_class(**{**arguments, **self.drive.options})
         pipe.set_progress_bar_config(disable=True)
         return pipe, modules
 

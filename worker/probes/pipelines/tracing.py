@@ -23,17 +23,17 @@ Call = tuple[int, str, bool]
 """Events before it, the module's name, and whether it was entered or left."""
 
 
-def _bound_workspace(x: torch.Tensor, weight: torch.Tensor, *rest: Any) -> list[int]:  # noqa: ANN401 - the signature is ATen's
+def _bound_workspace(x: torch.Tensor, weight: torch.Tensor, *args: Any) -> list[int]:  # noqa: ANN401 - the signature is ATen's
     """Return the most bytes of a convolution's workspace.
 
     cuDNN chooses a kernel by the card; one for another layout converts its input, its weight and
     its output in a workspace (torch 2.13 ATen/native/cudnn/Conv_v8.cpp asks for what a plan says).
     """
-    strides, paddings, dilations, _, extra, groups = rest[1:7]
+    strides, paddings, dilations, _, extra, groups = args[1:7]
     del groups
     spatial = [
         (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + more + 1
-        if rest[4]
+        if args[4]
         else (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
         for size, kernel, stride, padding, dilation, more in zip(
             x.shape[2:],

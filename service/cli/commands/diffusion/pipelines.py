@@ -57,8 +57,8 @@ def run(options: argparse.Namespace) -> int:
         lambda: (build_pipeline(load_pipeline(n)) for n in list_pipeline_names()),
     )
     if options.name is not None:
-        own = load_pipeline(options.name).name
-        items = [item for item in items if item["name"] == own]
+        name = load_pipeline(options.name).name
+        items = [item for item in items if item["name"] == name]
     if options.json:
         print_json(items)
     elif options.name is not None:
