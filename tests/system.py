@@ -61,7 +61,7 @@ class System:
 
     def start_recorder(self) -> "subprocess.Popen[bytes]":
         """Start a worker whose recorder plays the script of its config."""
-        recorder = f"{sys.executable} -m tests.fake_recorder"
+        recorder = f"{sys.executable} -m tests.e2e.kill.fake_recorder"
         device = ("--device", "trace", "--probe-command", "false")
         return self._start(
             self.environment, "-m", "worker", *device, "--recorder-command", recorder

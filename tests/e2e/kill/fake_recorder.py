@@ -1,4 +1,4 @@
-"""A recorder that does what its config's script says: ``python -m tests.fake_recorder``.
+"""A recorder that does what its config's script says: ``python -m tests.e2e.kill.fake_recorder``.
 
 Steps: ``{"touch": path}`` (the file then holds the process id), ``{"wait_for": path}``,
 ``{"refuse": message}``, ``{"exit": status}``. It counts the weights first, and answers with the
