@@ -70,6 +70,7 @@ from service.usecases.operations.metrics_snapshot import (
     take_metrics_snapshot,
 )
 from service.usecases.operations.refresh import Refresher
+from service.usecases.recordings.counting import WeightCounter
 from service.usecases.stored import Sessions
 from service.usecases.stored_specs import models as stored_models
 from service.usecases.stored_specs.spec_cache import (
@@ -113,13 +114,10 @@ def create_app(settings: Settings) -> ASGIApp:
 
     It connects to nothing before it is asked or started.
     """
-    engine = make_engine(
-        settings.require_database_url(),
-        application_name="headroom-api",
-        pool_size=settings.pool_size,
-    )
+    url, pool_size = settings.require_database_url(), settings.pool_size
+    engine = make_engine(url, application_name="headroom-api", pool_size=pool_size)
     sessions = make_sessions(engine)
-    # When a counter began tells nothing that its process's start does not, and doubles the series.
+    # When a counter began doubles the series and tells nothing new.
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the library annotates half of itself
     build = BuildInfo(version=version("gpu-headroom"), schema=get_head_revision() or "")
     metrics = Metrics(build=build, shared_dir=settings.metrics_dir)
@@ -145,6 +143,7 @@ def create_app(settings: Settings) -> ASGIApp:
         readiness=partial(check_readiness, engine, ping_redis=ping_redis),
         guard=_make_guard(settings, key_cache, throttle, tokens),
         hub=make_hub(settings),
+        count_weights=WeightCounter(),
         charge=make_quota_charge(throttle),
         charge_rate=make_rate_charge(throttle),
         refresh_keys=key_cache.refresh,

@@ -59,6 +59,14 @@ class System:
             environment, "-m", "worker", "--device", "cpu", "--probe-command", probe, *arguments
         )
 
+    def start_recorder(self) -> "subprocess.Popen[bytes]":
+        """Start a worker whose recorder plays the script of its config."""
+        recorder = f"{sys.executable} -m tests.e2e.kill.fake_recorder"
+        device = ("--device", "trace", "--probe-command", "false")
+        return self._start(
+            self.environment, "-m", "worker", *device, "--recorder-command", recorder
+        )
+
     def start_real_worker(self) -> "subprocess.Popen[bytes]":
         """Start a worker that runs real models."""
         return self._start(self.environment, "-m", "worker", "--device", "cpu")

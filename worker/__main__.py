@@ -8,8 +8,8 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 
+from service.base.packages import list_missing_packages
 from service.base.startup_errors import StartupError
 from service.db.session import make_engine, make_sessions
 from service.jobs.contract import ProbeDevice
@@ -20,7 +20,9 @@ from service.telemetry.spans import is_tracing_enabled
 from service.terminal.arguments import Parser, format_choices, make_choice_reader
 from service.terminal.errors import report_error
 from service.usecases.jobs.workers import WorkerInfo
+from service.usecases.recordings.recorder import RECORDER
 from service.usecases.stored import Sessions
+from worker.context import WorkerContext
 from worker.gpus import GpuWorker, Supervisor
 from worker.loop import WorkerLoop
 from worker.machine import NoGpuError, describe_worker, has_gpu
@@ -28,7 +30,6 @@ from worker.nvml.gpus import Gpu, list_gpus
 from worker.nvml.idle import IdleGpu
 from worker.nvml.library import NvmlUnavailableError, open_nvml
 from worker.nvml.visible import UnknownGpuError, select_gpus
-from worker.tasks import WorkerContext
 
 PROBE_COMMAND = (sys.executable, "-m", "worker.probes")
 PROBE_PACKAGES = ("torch", "transformers", "peft")
@@ -48,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.gpus is not None:
             return supervise(options, _require_gpus(options.gpus))
         make_worker_loop(
-            settings, resolve_device(options.device), probe_command=options.probe_command
+            settings,
+            resolve_device(options.device),
+            probe_command=options.probe_command,
+            recorder_command=options.recorder_command,
         ).work(burst=options.burst)
     except StartupError as error:
         report_error(error)
@@ -93,7 +97,11 @@ def _describe_worker(device: ProbeDevice) -> WorkerInfo:
 
 
 def make_worker_loop(
-    settings: Settings, device: ProbeDevice, *, probe_command: Sequence[str]
+    settings: Settings,
+    device: ProbeDevice,
+    *,
+    probe_command: Sequence[str],
+    recorder_command: Sequence[str] = (),
 ) -> WorkerLoop:
     """Build a worker of ``device`` that is ready to work."""
     if not probe_command:
@@ -106,6 +114,7 @@ def make_worker_loop(
             device=device,
             gpu=info.devices[0].get("sku"),
             probe_command=probe_command or PROBE_COMMAND,
+            recorder_command=recorder_command or RECORDER,
         ),
         info=info,
         idle_gpu=IdleGpu(info.devices[0]["uuid"]) if device is ProbeDevice.CUDA else None,
@@ -129,7 +138,7 @@ def _open_sessions(settings: Settings, application_name: str, *, pool_size: int)
 
 
 def _require_packages(names: Sequence[str]) -> None:
-    missing = [name for name in names if find_spec(name) is None]
+    missing = list_missing_packages(names)
     if missing:
         message = (
             f"a worker runs real models and needs {', '.join(missing)}; install with: pip install "
@@ -171,6 +180,13 @@ def _build_parser() -> Parser:
             "run this in place of `python -m worker.probes`; it reads a request on stdin and "
             "writes JSON lines"
         ),
+    )
+    parser.add_argument(
+        "--recorder-command",
+        type=shlex.split,
+        default=(),
+        metavar="COMMAND",
+        help="run this in place of `python -m worker.probes.architecture`",
     )
     return parser
 

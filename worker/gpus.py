@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
 
+from service.runtime.line_process import die_with_parent
 from service.runtime.logs import get_logger
 from worker.nvml.gpus import Gpu
-from worker.process import die_with_parent
 
 _log = get_logger(__name__)
 

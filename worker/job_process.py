@@ -6,8 +6,8 @@ import signal
 from collections.abc import Callable
 from typing import NoReturn
 
+from service.runtime.line_process import die_with_parent
 from service.runtime.logs import get_logger
-from worker.process import die_with_parent
 
 _log = get_logger(__name__)
 

@@ -24,10 +24,10 @@ from service.usecases.jobs import attempts, workers
 from service.usecases.jobs.workers import WorkerInfo
 from service.usecases.stored import Sessions
 from worker import tasks
+from worker.context import WorkerContext
 from worker.job_process import JobProcess
 from worker.listener import Listener
 from worker.nvml.idle import IdleGpu
-from worker.tasks import WorkerContext
 
 _log = get_logger(__name__)
 

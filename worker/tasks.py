@@ -3,52 +3,38 @@
 It claims the job, runs the probe and writes the outcome, once.
 """
 
-import os
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
 from service.db.records.measurements import PackedArtifact
-from service.jobs.contract import JobPayload, ProbeDevice, ProbeFailure, ProbeResult, ProtocolError
+from service.jobs.contract import (
+    JobPayload,
+    ProbeFailure,
+    ProbeResult,
+    ProtocolError,
+    RecordingRequest,
+)
 from service.jobs.states import Lease
+from service.runtime.line_process import DeadlineExceeded, Stopped, kill_group
 from service.runtime.logs import get_logger
-from service.runtime.settings import Settings
-from service.telemetry.origin import TRACEPARENT_VARIABLE, set_origin, to_environ
+from service.telemetry.origin import set_origin
 from service.telemetry.spans import get_traceparent, send_spans, span
 from service.telemetry.tracing import Kind
 from service.usecases.jobs import attempts, outcomes
 from service.usecases.jobs.attempts import NOTHING_UNWRITTEN, Attempt, Unwritten
 from service.usecases.stored import Sessions
 from worker.artifact_files import ArtifactFiles, open_files
+from worker.context import WorkerContext, build_environ, give_up
 from worker.lease import keep_lease
 from worker.probe_log import ProbeLog
-from worker.process import (
-    DeadlineExceeded,
-    Died,
-    Outcome,
-    Stopped,
-    follow_probe,
-    kill_group,
-    start_probe,
-)
+from worker.process import Died, Outcome, follow_probe, start_probe
+from worker.recordings import run_recording
 from worker.reporter import Reporter
 from worker.retry import retry_while_unavailable
 
 _log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerContext:
-    """Settings and identity that all attempts of one worker share."""
-
-    settings: Settings
-    name: str
-    device: ProbeDevice
-    probe_command: Sequence[str]
-    gpu: str | None = None
-    """The catalogue's name of the GPU, None without one or for one that it does not know."""
 
 
 def run_attempt(context: WorkerContext, sessions: Sessions, payload: JobPayload) -> None:
@@ -84,7 +70,10 @@ def _claim_and_run(context: WorkerContext, sessions: Sessions, payload: JobPaylo
         with span("measurement.claim", began_ns=began_ns):
             # What it was of is known only now that it is over.
             _log.info("attempt.began")
-        run_probe(context, sessions, attempt)
+        if isinstance(attempt.request, RecordingRequest):
+            run_recording(context, sessions, attempt, attempt.request)
+        else:
+            run_probe(context, sessions, attempt)
         _log.info("attempt.ended")
 
 
@@ -99,12 +88,14 @@ def run_probe(context: WorkerContext, sessions: Sessions, attempt: Attempt) -> N
     beat = partial(attempts.renew_lease, sessions, attempt, lease_s=settings.lease_s)
     look = partial(attempts.read_lease, sessions, attempt)
     probe_log = ProbeLog()
-    with open_files(attempt.request.artifacts) as files, ExitStack() as probing:
-        request = attempt.request.make_probe_request(deadline_s=deadline_s, files=files.descriptors)
+    with open_files(attempt.measurement.artifacts) as files, ExitStack() as probing:
+        request = attempt.measurement.make_probe_request(
+            deadline_s=deadline_s, files=files.descriptors
+        )
         probing.enter_context(span("probe", kind=Kind.CLIENT, device=request.device.value))
         # The probe first: it must be started by a process of one thread.
         with (
-            start_probe(context.probe_command, request, _build_environ(attempt)) as process,
+            start_probe(context.probe_command, request, build_environ(attempt)) as process,
             keep_lease(beat, look=look, interval_s=settings.heartbeat_s) as watch,
         ):
 
@@ -128,12 +119,6 @@ def run_probe(context: WorkerContext, sessions: Sessions, attempt: Attempt) -> N
             else:
                 end = AttemptEnd(outcome=outcome, unwritten=reporter.unwritten)
                 conclude(sessions, attempt, end.with_files(files), retry_s=settings.finish_retry_s)
-
-
-def _build_environ(attempt: Attempt) -> dict[str, str]:
-    origin = replace(attempt.origin, traceparent=get_traceparent() or attempt.origin.traceparent)
-    inherited = {name: value for name, value in os.environ.items() if name != TRACEPARENT_VARIABLE}
-    return inherited | to_environ(origin, job_id=str(attempt.job_id), attempt=attempt.number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,12 +171,3 @@ def _write(sessions: Sessions, attempt: Attempt, end: AttemptEnd) -> bool:
             return give_up(sessions, attempt, reason)
         case Stopped():
             return outcomes.cancel(sessions, attempt, unwritten=end.unwritten)
-
-
-def give_up(sessions: Sessions, attempt: Attempt, reason: str) -> bool:
-    """Release a job whose probe died, for another attempt at once."""
-    _log.warning("probe.died", job_id=str(attempt.job_id), attempt=attempt.number, reason=reason)
-    return (
-        attempts.release(sessions, attempt.job_id, attempt=attempt.number, reason=reason)
-        is not None
-    )

@@ -25,7 +25,7 @@ from service.cli.printing import print_json
 from service.terminal.arguments import format_choices, make_choice_reader
 
 ACTIONS = ("list", "show", "add", "replace", "delete")
-_STORED = ("name", "config", "file")
+_STORED = ("name", "config", "file", "wait")
 _ACCEPTED = {
     "list": (),
     "show": ("name",),

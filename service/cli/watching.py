@@ -5,14 +5,15 @@ Over streams that break and a server that restarts, without missing an event.
 
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import httpx
 
-from service.base.errors import UnavailableError
-from service.cli.http import Document, read_refusal
+from service.base.errors import ServiceError, UnavailableError
+from service.cli.http import Document, build_path, read, read_refusal
 from service.client.events import ServerEvent, read_events
 
 MAX_OUTAGE_S = 60.0
@@ -20,6 +21,8 @@ MAX_OUTAGE_S = 60.0
 # The server sends a comment every few seconds; a stream that is silent for longer is dead.
 SILENCE_S = 60.0
 RECONNECT_S = 1.0
+RECORDING, REFUSED = "recording", "refused"
+POLL_S = 1.0
 _DONE = frozenset({"succeeded", "failed", "cancelled"})
 
 
@@ -88,3 +91,26 @@ def _check(answer: httpx.Response) -> None:
         raise UnavailableError(read_refusal(answer).detail)
     if not answer.is_success:
         raise read_refusal(answer)
+
+
+def wait_for_recording(
+    client: httpx.Client, model: Document, *, pause: Callable[[float], None] = time.sleep
+) -> Document:
+    """Return a stored model once its recording is there.
+
+    Raises ServiceError for one that cannot be recorded.
+    """
+    last_line = ""
+    while model["state"] == RECORDING:
+        progress = model["recording"]
+        line = f"{progress['progress']:4.0%} {progress['phase']}"
+        if line != last_line:
+            sys.stderr.write(f"headroom: {line}\n")
+            sys.stderr.flush()
+            last_line = line
+        pause(POLL_S)
+        model = read(client, build_path("models", model["name"]))
+    if model["state"] == REFUSED:
+        message = f"{model['name']} could not be recorded: {model['recording']['reason']}"
+        raise ServiceError(message)
+    return model

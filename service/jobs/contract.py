@@ -126,6 +126,19 @@ class MeasureRequest(_Message, frozen=True, kw_only=True):
         )
 
 
+class RecordingRequest(_Message, frozen=True, kw_only=True):
+    """A config to be recorded, as the job's row keeps it.
+
+    ``config_digest`` is the address of what the config says.
+    """
+
+    config: dict[str, object]
+    config_digest: str
+
+
+JobRequest = MeasureRequest | RecordingRequest
+
+
 class ProbeRequest(_Message, frozen=True, kw_only=True):
     """One measurement as the probe process sees it.
 
@@ -262,4 +275,15 @@ def parse_measure_request(document: object) -> MeasureRequest:
         return convert(document, MeasureRequest)
     except msgspec.ValidationError as error:
         reason = f"not a stored measurement request: {error}"
+        raise ProtocolError(reason) from error
+
+
+def parse_job_request(document: object) -> JobRequest:
+    """Read back the request of a job, whatever it asks for."""
+    if not (isinstance(document, dict) and "config_digest" in document):
+        return parse_measure_request(document)
+    try:
+        return convert(document, RecordingRequest)
+    except msgspec.ValidationError as error:
+        reason = f"not a stored recording request: {error}"
         raise ProtocolError(reason) from error

@@ -13,16 +13,16 @@ from service.db.records.measurements import (
     StoredResult,
     StoredSample,
 )
+from service.db.records.models import ModelContent, ModelState, StoredModel
+from service.db.records.recordings import ConfigRecording
 from service.db.records.stored import (
     AccuracyFilter,
     ClassAccuracy,
     ErrorCount,
     ErrorSummary,
     JobCount,
-    ModelContent,
     StoredCalibration,
     StoredCluster,
-    StoredModel,
     StoredReservation,
 )
 
@@ -31,6 +31,7 @@ Sessions = sessionmaker[Session]
 __all__ = [
     "AccuracyFilter",
     "ClassAccuracy",
+    "ConfigRecording",
     "ErrorCount",
     "ErrorSummary",
     "JobCount",
@@ -38,6 +39,7 @@ __all__ = [
     "MeasurementLine",
     "MeasurementSort",
     "ModelContent",
+    "ModelState",
     "Page",
     "PageRequest",
     "Sessions",

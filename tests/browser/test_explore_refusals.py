@@ -72,3 +72,26 @@ def test_a_plan_on_a_gpu_of_ones_own_is_used(visit: Visit, base_url: str) -> Non
     question = opened.watch.asked("/v1/fit")[-1]
     assert question["gpu"] == {"memory_bytes": 80 * 2**30}
     assert httpx.post(f"{base_url}/v1/fit", json=question, timeout=30).status_code == 200
+
+
+def test_a_question_about_a_model_that_is_being_recorded_runs_itself(visit: Visit) -> None:
+    """Nobody has to ask again: the answer comes once the recording is there."""
+    opened = visit(FITS, tolerated=(409,))
+    page = opened.page
+    expect(page.locator(".verdict-line")).to_be_visible()
+    refused: list[Route] = []
+
+    def record(route: Route) -> None:
+        if refused:
+            route.continue_()
+            return
+        refused.append(route)
+        problem = {"type": "model-recording", "title": "This model is being recorded"}
+        route.fulfill(status=409, json={**problem, "status": 409, "detail": "at 50%", "errors": []})
+
+    page.route("**/v1/fit", record)
+    page.get_by_label("Sequence length", exact=True).fill("1024")
+    expect(page.locator("#problem")).to_contain_text("is being recorded")
+
+    expect(page.locator("#answers > [inert]")).to_have_count(0)
+    expect(page.locator("#problem")).to_be_hidden()

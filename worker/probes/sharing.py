@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from service.probing.refusal import Refusal
-from worker.process import die_with_parent
+from service.runtime.line_process import die_with_parent
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -101,8 +101,10 @@ def _start_helpers(run: Callable[[Task], Outcome], count: int) -> Iterator[list[
 def _serve(run: Callable[[Task], Outcome], pipe: "Connection[Any, Any]", parent: int) -> None:
     """Run tasks for as long as there is a parent."""
     die_with_parent(parent)
-    gc.freeze()
     while True:
+        # What is left by now stays: tasks that look for garbage look at their own alone.
+        gc.collect()
+        gc.freeze()
         task = pipe.recv()
         outcome: object
         try:

@@ -22,6 +22,8 @@ from service.usecases.operations.metrics_snapshot import NO_READING, MetricsRead
 from service.usecases.questions.answer_cache import AnswerCache
 from service.usecases.questions.evaluators import EvaluatorCache
 from service.usecases.questions.fit import AnsweredQuestions
+from service.usecases.recordings.configs import Config
+from service.usecases.recordings.recorder import StaticPart
 from service.usecases.stored import Sessions
 from service.usecases.stored_specs.spec_cache import SpecCache
 
@@ -65,6 +67,9 @@ class Dependencies:
         default_factory=lambda: CapacityLimiter(_SEARCHES + 4)
     )
     """Threads for what those turns let in."""
+    count_weights: Callable[[Config], StaticPart | None] = lambda _config: None
+    """Counter of the weights of a config that is to be recorded; None where a worker counts them.
+    """
     hub: Hub = field(default_factory=lambda: Hub(None))
     """Reader of models on a hub; without an operator's word it refuses all."""
     hub_limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(8))

@@ -64,7 +64,7 @@ def _build_headers(document: Mapping[str, Any]) -> dict[str, str]:
     match document["status"]:
         case 401:
             return {"www-authenticate": 'Bearer realm="headroom"'}
-        case 429:
+        case 409 | 429 if "retry_after_s" in document:
             return {"retry-after": str(document["retry_after_s"])}
         case 503:
             return {"retry-after": "1"}

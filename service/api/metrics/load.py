@@ -26,6 +26,7 @@ def collect_load_metrics(load: Load) -> Iterator[Metric]:
     probed = [row for row in load.jobs if row.source == "probe"]
     yield _build_jobs_gauge(probed)
     yield _build_imported_gauge(load.jobs)
+    yield _build_recordings_gauge(load.jobs)
     yield from _collect_queue(load)
     yield from _collect_attempts(probed)
     yield _build_failures_counter(probed)
@@ -53,6 +54,19 @@ def _build_imported_gauge(jobs: Iterable[JobCount]) -> Metric:
         "headroom_imported_measurements", "Measurements that somebody else took."
     )
     family.add_metric((), sum(row.jobs for row in jobs if row.source == "import"))
+    return family
+
+
+def _build_recordings_gauge(jobs: Iterable[JobCount]) -> Metric:
+    counts = Counter(dict.fromkeys((status.value for status in Status), 0))
+    for row in jobs:
+        if row.source == "recording":
+            counts[row.state] += row.jobs
+    family = GaugeMetricFamily(
+        "headroom_recordings", "Recordings of models by state.", labels=("state",)
+    )
+    for state, count in counts.items():
+        family.add_metric((state,), count)
     return family
 
 

@@ -6,6 +6,7 @@ Equal items, and equal pieces of them, are worked out once.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 import msgspec
@@ -18,6 +19,7 @@ from service.api.http.problems import report_fault
 from service.api.http.responses import encode
 from service.api.resources.kept_answers import finish_answer, keep_answer
 from service.api.resources.resolving import bring_draft, resolve_model
+from service.api.resources.waiting import add_bound
 from service.base.errors import ServiceError
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
@@ -32,6 +34,7 @@ from service.planner.fit.verdict import Verdict
 from service.usecases.questions.evaluators import EvaluatorCache
 from service.usecases.questions.fit import FitQuestion
 from service.usecases.questions.remedies import add_fit_remedies
+from service.usecases.stored_specs.waiting import WaitingModelError
 
 MAX_BUDGETS = 10
 """Budgets of one question that a whole batch may take."""
@@ -172,11 +175,15 @@ class BatchItems:
         try:
             check_free_values(item)
             raw_model, pieces = decode_pieces(item)
-            model = self._get_model(raw_model)
+            with add_bound(lambda model: build_question(pieces, model)):
+                model = self._get_model(raw_model)
             return build_question(pieces, model), model
+        except WaitingModelError:
+            raise
         except UNREADABLE:
             request = bring_draft(self._deps, read_json(item, FitRequest), self._scope)
-            model = resolve_model(self._deps, request.model, self._scope)
+            with add_bound(partial(read_fit, request)):
+                model = resolve_model(self._deps, request.model, self._scope)
             return read_fit(request, model), model
 
     def _get_model(self, raw_model: bytes) -> ResolvedModel:

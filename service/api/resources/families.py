@@ -11,7 +11,7 @@ from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
 from service.catalog.families import list_families
 from service.contract.schemas.fields import PageQuery
-from service.contract.schemas.models import ModelFamilyPage
+from service.contract.schemas.model_parts.families import ModelFamilyPage
 from service.contract.to_answer.families import build_family
 from service.usecases.stored import make_page_by_name
 

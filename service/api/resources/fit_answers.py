@@ -25,7 +25,8 @@ from service.api.http.etags import build_etag_headers, read_header
 from service.api.http.operation import JSON
 from service.api.http.responses import bytes_response, encode, not_modified
 from service.api.resources.kept_answers import finish_answer, keep_answer
-from service.api.resources.resolving import bring_draft, resolve_model
+from service.api.resources.resolving import bring_draft, resolve_known_model, resolve_model
+from service.api.resources.waiting import add_bound
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.to_answer.fits import build_fit_answer
@@ -38,6 +39,7 @@ from service.contract.to_question.pieces import (
     decode_model,
     decode_pieces,
 )
+from service.estimator.values.errors import UnknownModelTypeError
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.fit import FitReport, needs_replay
 from service.planner.fit.parts import FitPart
@@ -206,13 +208,15 @@ async def _read_question(
         except UNREADABLE:
             pass
         else:
-            model = await _resolve_model(deps, scope, reference)
+            with add_bound(lambda model: build_question(pieces, model)):
+                model = await _resolve_model(deps, scope, reference)
             return build_question(pieces, model), model
     request = read_json(body, FitRequest)
     if find_hub_draft(request.workload) is not None:
         bring = partial(bring_draft, deps, request, scope)
         request = await anyio.to_thread.run_sync(bring, limiter=deps.hub_limiter)
-    model = await _resolve_model(deps, scope, request.model)
+    with add_bound(partial(read_fit, request)):
+        model = await _resolve_model(deps, scope, request.model)
     return read_fit(request, model), model
 
 
@@ -225,4 +229,8 @@ async def _resolve_model(
     name = reference if isinstance(reference, str) else get_or_none(reference.name)
     if name is not None and deps.specs.get_cached(name) is None:
         return await anyio.to_thread.run_sync(resolve)
-    return resolve()
+    try:
+        return resolve_known_model(deps, reference, scope)
+    except UnknownModelTypeError:
+        # Whether its config was recorded, the database says.
+        return await anyio.to_thread.run_sync(resolve)

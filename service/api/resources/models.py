@@ -27,7 +27,7 @@ from service.api.http.operation import (
 )
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response, no_content
-from service.api.resources.resolving import read_content
+from service.api.resources.resolving import list_recording_options, read_content
 from service.base.errors import ModelNotFoundError
 from service.catalog.models import ModelEntry, find_model, list_all_models
 from service.contract.schemas.fields import HubName, IfMatch, IfNoneMatch, Name, get_or_none
@@ -42,6 +42,7 @@ from service.contract.schemas.models import (
 )
 from service.contract.to_answer.catalogue_models import CATALOGUE_REVISION, build_catalogue_model
 from service.contract.to_answer.models import build_model_item, build_stored_model
+from service.usecases.stored import ModelState
 from service.usecases.stored_specs import models
 
 TAG = "models"
@@ -56,11 +57,6 @@ EXAMPLE_SOURCE = {
         "intermediate_size": 11008,
         "num_hidden_layers": 32,
         "num_attention_heads": 32,
-        "num_key_value_heads": 32,
-        "max_position_embeddings": 4096,
-        "rms_norm_eps": 1e-05,
-        "hidden_act": "silu",
-        "tie_word_embeddings": False,
     },
 }
 AnyRequest = Request[Any, Any, Any]
@@ -105,6 +101,9 @@ def list_all(request: AnyRequest) -> ASGIApp:
         is_change=True,
         tag=TAG,
         summary="Store a model.",
+        description="A `config.json` of a type without a module is recorded by a trace worker: "
+        "`state` is `recording`, and questions about it are refused with 409 `model-recording` "
+        "until it is `ready`. What was recorded before is not recorded again.",
         body=ModelCreate,
         headers={"Hub-Token": HubToken},
         example={"name": "my-llama", "source": EXAMPLE_SOURCE},
@@ -124,7 +123,11 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     deps = get_dependencies(request)
     content = read_content(deps, payload.source, request.scope)
     stored = models.create(
-        deps.sessions, name=payload.name, content=content, in_catalogue=is_in_catalogue
+        deps.sessions,
+        name=payload.name,
+        content=content,
+        in_catalogue=is_in_catalogue,
+        **list_recording_options(deps, content),
     )
     deps.specs.forget(stored.name)
     headers = {"location": f"/v1/models/{stored.name}", **build_etag_headers(stored.etag)}
@@ -158,6 +161,8 @@ def read(request: AnyRequest) -> ASGIApp:
     if entry is not None:
         return _respond_entry(request, entry, revision)
     stored = models.read(get_dependencies(request).sessions, _read_name(request), revision=revision)
+    if stored.state is not ModelState.READY:  # Its progress changes without a new version.
+        return json_response(build_stored_model(stored), headers=build_etag_headers(stored.etag))
     return build_versioned_response(request.scope, stored.etag, partial(build_stored_model, stored))
 
 
@@ -217,9 +222,13 @@ def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
     require_same_name(name, payload.name)
     deps = get_dependencies(request)
     content = read_content(deps, payload.source, request.scope)
-    if_match = read_header(request.scope, b"if-match")
     stored = models.replace(
-        deps.sessions, name, content=content, if_match=if_match, in_catalogue=is_in_catalogue
+        deps.sessions,
+        name,
+        content=content,
+        if_match=read_header(request.scope, b"if-match"),
+        in_catalogue=is_in_catalogue,
+        **list_recording_options(deps, content),
     )
     deps.specs.forget(name)
     return json_response(build_stored_model(stored), headers=build_etag_headers(stored.etag))

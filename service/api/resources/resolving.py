@@ -5,7 +5,7 @@ What a request means in this process, with its database behind it.
 
 import re
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from litestar.types import Scope
 from msgspec import Struct
@@ -13,7 +13,7 @@ from msgspec import Struct
 from service.api.http.dependencies import Dependencies
 from service.api.http.etags import read_header
 from service.api.http.names import is_storable_name
-from service.base.errors import InvalidRequestError
+from service.base.errors import InvalidRequestError, UnavailableError
 from service.calibration.key import build_calibration_key
 from service.catalog.gpus import resolve_device
 from service.contract.schemas.fields import get_or_none
@@ -34,13 +34,19 @@ from service.contract.to_question.models import (
     resolve_reference,
 )
 from service.contract.to_question.workloads import read_workload
+from service.estimator.values.errors import UnknownModelTypeError
 from service.jobs.contract import MeasureRequest, ModelSource, make_task
 from service.usecases.hub.values import HubModel, HubReference
 from service.usecases.jobs.measurable import check_plannable
 from service.usecases.jobs.waiting import choose_probe_device
+from service.usecases.recordings.documents import load_recording
+from service.usecases.recordings.queue import RecordingQueue
+from service.usecases.recordings.recorder import StaticPart
 from service.usecases.stored import ModelContent
 from service.usecases.stored_specs.model_sources import make_content
+from service.usecases.stored_specs.recorded import find_config_recording, make_waiting_content
 from service.usecases.stored_specs.spec_cache import NamedModel, SpecCache
+from service.usecases.stored_specs.waiting import make_waiting_error
 
 R = TypeVar("R", bound=Struct)
 _SOURCES = ("hf_config", "architecture", "gguf", "recording", "hub")
@@ -62,8 +68,51 @@ def resolve_model(
 
     ``scope`` is the request's, whose token a hub is asked with.
     """
+    try:
+        return resolve_known_model(deps, reference, scope)
+    except UnknownModelTypeError:
+        recorded = find_recorded_model(deps, reference)
+        if recorded is None:
+            raise
+        return recorded
+
+
+def resolve_known_model(
+    deps: Dependencies, reference: ModelReference, scope: Scope | None
+) -> ResolvedModel:
+    """Return a model, where this version has a module for its type.
+
+    Raises UnknownModelTypeError for any other config that is brought along.
+    """
     return resolve_reference(
         reference, lambda name: _find_model(deps.specs, name), _make_fetch(deps, scope)
+    )
+
+
+def find_recorded_model(deps: Dependencies, reference: ModelReference) -> ResolvedModel | None:
+    """Return the model of a config that was recorded here.
+
+    None for one that nobody stored; it asks the database. Raises ModelRecordingError while it is
+    being recorded.
+    """
+    if isinstance(reference, str) or get_or_none(reference.head) is not None:
+        return None
+    config = get_or_none(reference.hf_config)
+    if config is None:
+        return None
+    try:
+        recorded = find_config_recording(deps.sessions, config)
+    except UnavailableError:
+        # A config that is brought along needs no database to be refused.
+        return None
+    if recorded is None:
+        return None
+    if recorded.recording is None:
+        raise make_waiting_error(recorded, name="this config", field="model.hf_config")
+    return ResolvedModel(
+        architecture=load_recording(recorded.recording.digest, recorded.recording.packed),
+        hf_config=config,
+        notes=("model read from its recording on this server",),
     )
 
 
@@ -162,4 +211,33 @@ def read_content(deps: Dependencies, sent: StoredSource, scope: Scope) -> ModelC
     with prefix_error_field("source"):
         source = put_head_in_source(sources, sent.head, sent.num_labels)
     with prefix_error_field(f"source.{next(iter(source))}"):
-        return make_content(source, checkpoint=checkpoint, hub=hub)
+        try:
+            return make_content(source, checkpoint=checkpoint, hub=hub)
+        except UnknownModelTypeError:
+            if "hf_config" not in source:
+                raise
+            return make_waiting_content(source["hf_config"], checkpoint=checkpoint, hub=hub)
+
+
+def count_waiting_weights(deps: Dependencies, content: ModelContent) -> StaticPart | None:
+    """Return the weights of a model that waits for its recording.
+
+    None where only a worker counts them. Raises InvalidConfigError for what transformers does not
+    know or cannot build.
+    """
+    if content.config_digest is None:
+        return None
+    config: Any = content.source["hf_config"]
+    recorded = find_config_recording(deps.sessions, config)
+    if recorded is not None and recorded.weights is not None:
+        return None
+    with prefix_error_field("source.hf_config"):
+        return deps.count_weights(config)
+
+
+def list_recording_options(deps: Dependencies, content: ModelContent) -> dict[str, Any]:
+    """Return what storing a model needs that may have to be recorded."""
+    return {
+        "queue": RecordingQueue(settings=deps.settings, notify=deps.notify),
+        "weights": count_waiting_weights(deps, content),
+    }

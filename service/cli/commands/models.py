@@ -28,6 +28,7 @@ from service.cli.resources import (
     translate_to_command,
 )
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
+from service.cli.watching import RECORDING, REFUSED, wait_for_recording
 from service.contract.to_answer.catalogue_models import build_catalogue_item, build_catalogue_model
 from service.estimator.values.units import format_count
 
@@ -59,6 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where record writes, compressed where it ends in .gz (default: beside the config); "
         "record takes a config.json of any type that transformers knows, and runs its code on "
         "this machine without weights",
+    )
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="with add and replace: wait until a type that has no module is recorded by a worker",
     )
     add_head(parser)
     parser.add_argument(
@@ -119,12 +125,21 @@ def _push(options: argparse.Namespace) -> int:
 
 
 def _run_on_server(options: argparse.Namespace) -> int:
+    def show(model: Document) -> None:
+        print_json(model) if options.json else _show_one(model)
+
+    def wait_and_show(model: Document) -> None:
+        with connect(options.server) as client:
+            show(wait_for_recording(client, model))
+
+    # The server's JSON is printed once, and at the end.
+    quiet = argparse.Namespace(**{**vars(options), "json": False}) if options.wait else options
     return run_action(
-        options,
+        quiet,
         "models",
         body=lambda: _read_body(options),
         show_list=_show_list,
-        show_one=_show_one,
+        show_one=wait_and_show if options.wait else _show_one,
     )
 
 
@@ -156,7 +171,7 @@ def _show_list(items: list[Document]) -> None:
         (
             item["name"],
             item["family"] or "not modelled yet",
-            item["origin"],
+            item["origin"] if item["state"] == "ready" else item["state"],
             str(item["revision"]),
             ", ".join(item["aliases"]),
         )
@@ -169,6 +184,10 @@ def _show_list(items: list[Document]) -> None:
 
 def _show_one(model: Document) -> None:
     parameters = model["parameters"]
+    if parameters is None:
+        sys.stdout.write(f"{model['name']} · {model['family']} · revision {model['revision']}\n")
+        _show_recording(model)
+        return
     rows = [(name, f"{count:,}") for name, count in parameters["by_module"].items()]
     rows += [
         ("total", f"{parameters['total']:,}"),
@@ -186,6 +205,7 @@ def _show_one(model: Document) -> None:
             f"{show_bytes(size)} in {dtype}" for dtype, size in model["weight_bytes"].items()
         ),
     )
+    _show_recording(model)
     if model.get("gguf"):
         types = ", ".join(
             f"{kind} {show_bytes(size)}" for kind, size in model["gguf"]["by_type"].items()
@@ -193,3 +213,12 @@ def _show_one(model: Document) -> None:
         screen.print(f"file: {show_bytes(model['gguf']['total_bytes'])} ({types})")
     for warning in model["warnings"]:
         screen.print(f"warning: {warning}")
+
+
+def _show_recording(model: Document) -> None:
+    """Say how far a model's recording is, or why there is none."""
+    recording = model["recording"]
+    if model["state"] == RECORDING:
+        sys.stdout.write(f"recording: {recording['progress']:.0%}, {recording['phase']}\n")
+    elif model["state"] == REFUSED:
+        sys.stdout.write(f"refused: {recording['reason']}\n")

@@ -14,8 +14,9 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from service.base.packages import list_missing_packages
 from service.base.startup_errors import StartupError
-from service.cli.commands.worker import list_missing_packages
+from service.cli.commands.worker import EXTRA
 from service.cli.lifetimes import add_keep
 from service.cli.listen import add_access, get_url, listen, resolve_access
 from service.cli.local_workers import (
@@ -88,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
         own_data_dir(options.data_dir or settings.data_dir, log) as data,
     ):
         try:
-            workers = choose_workers(options, list_missing_packages(), log)
+            workers = choose_workers(options, list_missing_packages(EXTRA), log)
             keeping = () if options.keep is None else ("--keep", f"{options.keep}s")
             _run(listener, data, workers, log, access=access, keeping=keeping)
         except StopRequested:

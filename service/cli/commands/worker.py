@@ -1,10 +1,8 @@
 """Run a worker that measures, against DATABASE_URL and REDIS_URL."""
 
 import argparse
-import importlib.util
 import os
 import sys
-from collections.abc import Sequence
 
 from service.terminal.arguments import format_choices, make_choice_reader
 
@@ -41,8 +39,3 @@ def run(options: argparse.Namespace) -> int:
     where = ["--device", options.device] if options.gpus is None else ["--gpus", options.gpus]
     arguments = [*where, *(["--burst"] if options.burst else [])]
     os.execv(sys.executable, [sys.executable, "-m", "worker", *arguments])  # noqa: S606 - our own module, no shell
-
-
-def list_missing_packages() -> Sequence[str]:
-    """Return packages of the ``worker`` extra that are missing."""
-    return [name for name in EXTRA if importlib.util.find_spec(name) is None]

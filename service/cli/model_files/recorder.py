@@ -6,18 +6,20 @@ import sys
 from pathlib import Path
 
 from service.base.errors import InvalidRequestError
+from service.base.packages import list_missing_packages
 from service.cli.model_files.json_files import read_config
 from service.cli.model_files.recordings import name_recording
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.units import format_count
 from service.usecases.recordings.documents import pack_document
 from service.usecases.recordings.recorder import (
+    DEADLINE_S,
+    PACKAGES,
     Died,
     Recorded,
     Refused,
     StaticPart,
     Update,
-    list_missing_packages,
     record_config,
 )
 
@@ -48,11 +50,12 @@ def record(options: argparse.Namespace) -> int:
         case Refused(message=message) | Died(reason=message):
             raise InvalidRequestError(message)
         case _:
-            return 1
+            message = f"recording took longer than {DEADLINE_S:.0f} s and was ended"
+            raise InvalidRequestError(message)
 
 
 def _require_packages() -> None:
-    missing = list_missing_packages()
+    missing = list_missing_packages(PACKAGES)
     if missing:
         message = (
             f"recording runs transformers' own code and needs {' and '.join(missing)}, which are "

@@ -123,6 +123,9 @@ class DryRunAnswer(Answer, frozen=True, kw_only=True):
     ]
 
 
+Source = Literal["probe", "import", "recording"]
+
+
 class MeasurementQuery(Strict, frozen=True, kw_only=True):
     """Which measurements, and which page of them."""
 
@@ -138,9 +141,10 @@ class MeasurementQuery(Strict, frozen=True, kw_only=True):
         Family | UnsetType, Meta(description="Family of the model.", examples=["llama"])
     ] = UNSET
     task: Annotated[Literal["train", "serve"] | UnsetType, Meta(description="What ran.")] = UNSET
-    source: Annotated[Literal["probe", "import"] | UnsetType, Meta(description="Who measured.")] = (
-        UNSET
-    )
+    source: Annotated[
+        Source | UnsetType,
+        Meta(description="Who measured; `recording` lists recordings, which no other list has."),
+    ] = UNSET
     error_at_least: Annotated[
         Share | UnsetType, Meta(description="Predictions that were off by this share or more.")
     ] = UNSET
@@ -191,8 +195,8 @@ class MeasurementAnswer(Answer, frozen=True, kw_only=True):
     device: ProbeDevice
     model: Annotated[str | None, Meta(description="Name of the model; null when it came inline.")]
     source: Annotated[
-        Literal["probe", "import"],
-        Meta(description="Who measured: a worker, or whoever wrote the file."),
+        Source,
+        Meta(description="Who measured: a worker, whoever wrote the file; or a model's recording."),
     ]
     family: str | None
     task: str | None

@@ -192,17 +192,62 @@ class HubAnswer(Answer, frozen=True, kw_only=True):
     file: Annotated[str | None, Meta(description="The GGUF file; null for a config.json.")]
 
 
+class RecordingProgressAnswer(Answer, frozen=True, kw_only=True):
+    """How far the recording of a model is, or why there is none."""
+
+    job: Annotated[
+        str,
+        Meta(
+            description=(
+                "Id of its job; `GET /v1/measurements/{id}/events` follows it, and `DELETE "
+                "/v1/measurements/{id}` cancels it."
+            )
+        ),
+    ]
+    progress: Annotated[float, Meta(description="Share that is done, from 0 to 1.")]
+    phase: Annotated[
+        str, Meta(description="What is recorded now, or what it waits for.", examples=["half"])
+    ]
+    reason: Annotated[
+        str | None,
+        Meta(description="Why it was refused, in the recorder's words; null while it goes on."),
+    ]
+
+
 class ModelAnswer(Answer, frozen=True, kw_only=True):
     """One model at one revision; revisions are never changed."""
 
     name: str
     revision: int
     origin: Annotated[str, Meta(description="`stored` or `catalogue`.", examples=["stored"])]
+    state: Annotated[
+        str,
+        Meta(
+            description=(
+                "`ready`; `recording` while a trace worker records its type; `refused` where that "
+                "cannot be, or was cancelled: storing its config again queues it anew."
+            ),
+            examples=["ready"],
+        ),
+    ] = "ready"
+    recording: Annotated[
+        RecordingProgressAnswer | None,
+        Meta(description="How far its recording is; null where it is `ready`."),
+    ] = None
     family: str
     created_at: Annotated[str | None, Meta(description="RFC 3339, UTC; null for the catalogue.")]
-    parameters: ParametersAnswer
+    parameters: Annotated[
+        ParametersAnswer | None,
+        Meta(
+            description=(
+                "Numbers of parameters; null until those of a model that is being recorded are "
+                "counted."
+            )
+        ),
+    ]
     weight_bytes: Annotated[
-        dict[str, int], Meta(description="Bytes of the weights by number format.")
+        dict[str, int],
+        Meta(description="Bytes of the weights by number format; empty until they are counted."),
     ]
     architecture: JsonObject
     aliases: Sequence[str] = ()
@@ -230,6 +275,9 @@ class ModelItem(Answer, frozen=True, kw_only=True):
     created_at: str | None
     aliases: Sequence[str] = ()
     supported: Annotated[bool, Meta(description="Whether questions about it can be answered.")]
+    state: Annotated[
+        str, Meta(description="`ready`, `recording` or `refused`, as of the model itself.")
+    ] = "ready"
 
 
 class ModelPage(Answer, frozen=True, kw_only=True):
@@ -237,64 +285,3 @@ class ModelPage(Answer, frozen=True, kw_only=True):
 
     items: list[ModelItem]
     next_cursor: str | None
-
-
-class TrainingAnswer(Answer, frozen=True, kw_only=True):
-    """A framework and the methods that are modelled of a family in it."""
-
-    framework: Annotated[str, Meta(description="Whose model code runs.", examples=["transformers"])]
-    methods: Annotated[
-        tuple[str, ...],
-        Meta(
-            description=(
-                "What may be trained: `full`, `lora`, `qlora`, `peft` (IA³ on the layers that PEFT "
-                "takes)."
-            )
-        ),
-    ]
-
-
-class RefusalAnswer(Answer, frozen=True, kw_only=True):
-    """A way to train or serve a family that is refused, in the words of the refusal."""
-
-    task: Annotated[str, Meta(description="`train` or `serve`.", examples=["train"])]
-    runner: Annotated[str, Meta(description="The framework or engine.", examples=["megatron"])]
-    method: Annotated[
-        str | None, Meta(description="The method of training, null where a model is served.")
-    ]
-    reason: Annotated[str, Meta(description="Why, and what would be right.")]
-
-
-class ModelFamilyAnswer(Answer, frozen=True, kw_only=True):
-    """A family of models by the `model_type` of its config.json, and what is modelled of it."""
-
-    name: Annotated[str, Meta(description="The `model_type`.", examples=["llama"])]
-    group: Annotated[
-        str,
-        Meta(
-            description=(
-                "The kind of model: `dense`, `gpt` and `moe` decoders, `ssm` (state-space and "
-                "hybrids), `encoders` (encoder-decoders too), `vision` (with and without text)."
-            ),
-            examples=["dense"],
-        ),
-    ]
-    models: Annotated[
-        tuple[str, ...], Meta(description="Names of the catalogue's models of this family.")
-    ]
-    training: Annotated[
-        tuple[TrainingAnswer, ...], Meta(description="Frameworks that train it, by method.")
-    ]
-    serving: Annotated[tuple[str, ...], Meta(description="Engines that serve it.")]
-    refused: Annotated[
-        tuple[RefusalAnswer, ...], Meta(description="Everything else, each with its reason.")
-    ]
-
-
-class ModelFamilyPage(Answer, frozen=True, kw_only=True):
-    """One page of families, by name."""
-
-    items: Annotated[tuple[ModelFamilyAnswer, ...], Meta(description="The families.")]
-    next_cursor: Annotated[
-        str | None, Meta(description="Where the next page begins; null on the last one.")
-    ]

@@ -135,8 +135,8 @@ STORED: Mapping[str, Mapping[str, str]] = {
         "name": "Name of the model.",
         "revision": "Number of the revision, counted from 1.",
         "family": "Its family, the `model_type` of its config.",
-        "parameters": "Numbers of parameters.",
-        "architecture": "The structure in our own words, as `source.architecture` takes it.",
+        "architecture": "The structure in our own words, as `source.architecture` takes it; empty "
+        "until its recording is there.",
         "aliases": "Other names of the catalogue's model.",
         "warnings": "What of its files does not agree with the structure.",
     },

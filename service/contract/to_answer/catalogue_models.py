@@ -40,22 +40,29 @@ def build_catalogue_model(entry: ModelEntry) -> ModelAnswer:
 
 def build_model_answer(architecture: Architecture, **origin_fields: Any) -> ModelAnswer:  # noqa: ANN401 - the fields that depend on the origin
     """Return a model with what is counted of its architecture."""
-    counts = architecture.parameter_counts()
     return ModelAnswer(
         family=architecture.family,
-        parameters=ParametersAnswer(
+        architecture=architecture.describe(),
+        **build_counts(architecture),
+        **origin_fields,
+    )
+
+
+def build_counts(architecture: Architecture) -> dict[str, Any]:
+    """Return the parameters of a model and their bytes."""
+    counts = architecture.parameter_counts()
+    return {
+        "parameters": ParametersAnswer(
             total=counts.total,
             active=counts.active,
             embedding=counts.embedding + counts.by_module.get("lm_head", 0),
             by_module=counts.by_module,
         ),
-        weight_bytes={
+        "weight_bytes": {
             dtype.value: architecture.weight_bytes(dtype) for dtype in (DType.FP32, DType.BF16)
         }
         | _count_packed_bytes(architecture),
-        architecture=architecture.describe(),
-        **origin_fields,
-    )
+    }
 
 
 def _count_packed_bytes(architecture: Architecture) -> dict[str, int]:

@@ -1,7 +1,11 @@
 """Families of models as answers of /v1/families."""
 
 from service.catalog.families import FamilyEntry
-from service.contract.schemas.models import ModelFamilyAnswer, RefusalAnswer, TrainingAnswer
+from service.contract.schemas.model_parts.families import (
+    ModelFamilyAnswer,
+    RefusalAnswer,
+    TrainingAnswer,
+)
 
 
 def build_family(entry: FamilyEntry) -> ModelFamilyAnswer:

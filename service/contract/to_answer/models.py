@@ -9,13 +9,19 @@ from service.contract.schemas.models import (
     HubAnswer,
     ModelAnswer,
     ModelItem,
+    RecordingProgressAnswer,
 )
-from service.contract.to_answer.catalogue_models import build_catalogue_item, build_model_answer
+from service.contract.to_answer.catalogue_models import (
+    build_catalogue_item,
+    build_counts,
+    build_model_answer,
+)
 from service.contract.to_answer.timestamps import format_timestamp
 from service.formats.checkpoints.gguf_document import GgufModel
 from service.formats.checkpoints.gguf_sums import sum_tensors
-from service.usecases.stored import StoredModel
+from service.usecases.stored import ConfigRecording, ModelState, StoredModel
 from service.usecases.stored_specs.model_sources import list_warnings, load_stored_architecture
+from service.usecases.stored_specs.waiting import get_refusal, load_counted
 
 
 def build_model_item(item: StoredModel | str) -> ModelItem:
@@ -31,7 +37,8 @@ def build_model_item(item: StoredModel | str) -> ModelItem:
             family=item.content.family,
             created_at=format_timestamp(item.created_at),
             aliases=(),
-            supported=True,
+            supported=item.state is ModelState.READY,
+            state=item.state.value,
         )
     entry = find_model(item)
     assert entry is not None  # noqa: S101 - the name came out of the catalogue
@@ -40,6 +47,8 @@ def build_model_item(item: StoredModel | str) -> ModelItem:
 
 def build_stored_model(stored: StoredModel) -> ModelAnswer:
     """Return a stored model at one of its revisions."""
+    if stored.content.waits_for is not None:
+        return _build_waiting_model(stored, stored.content.waits_for)
     return build_model_answer(
         load_stored_architecture(stored.content),
         name=stored.name,
@@ -49,6 +58,30 @@ def build_stored_model(stored: StoredModel) -> ModelAnswer:
         gguf=build_gguf(stored.content.source.get("gguf")),
         hub=build_hub(stored.content.source.get("hub")),
         warnings=list_warnings(stored.content),
+    )
+
+
+def _build_waiting_model(stored: StoredModel, waits_for: ConfigRecording) -> ModelAnswer:
+    """Return a model that waits for its architecture."""
+    architecture = load_counted(waits_for)
+    counted = {} if architecture is None else build_counts(architecture)
+    return ModelAnswer(
+        name=stored.name,
+        revision=stored.revision,
+        origin="stored",
+        state=stored.state.value,
+        recording=RecordingProgressAnswer(
+            job=str(waits_for.job_id),
+            progress=waits_for.progress,
+            phase=waits_for.phase,
+            reason=get_refusal(waits_for) if waits_for.is_refused else None,
+        ),
+        family=stored.content.family,
+        created_at=format_timestamp(stored.created_at),
+        architecture={},
+        hub=build_hub(stored.content.source.get("hub")),
+        warnings=[],
+        **({"parameters": None, "weight_bytes": {}} | counted),
     )
 
 

@@ -21,6 +21,7 @@ from service.db.pages import (
 )
 from service.db.queries.artifacts import list_artifacts
 from service.db.queries.measurements import to_stored_measurement
+from service.db.queries.recordings import SOURCE as RECORDING
 from service.db.records.measurements import (
     MeasurementFilter,
     MeasurementLine,
@@ -180,6 +181,8 @@ def _make_conditions(filters: MeasurementFilter) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [
         column == value for column, value in equal.items() if value is not None
     ]
+    if filters.source is None:
+        conditions.append(Job.source != RECORDING)
     if filters.created_after is not None:
         conditions.append(Job.created_at >= filters.created_after)
     if filters.created_before is not None:

@@ -1,6 +1,6 @@
 """Statements about stored models and their revisions."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from uuid import UUID, uuid4
 
@@ -9,8 +9,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, contains_eager
 
 from service.db.pages import Page, PageRequest, make_page, paginate
-from service.db.records.recordings import Recording
-from service.db.records.stored import ModelContent, StoredModel
+from service.db.queries.recordings import list_progress, read_config_recording
+from service.db.records.models import ModelContent, StoredModel, make_model_etag
+from service.db.records.recordings import ConfigRecording, Recording
 from service.db.tables.base import Json
 from service.db.tables.models import ModelRevisionRow, ModelRow, RecordingRow, RetiredModelRow
 
@@ -65,9 +66,16 @@ def read_model(session: Session, name: str, *, revision: int | None = None) -> S
     if row is None:
         return None
     stored = _to_stored_model(row)
+    waits_for = (
+        None if row.config_digest is None else read_config_recording(session, row.config_digest)
+    )
     return replace(
         stored,
-        content=replace(stored.content, recording=_read_recording(session, row.architecture)),
+        content=replace(
+            stored.content,
+            recording=_read_recording(session, row.architecture),
+            waits_for=waits_for,
+        ),
     )
 
 
@@ -106,24 +114,36 @@ def list_models(session: Session, request: PageRequest) -> Page[StoredModel]:
         statement, request, list_name=LIST, created_at=ModelRow.created_at, row_id=ModelRow.id
     )
     rows = session.scalars(statement).all()
+    waiting = list_progress(session, {row.config_digest for row in rows if row.config_digest})
     return make_page(
         rows,
         request,
         list_name=LIST,
         position=lambda row: (row.model.created_at, row.model.id),
-        value=_to_stored_model,
+        value=lambda row: _add_progress(_to_stored_model(row), waiting),
     )
 
 
-def list_newest_revisions(session: Session, names: Collection[str]) -> dict[str, UUID]:
-    """Return the id of each existing model's newest revision.
+def _add_progress(stored: StoredModel, waiting: Mapping[str, ConfigRecording]) -> StoredModel:
+    """Return a model with the progress of its recording."""
+    digest = stored.content.config_digest
+    if digest is None:
+        return stored
+    return replace(stored, content=replace(stored.content, waits_for=waiting.get(digest)))
+
+
+def list_newest_versions(session: Session, names: Collection[str]) -> dict[str, str]:
+    """Return the version of each existing model's newest revision.
 
     A cache compares itself with them.
     """
-    statement = select(ModelRow.name, ModelRevisionRow.id).join(ModelRevisionRow.model)
+    columns = (ModelRow.name, ModelRevisionRow.id, ModelRevisionRow.config_digest)
     newest = ModelRevisionRow.number == ModelRow.current_revision
+    statement = select(*columns).join(ModelRevisionRow.model)
     rows = session.execute(statement.where(newest, ModelRow.name.in_(names))).all()
-    return {row.name: row.id for row in rows}
+    return {
+        row.name: make_model_etag(row.id, is_waiting=row.config_digest is not None) for row in rows
+    }
 
 
 def _select_revisions() -> Select[ModelRevisionRow]:
@@ -166,6 +186,7 @@ def _insert_revision(session: Session, model_id: UUID, number: int, content: Mod
             num_active_parameters=content.num_active_parameters,
             num_embedding_parameters=content.num_embedding_parameters,
             parameters_by_module=content.parameters_by_module,
+            config_digest=content.config_digest,
         ),
     )
 
@@ -184,6 +205,7 @@ def _to_stored_model(revision: ModelRevisionRow) -> StoredModel:
             num_active_parameters=revision.num_active_parameters,
             num_embedding_parameters=revision.num_embedding_parameters,
             parameters_by_module=revision.parameters_by_module,
+            config_digest=revision.config_digest,
         ),
         created_at=revision.model.created_at,
         updated_at=revision.model.updated_at,

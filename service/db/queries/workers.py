@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -70,6 +70,19 @@ def has_live_worker(
         WorkerRow.devices.contains([described]),
     )
     return bool(session.scalar(select(alive.exists())))
+
+
+def list_live_releases(
+    session: Session, device: str, *, gone_after_s: float
+) -> set[tuple[str | None, str | None]]:
+    """Return the releases that live workers of ``device`` have."""
+    columns = [WorkerRow.versions[name].as_string() for name in ("transformers", "torch")]
+    alive: Select[Any] = select(*columns).where(
+        WorkerRow.state != "stopped",
+        WorkerRow.last_heartbeat >= func.now() - timedelta(seconds=gone_after_s),
+        WorkerRow.devices.contains([{"device": device}]),
+    )
+    return {(transformers, torch) for transformers, torch in session.execute(alive)}
 
 
 def list_workers(

@@ -5,46 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from service.db.records.recordings import Recording
 from service.planner.cluster.inventory import ClusterInventory
 from service.planner.cluster.reservation import Reservation, Share
 
 Json = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelContent:
-    """A model's source and everything derived from it."""
-
-    source: Json
-    architecture: Json
-    family: str
-    fingerprint: str
-    num_parameters: int
-    num_active_parameters: int
-    num_embedding_parameters: int
-    parameters_by_module: Mapping[str, int]
-    recording: Recording | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredModel:
-    """One revision of a model.
-
-    What ``revision_id`` names never changes, so it may be cached for ever.
-    """
-
-    name: str
-    revision: int
-    revision_id: UUID
-    content: ModelContent
-    created_at: datetime
-    updated_at: datetime
-
-    @property
-    def etag(self) -> str:
-        """Opaque version, without quotes; another one after every change and deletion."""
-        return self.revision_id.hex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

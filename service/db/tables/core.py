@@ -24,17 +24,24 @@ from service.db.tables.artifacts import ArtifactRow
 from service.db.tables.base import Base, Json, make_membership_condition
 from service.db.tables.clusters import ReservationRow
 from service.db.tables.learning import QUANTITIES, ResidualRow
-from service.db.tables.models import ModelRow
+from service.db.tables.models import ConfigRecordingRow, ModelRow
 from service.db.tables.types import StorableJSON
 from service.jobs.contract import ProbeDevice
 from service.jobs.states import Status
 
 EVENT_KINDS = ("status", "plan", "progress", "sample")
-SOURCES = ("probe", "import")
+SOURCES = ("probe", "import", "recording")
 WORKER_STATES = ("idle", "busy", "stopped")
 
 SCHEMA = Base.metadata
-_IMPORTED_TABLES = (ApiKeyRow, ArtifactRow, ModelRow, ReservationRow, ResidualRow)
+_IMPORTED_TABLES = (
+    ApiKeyRow,
+    ArtifactRow,
+    ConfigRecordingRow,
+    ModelRow,
+    ReservationRow,
+    ResidualRow,
+)
 """Tables of other modules; importing these is what declares them."""
 
 

@@ -61,6 +61,10 @@ class ModelRevisionRow(Base):
     num_active_parameters: Mapped[int]
     num_embedding_parameters: Mapped[int]
     parameters_by_module: Mapped[Json]
+    config_digest: Mapped[str | None] = mapped_column(
+        ForeignKey("config_recordings.config_digest"), index=True
+    )
+    """The config whose recording it waits for; null once its architecture is known."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     model: Mapped[ModelRow] = relationship(lazy="raise")
 
@@ -95,4 +99,30 @@ class RecordingRow(Base):
     """SHA-256 of the document, which names the releases that it was recorded with."""
     packed: Mapped[bytes] = mapped_column(LargeBinary)
     """The document as JSON, gzipped."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ConfigRecordingRow(Base):
+    """The recording of a config that no module reads.
+
+    There is one row a config, whatever models wait for it.
+    """
+
+    __tablename__ = "config_recordings"
+    __table_args__ = (
+        CheckConstraint("config_digest ~ '^[0-9a-f]{64}$'", name="config_digest"),
+        CheckConstraint(f"octet_length(weights) BETWEEN 1 AND {MAX_PACKED_BYTES}", name="weights"),
+    )
+
+    config_digest: Mapped[str] = mapped_column(primary_key=True)
+    """SHA-256 of what the config says of its model."""
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("measurements.id"), index=True)
+    """The newest job that records it."""
+    weights: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """Its weights alone, known before its passes are recorded: a document as JSON, gzipped."""
+    transformers: Mapped[str | None]
+    """The release that it was built with."""
+    torch: Mapped[str | None]
+    digest: Mapped[str | None] = mapped_column(ForeignKey(RecordingRow.digest))
+    """Its recording, once there is one."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())

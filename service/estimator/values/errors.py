@@ -41,8 +41,9 @@ class UnknownModelTypeError(EstimatorError):
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(
             f"model_type {model_type!r} is not known.{hint} Known: "
-            f"{', '.join(sorted(known_types))}. Any other type of transformers is "
-            "recorded: `headroom models record config.json`, whose document goes as recording.",
+            f"{', '.join(sorted(known_types))}. Any other type of transformers is recorded: "
+            "`headroom models add NAME --config config.json` has a server do it (POST /v1/models), "
+            "`headroom models record config.json` does it here; its document goes as recording.",
             field="model_type",
         )
         self.model_type = model_type

@@ -14,13 +14,14 @@ from service.db.queries.attempts import Event
 from service.db.session import transaction
 from service.jobs.contract import (
     JobPayload,
+    JobRequest,
     MeasureRequest,
     Planned,
     ProbeDevice,
     Progress,
     ProtocolError,
     Sample,
-    parse_measure_request,
+    parse_job_request,
 )
 from service.jobs.states import Lease, Status, get_lease
 from service.telemetry.origin import NO_ORIGIN, Origin
@@ -42,9 +43,15 @@ class Attempt:
 
     job_id: uuid.UUID
     number: int
-    request: MeasureRequest
+    request: JobRequest
     key: str
     origin: Origin = NO_ORIGIN
+
+    @property
+    def measurement(self) -> MeasureRequest:
+        """The request of an attempt at a measurement."""
+        assert isinstance(self.request, MeasureRequest)  # noqa: S101 - who measures was asked to
+        return self.request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +101,7 @@ def claim(
         if row is None:
             return None
         try:
-            request = parse_measure_request(row.request)
+            request = parse_job_request(row.request)
         except ProtocolError as error:
             unreadable = make_problem(
                 "unreadable-request", "This version cannot read the request", str(error)

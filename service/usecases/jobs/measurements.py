@@ -23,6 +23,7 @@ from service.db.records.measurements import (
 )
 from service.db.records.stored import NewJob
 from service.db.session import transaction
+from service.db.tables.core import MeasureJobRow
 from service.jobs.contract import JobPayload, MeasureRequest
 from service.jobs.notify import Notify
 from service.jobs.states import Status
@@ -156,23 +157,26 @@ def cancel(sessions: Sessions, job_id: UUID) -> StoredMeasurement:
         row = queries.lock_job(session, job_id)
         if row is None:
             raise _make_not_found_error(job_id)
-        match Status(row.state):
-            case Status.QUEUED:
-                row.cancel_requested = True
-                change_status(
-                    session, row, Status.CANCELLED, error=None, reason="cancelled before it began"
-                )
-            case Status.RUNNING:
-                row.cancel_requested = True
-            case Status.SUCCEEDED | Status.FAILED:
-                message = (
-                    f"measurement {job_id} has {row.state}; only a queued or running one can be "
-                    "cancelled"
-                )
-                raise NotCancellableError(message, measurement_status=row.state)
-            case Status.CANCELLED:
-                pass
+        if row.state in {Status.SUCCEEDED, Status.FAILED}:
+            message = (
+                f"measurement {job_id} has {row.state}; only a queued or running one can be "
+                "cancelled"
+            )
+            raise NotCancellableError(message, measurement_status=row.state)
+        cancel_locked(session, row)
     return read(sessions, job_id)
+
+
+def cancel_locked(session: Session, row: MeasureJobRow) -> None:
+    """Cancel a locked job, if it is not over."""
+    status = Status(row.state)
+    if status.is_terminal:
+        return
+    row.cancel_requested = True
+    if status is Status.QUEUED:
+        change_status(
+            session, row, Status.CANCELLED, error=None, reason="cancelled before it began"
+        )
 
 
 def _enqueue(

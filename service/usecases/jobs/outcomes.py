@@ -30,7 +30,7 @@ def succeed(
 
     All or nothing. Return False when a later attempt holds the job.
     """
-    prediction = predict(attempt.request, result)
+    prediction = predict(attempt.measurement, result)
 
     def write(session: Session) -> None:
         row = _make_result_row(attempt, result, prediction)

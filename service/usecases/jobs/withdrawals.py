@@ -4,6 +4,7 @@ from uuid import UUID
 
 from service.base.errors import MeasurementNotFoundError, NotWithdrawableError
 from service.db.queries import measurements as queries
+from service.db.queries.recordings import SOURCE as RECORDING
 from service.db.session import transaction
 from service.db.tables.core import MeasureJobRow
 from service.jobs.states import Status
@@ -41,6 +42,9 @@ def withdraw(sessions: Sessions, job_id: UUID) -> None:
 
 def _require_result(row: MeasureJobRow) -> None:
     state = Status(row.state)
+    if row.source == RECORDING:
+        message = f"measurement {row.id} is the recording of a model, which teaches nothing"
+        raise NotWithdrawableError(message, measurement_status=state.value)
     if state is Status.SUCCEEDED:
         return
     instead = "" if state.is_terminal else "; cancel it instead"

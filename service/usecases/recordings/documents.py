@@ -131,6 +131,11 @@ def load_recording(digest: str, packed: bytes) -> RecordedArchitecture:
     return _DECODED.store(digest, model, len(packed))
 
 
+def load_weights(packed: bytes) -> RecordedArchitecture:
+    """Return the tree of a model without passes."""
+    return build_recorded(decode_recording(unpack_document(packed), weights_only=True))
+
+
 def pack_document(document: Document) -> bytes:
     """Return a document compressed, the same bytes for the same content."""
     return gzip.compress(serialize_document(document), mtime=0)

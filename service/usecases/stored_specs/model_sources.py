@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from service.base.errors import InvalidRequestError
 from service.catalog.models import load_architecture
 from service.catalog.recorded_models import read_packed_recording
+from service.db.records.models import ModelContent
 from service.db.records.recordings import Recording
-from service.db.records.stored import ModelContent
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import (
     architecture_from_config,
@@ -69,12 +70,7 @@ def make_content(
         source = {} if config is None else {"hf_config": config}
     if "gguf" in source:
         source = {"gguf": GgufModel.parse(source["gguf"]).describe()}  # type: ignore[arg-type]  # read_source took it
-    counts = architecture.parameter_counts()
-    if counts.total > MAX_PARAMETERS:
-        message = (
-            f"this model has {counts.total:,} parameters; at most {MAX_PARAMETERS:,} can be stored"
-        )
-        raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
+    described = describe_architecture(architecture)
     if checkpoint is not None and checkpoint.tensors:
         lines = list_source_warnings(source, architecture, checkpoint)
         checkpoint = replace(checkpoint, tensors=(), differences=tuple(lines[1:]))
@@ -84,15 +80,31 @@ def make_content(
             **({} if checkpoint is None else {"checkpoint": checkpoint.describe()}),
             **({} if hub is None else {"hub": hub}),
         },
-        architecture=architecture.describe(),
-        family=architecture.family,
-        fingerprint=architecture.fingerprint(),
-        num_parameters=counts.total,
-        num_active_parameters=counts.active,
-        num_embedding_parameters=counts.embedding,
-        parameters_by_module=dict(counts.by_module),
+        **described,
         recording=recording,
     )
+
+
+def describe_architecture(architecture: Architecture) -> dict[str, Any]:
+    """Return the fields of a model's content that follow from its architecture.
+
+    Raises InvalidRequestError for more parameters than can be stored.
+    """
+    counts = architecture.parameter_counts()
+    if counts.total > MAX_PARAMETERS:
+        message = (
+            f"this model has {counts.total:,} parameters; at most {MAX_PARAMETERS:,} can be stored"
+        )
+        raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
+    return {
+        "architecture": architecture.describe(),
+        "family": architecture.family,
+        "fingerprint": architecture.fingerprint(),
+        "num_parameters": counts.total,
+        "num_active_parameters": counts.active,
+        "num_embedding_parameters": counts.embedding,
+        "parameters_by_module": dict(counts.by_module),
+    }
 
 
 def _pack_source(source: Source) -> tuple[bytes, Mapping[str, object] | None]:
@@ -123,7 +135,8 @@ def _read_config(config: Mapping[str, object]) -> Architecture:
 def load_stored_architecture(content: ModelContent) -> Architecture:
     """Return the architecture of a stored revision.
 
-    It comes from its own spec: the source is not read again.
+    It comes from its own spec: the source is not read again. A model that waits for its recording
+    has none.
     """
     recording = content.recording
     if recording is not None:

@@ -15,33 +15,46 @@ from service.base.errors import (
 )
 from service.db.pages import Page, PageRequest, get_reached_name, make_page_of_names
 from service.db.queries import models as queries
-from service.db.records.stored import ModelContent, StoredModel
+from service.db.records.models import ModelContent, StoredModel
 from service.db.session import transaction
 from service.usecases.preconditions import check_if_match
+from service.usecases.recordings.queue import RecordingQueue
+from service.usecases.recordings.recorder import StaticPart
+from service.usecases.stored_specs.recorded import cancel_unwanted, notify_of, place_content
 
 InCatalogue = Callable[[str], bool]
 """Returns whether a name or an alias belongs to the catalogue, which no stored model may shadow."""
 
 
 def create(
-    sessions: sessionmaker[Session], *, name: str, content: ModelContent, in_catalogue: InCatalogue
+    sessions: sessionmaker[Session],
+    *,
+    name: str,
+    content: ModelContent,
+    in_catalogue: InCatalogue,
+    queue: RecordingQueue | None = None,
+    weights: StaticPart | None = None,
 ) -> StoredModel:
     """Store a new model.
 
     Its name must be free, in the catalogue too. Its revisions go on counting after those of a
-    deleted model of this name.
+    deleted model of this name. One that waits for a recording is queued with it, with the
+    ``weights`` that were counted.
     """
     if in_catalogue(name):
         message = f"{name!r} is a model of the catalogue; choose another name"
         raise ModelExistsError(message, name=name)
     with transaction(sessions) as session:
+        content, payload = place_content(session, content, queue, weights)
         if not queries.create_model(session, name, content):
             message = (
                 f"there is a model {name!r}; store a new revision of it with PUT, or choose "
                 "another name"
             )
             raise ModelExistsError(message, name=name)
-        return _read(session, name)
+        stored = _read(session, name)
+    notify_of(queue, payload)
+    return stored
 
 
 def read(sessions: sessionmaker[Session], name: str, *, revision: int | None = None) -> StoredModel:
@@ -56,21 +69,26 @@ def find(sessions: sessionmaker[Session], name: str) -> StoredModel | None:
         return queries.read_model(session, name)
 
 
-def replace(
+def replace(  # noqa: PLR0913 - a model, and what a config without a module needs beside
     sessions: sessionmaker[Session],
     name: str,
     *,
     content: ModelContent,
     if_match: str | None,
     in_catalogue: InCatalogue,
+    queue: RecordingQueue | None = None,
+    weights: StaticPart | None = None,
 ) -> StoredModel:
     """Add a revision to the model whose ETag the caller has seen."""
     _refuse_catalogue(name, in_catalogue, if_match)
     with transaction(sessions) as session:
         queries.lock_model(session, name)
         check_if_match(if_match, _read(session, name).etag)
+        content, payload = place_content(session, content, queue, weights)
         queries.add_revision(session, name, content)
-        return _read(session, name)
+        stored = _read(session, name)
+    notify_of(queue, payload)
+    return stored
 
 
 def delete(
@@ -80,8 +98,10 @@ def delete(
     _refuse_catalogue(name, in_catalogue, if_match)
     with transaction(sessions) as session:
         queries.lock_model(session, name)
-        check_if_match(if_match, _read(session, name).etag)
+        stored = _read(session, name)
+        check_if_match(if_match, stored.etag)
         queries.delete_model(session, name)
+        cancel_unwanted(session, stored.content)
 
 
 def list_page(
@@ -114,10 +134,7 @@ def read_versions(sessions: sessionmaker[Session], names: Collection[str]) -> Ma
     A cache of models compares itself with them.
     """
     with transaction(sessions) as session:
-        return {
-            name: revision_id.hex
-            for name, revision_id in queries.list_newest_revisions(session, names).items()
-        }
+        return queries.list_newest_versions(session, names)
 
 
 def _read(session: Session, name: str, *, revision: int | None = None) -> StoredModel:

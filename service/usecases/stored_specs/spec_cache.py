@@ -15,6 +15,7 @@ from service.estimator.model.architecture import Architecture
 from service.usecases.stored import Sessions, StoredModel
 from service.usecases.stored_specs import models
 from service.usecases.stored_specs.model_sources import load_stored_architecture
+from service.usecases.stored_specs.waiting import make_waiting_error
 
 MAX_STORED_MODELS = 1024
 
@@ -166,9 +167,17 @@ def load_catalogue_model(name: str) -> NamedModel | None:
 
 
 def load_stored_model(sessions: Sessions, name: str) -> NamedModel | None:
-    """Return a stored model at its newest revision."""
+    """Return a stored model at its newest revision.
+
+    Raises ModelRecordingError and ModelNotRecordedError for one without an architecture yet, which
+    is read again at the next question.
+    """
     stored = models.find(sessions, name)
-    return None if stored is None else to_named_model(stored)
+    if stored is None:
+        return None
+    if stored.content.waits_for is not None:
+        raise make_waiting_error(stored.content.waits_for, name=name, field="model")
+    return to_named_model(stored)
 
 
 def to_named_model(stored: StoredModel) -> NamedModel:

@@ -18,7 +18,7 @@ from service.base.errors import (
 )
 from service.db.pages import PageRequest
 from service.db.queries import models as queries
-from service.db.records.stored import ModelContent, StoredModel
+from service.db.records.models import ModelContent, StoredModel
 from service.db.session import transaction
 from service.usecases.clusters import clusters
 from service.usecases.stored_specs import models

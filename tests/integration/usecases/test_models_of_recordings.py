@@ -5,7 +5,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.contract.to_answer.models import build_stored_model
 from service.db.pages import PageRequest
-from service.db.records.stored import StoredModel
+from service.db.records.models import StoredModel
 from service.db.session import transaction
 from service.usecases.recordings.documents import load_recording
 from service.usecases.stored_specs import models
@@ -41,6 +41,7 @@ def test_a_stored_recording_is_shown_and_decoded_once(sessions: sessionmaker[Ses
     assert shown["model_class"] == "HeliumForCausalLM"
     assert shown["transformers"] == "5.23.0"
     assert [layer["count"] for layer in shown["layers"]] == [9]
+    assert answer.parameters is not None
     assert answer.parameters.total == stored.content.num_parameters == 516_288
     named = load_stored_model(sessions, "one")
     recording = stored.content.recording

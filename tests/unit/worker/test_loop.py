@@ -12,8 +12,8 @@ from service.runtime.settings import Settings
 from service.usecases.jobs import attempts, workers
 from service.usecases.jobs.workers import WorkerInfo
 from service.usecases.stored import Sessions
+from worker.context import WorkerContext
 from worker.loop import STOP_SIGNALS, WorkerLoop
-from worker.tasks import WorkerContext
 
 
 @pytest.fixture(autouse=True)

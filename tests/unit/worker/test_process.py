@@ -12,11 +12,13 @@ from msgspec import structs
 
 from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import ProbeFailure, ProbeResult, ProbeUpdate, Progress, Sample
+from service.runtime import line_process
+from service.runtime.line_process import DeadlineExceeded, Stopped
 from tests.job_builders import a_probe_request
 from tests.processes import has_ended
 from tests.waiting import eventually
 from worker import process
-from worker.process import DeadlineExceeded, Died, Outcome, Stopped, follow_probe, start_probe
+from worker.process import Died, Outcome, follow_probe, start_probe
 
 PROBE = (sys.executable, "-m", "tests.fake_probe")
 Line = ProbeUpdate
@@ -152,7 +154,7 @@ def test_a_probe_that_ignores_sigterm_is_killed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Politeness ends after the grace."""
-    monkeypatch.setattr(process, "TERMINATE_GRACE_S", 0.1)
+    monkeypatch.setattr(line_process, "TERMINATE_GRACE_S", 0.1)
     ready = tmp_path / "ready"
 
     outcome, _ = run(
@@ -171,10 +173,10 @@ def test_a_job_does_not_hang_with_a_probe_that_the_kernel_cannot_end(
     gate = tmp_path / "gate"
     with start_probe(PROBE, a_probe_request([{"wait_for": str(gate)}])) as probe:
         with monkeypatch.context() as hanging:
-            hanging.setattr(process, "TERMINATE_GRACE_S", 0.0)
-            hanging.setattr(process, "KILL_GRACE_S", 0.0)
-            hanging.setattr(process, "_signal_group", lambda _process, _number: None)
-            process.kill_group(probe)
+            hanging.setattr(line_process, "TERMINATE_GRACE_S", 0.0)
+            hanging.setattr(line_process, "KILL_GRACE_S", 0.0)
+            hanging.setattr(line_process, "_signal_group", lambda _process, _number: None)
+            line_process.kill_group(probe)
         is_still_there = not has_ended(probe.pid)
 
     assert is_still_there

@@ -1,6 +1,6 @@
 """Entry point of the recorder: ``python -m worker.probes.architecture``.
 
-It reads ``{"config", "parent"}`` as JSON on stdin and writes JSON lines on stdout.
+It reads ``{"config", "parent", "weights_only"}`` as JSON on stdin and writes JSON lines on stdout.
 """
 
 import gc
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from service.probing.refusal import Refusal
+from service.runtime.line_process import die_with_parent
 from worker.probes.sharing import HelperError
-from worker.process import die_with_parent
 
 MEMORY_BYTES = 4 * 2**30
 """What a recording may take beyond the libraries: a model of 512 layers takes a tenth."""
@@ -40,7 +40,7 @@ def main() -> int:
         die_with_parent(request["parent"])
         warnings.simplefilter("ignore")
         emit("progress", {"fraction": 0.0, "phase": "loading transformers"})
-        record_and_emit(request["config"], emit)
+        record_and_emit(request["config"], emit, weights_only=request["weights_only"])
     return 0
 
 
@@ -60,8 +60,8 @@ def count_processes() -> int:
     return min(MAX_PROCESSES, len(os.sched_getaffinity(0)))
 
 
-def record_and_emit(config: Mapping[str, object], emit: Emit) -> None:
-    """Record a config.
+def record_and_emit(config: Mapping[str, object], emit: Emit, *, weights_only: bool) -> None:
+    """Record a config, or count its weights only.
 
     The last line is the document, or why there is none.
     """
@@ -74,6 +74,8 @@ def record_and_emit(config: Mapping[str, object], emit: Emit) -> None:
     limit(processes)
     try:
         emit("static", count_parameters(config))
+        if weights_only:
+            return
         recorded = record_model(
             config, processes=processes, on_begin=announce_variants(len(VARIANTS), emit)
         )

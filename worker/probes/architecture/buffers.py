@@ -4,6 +4,7 @@ from copy import deepcopy
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from transformers import PreTrainedModel, initialization
 
 
@@ -26,6 +27,7 @@ def _count_cast_elements(model: PreTrainedModel) -> int:
     if all(name.endswith("inv_freq") for name in floating):
         return 0
     build: Any = type(model)._from_config  # noqa: SLF001 - what the auto classes call
-    with torch.device("meta"), initialization.no_init_weights():
+    # Recordings are described among fake tensors, which do not mix with those that this makes.
+    with unset_fake_temporarily(), torch.device("meta"), initialization.no_init_weights():
         half = build(deepcopy(model.config), dtype=torch.bfloat16)
     return sum(buffer.numel() for buffer in half.buffers() if buffer.dtype is torch.bfloat16)

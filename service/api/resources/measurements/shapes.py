@@ -47,7 +47,9 @@ def build_measurement_answer(stored: StoredMeasurement) -> MeasurementAnswer:
         attempt=stored.attempt,
         device=ProbeDevice(stored.device),
         model=stored.model_name,
-        source=cast("Literal['probe', 'import']", stored.source),  # the database holds no other
+        source=cast(
+            "Literal['probe', 'import', 'recording']", stored.source
+        ),  # the database holds no other
         family=stored.family,
         task=stored.task,
         gpu=stored.gpu,

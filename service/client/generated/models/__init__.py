@@ -248,6 +248,7 @@ from .read_number_answer import ReadNumberAnswer
 from .reading_answer import ReadingAnswer
 from .reading_answer_place import ReadingAnswerPlace
 from .ready_answer import ReadyAnswer
+from .recording_progress_answer import RecordingProgressAnswer
 from .reference import Reference
 from .refusal_answer import RefusalAnswer
 from .rejected_answer import RejectedAnswer
@@ -555,6 +556,7 @@ __all__ = (
     "ReadKeyAnswer",
     "ReadNumberAnswer",
     "ReadyAnswer",
+    "RecordingProgressAnswer",
     "Reference",
     "RefusalAnswer",
     "RejectedAnswer",

@@ -1,10 +1,11 @@
 from typing import Literal
 
-ListMeasurementsSource = Literal["import", "probe"]
+ListMeasurementsSource = Literal["import", "probe", "recording"]
 
 LIST_MEASUREMENTS_SOURCE_VALUES: set[ListMeasurementsSource] = {
     "import",
     "probe",
+    "recording",
 }
 
 

@@ -38,7 +38,7 @@ class MeasurementAnswer:
         attempt (int): Number of the try that runs or ran, 0 while it waits for the first.
         device (ProbeDevice): Device of a probe: a CPU, fake tensors, or a GPU.
         model (None | str): Name of the model; null when it came inline.
-        source (MeasurementAnswerSource): Who measured: a worker, or whoever wrote the file.
+        source (MeasurementAnswerSource): Who measured: a worker, whoever wrote the file; or a model's recording.
         family (None | str): Family of the model; null where it is not known.
         task (None | str): `train` or `serve`; null where an import does not say.
         gpu (None | str): The GPU that the answer is wanted for; null where none was named.

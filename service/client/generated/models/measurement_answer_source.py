@@ -1,10 +1,11 @@
 from typing import Literal
 
-MeasurementAnswerSource = Literal["import", "probe"]
+MeasurementAnswerSource = Literal["import", "probe", "recording"]
 
 MEASUREMENT_ANSWER_SOURCE_VALUES: set[MeasurementAnswerSource] = {
     "import",
     "probe",
+    "recording",
 }
 
 

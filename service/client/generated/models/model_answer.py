@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..models.model_answer_architecture import ModelAnswerArchitecture
     from ..models.model_answer_weight_bytes import ModelAnswerWeightBytes
     from ..models.parameters_answer import ParametersAnswer
+    from ..models.recording_progress_answer import RecordingProgressAnswer
 
 
 T = TypeVar("T", bound="ModelAnswer")
@@ -29,10 +30,15 @@ class ModelAnswer:
         origin (str): `stored` or `catalogue`.
         family (str): Its family, the `model_type` of its config.
         created_at (None | str): RFC 3339, UTC; null for the catalogue.
-        parameters (ParametersAnswer): Numbers of parameters; `active` are those that one token uses.
-        weight_bytes (ModelAnswerWeightBytes): Bytes of the weights by number format.
-        architecture (ModelAnswerArchitecture): The structure in our own words, as `source.architecture` takes it.
+        parameters (None | ParametersAnswer): Numbers of parameters; null until those of a model that is being recorded
+            are counted.
+        weight_bytes (ModelAnswerWeightBytes): Bytes of the weights by number format; empty until they are counted.
+        architecture (ModelAnswerArchitecture): The structure in our own words, as `source.architecture` takes it; empty
+            until its recording is there.
         warnings (list[str]): What of its files does not agree with the structure.
+        state (str | Unset): `ready`; `recording` while a trace worker records its type; `refused` where that cannot be,
+            or was cancelled: storing its config again queues it anew. Default: 'ready'.
+        recording (None | RecordingProgressAnswer | Unset): How far its recording is; null where it is `ready`.
         aliases (list[str] | Unset): Other names of the catalogue's model.
         source (None | str | Unset): Where the catalogue took the config.json from; null for a stored model.
         gguf (GgufAnswer | None | Unset): What its GGUF file holds; null where it came as something else.
@@ -44,10 +50,12 @@ class ModelAnswer:
     origin: str
     family: str
     created_at: None | str
-    parameters: ParametersAnswer
+    parameters: None | ParametersAnswer
     weight_bytes: ModelAnswerWeightBytes
     architecture: ModelAnswerArchitecture
     warnings: list[str]
+    state: str | Unset = "ready"
+    recording: None | RecordingProgressAnswer | Unset = UNSET
     aliases: list[str] | Unset = UNSET
     source: None | str | Unset = UNSET
     gguf: GgufAnswer | None | Unset = UNSET
@@ -57,6 +65,8 @@ class ModelAnswer:
     def to_dict(self) -> dict[str, Any]:
         from ..models.gguf_answer import GgufAnswer  # noqa: PLC0415
         from ..models.hub_answer import HubAnswer  # noqa: PLC0415
+        from ..models.parameters_answer import ParametersAnswer  # noqa: PLC0415
+        from ..models.recording_progress_answer import RecordingProgressAnswer  # noqa: PLC0415
 
         name = self.name
 
@@ -69,13 +79,27 @@ class ModelAnswer:
         created_at: None | str
         created_at = self.created_at
 
-        parameters = self.parameters.to_dict()
+        parameters: dict[str, Any] | None
+        if isinstance(self.parameters, ParametersAnswer):
+            parameters = self.parameters.to_dict()
+        else:
+            parameters = self.parameters
 
         weight_bytes = self.weight_bytes.to_dict()
 
         architecture = self.architecture.to_dict()
 
         warnings = self.warnings
+
+        state = self.state
+
+        recording: dict[str, Any] | None | Unset
+        if isinstance(self.recording, Unset):
+            recording = UNSET
+        elif isinstance(self.recording, RecordingProgressAnswer):
+            recording = self.recording.to_dict()
+        else:
+            recording = self.recording
 
         aliases: list[str] | Unset = UNSET
         if not isinstance(self.aliases, Unset):
@@ -118,6 +142,10 @@ class ModelAnswer:
                 "warnings": warnings,
             }
         )
+        if state is not UNSET:
+            field_dict["state"] = state
+        if recording is not UNSET:
+            field_dict["recording"] = recording
         if aliases is not UNSET:
             field_dict["aliases"] = aliases
         if source is not UNSET:
@@ -136,6 +164,7 @@ class ModelAnswer:
         from ..models.model_answer_architecture import ModelAnswerArchitecture  # noqa: PLC0415
         from ..models.model_answer_weight_bytes import ModelAnswerWeightBytes  # noqa: PLC0415
         from ..models.parameters_answer import ParametersAnswer  # noqa: PLC0415
+        from ..models.recording_progress_answer import RecordingProgressAnswer  # noqa: PLC0415
 
         d = dict(src_dict)
         name = d.pop("name")
@@ -153,13 +182,45 @@ class ModelAnswer:
 
         created_at = _parse_created_at(d.pop("created_at"))
 
-        parameters = ParametersAnswer.from_dict(d.pop("parameters"))
+        def _parse_parameters(data: object) -> None | ParametersAnswer:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                parameters_type_0 = ParametersAnswer.from_dict(data)
+
+                return parameters_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(None | ParametersAnswer, data)
+
+        parameters = _parse_parameters(d.pop("parameters"))
 
         weight_bytes = ModelAnswerWeightBytes.from_dict(d.pop("weight_bytes"))
 
         architecture = ModelAnswerArchitecture.from_dict(d.pop("architecture"))
 
         warnings = cast(list[str], d.pop("warnings"))
+
+        state = d.pop("state", UNSET)
+
+        def _parse_recording(data: object) -> None | RecordingProgressAnswer | Unset:
+            if data is None:
+                return data
+            if isinstance(data, Unset):
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                recording_type_0 = RecordingProgressAnswer.from_dict(data)
+
+                return recording_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(None | RecordingProgressAnswer | Unset, data)
+
+        recording = _parse_recording(d.pop("recording", UNSET))
 
         aliases = cast(list[str], d.pop("aliases", UNSET))
 
@@ -216,6 +277,8 @@ class ModelAnswer:
             weight_bytes=weight_bytes,
             architecture=architecture,
             warnings=warnings,
+            state=state,
+            recording=recording,
             aliases=aliases,
             source=source,
             gguf=gguf,

@@ -11,7 +11,7 @@ T = TypeVar("T", bound="ModelAnswerArchitecture")
 
 @_attrs_define
 class ModelAnswerArchitecture:
-    """The structure in our own words, as `source.architecture` takes it."""
+    """The structure in our own words, as `source.architecture` takes it; empty until its recording is there."""
 
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 

@@ -11,7 +11,7 @@ T = TypeVar("T", bound="ModelAnswerWeightBytes")
 
 @_attrs_define
 class ModelAnswerWeightBytes:
-    """Bytes of the weights by number format."""
+    """Bytes of the weights by number format; empty until they are counted."""
 
     additional_properties: dict[str, int] = _attrs_field(init=False, factory=dict)
 

@@ -23,6 +23,7 @@ class ModelItem:
         created_at (None | str): When that revision was stored, RFC 3339, UTC; null for the catalogue.
         supported (bool): Whether questions about it can be answered.
         aliases (list[str] | Unset): Other names of the catalogue's model.
+        state (str | Unset): `ready`, `recording` or `refused`, as of the model itself. Default: 'ready'.
     """
 
     name: str
@@ -32,6 +33,7 @@ class ModelItem:
     created_at: None | str
     supported: bool
     aliases: list[str] | Unset = UNSET
+    state: str | Unset = "ready"
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,6 +55,8 @@ class ModelItem:
         if not isinstance(self.aliases, Unset):
             aliases = self.aliases
 
+        state = self.state
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -67,6 +71,8 @@ class ModelItem:
         )
         if aliases is not UNSET:
             field_dict["aliases"] = aliases
+        if state is not UNSET:
+            field_dict["state"] = state
 
         return field_dict
 
@@ -97,6 +103,8 @@ class ModelItem:
 
         aliases = cast(list[str], d.pop("aliases", UNSET))
 
+        state = d.pop("state", UNSET)
+
         model_item = cls(
             name=name,
             revision=revision,
@@ -105,6 +113,7 @@ class ModelItem:
             created_at=created_at,
             supported=supported,
             aliases=aliases,
+            state=state,
         )
 
         model_item.additional_properties = d

@@ -55,10 +55,10 @@ MAX_ORDER = 4096
 """Layers of a model, eight times those of the deepest stack that a config may have."""
 
 
-def decode_recording(document: object) -> RecordedModel:
+def decode_recording(document: object, *, weights_only: bool = False) -> RecordedModel:
     """Return the recording of a document.
 
-    Raises InvalidInputError for what is no recording, or names what it has not.
+    One of weights only may lack passes. Raises InvalidInputError for what is no recording.
     """
     top = Reader(document, "recording")
     if top.get("format").value != FORMAT:
@@ -75,7 +75,7 @@ def decode_recording(document: object) -> RecordedModel:
     if len(order) > MAX_ORDER:
         message = f"this recording has {len(order):,} layers; at most {MAX_ORDER:,} are answered"
         raise InvalidInputError(message, field="order")
-    if not passes or bool(layers) != bool(order):
+    if not weights_only and (not passes or bool(layers) != bool(order)):
         # A model whose layers are no stack runs as one program, and has none.
         message = "this recording has no passes, or layers without an order; it must have both"
         raise InvalidInputError(message, field="layers")

@@ -12,9 +12,10 @@ from service.estimator.rules.grammar.conditions import (
 )
 from service.estimator.rules.grammar.fields import model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
-from service.estimator.rules.predicates.models import (
+from service.estimator.rules.predicates.images import (
     asks_for_images,
     explain_image_room,
+    explain_text_alone,
     has_room_for_images,
     keeps_image_size,
     reads_images,
@@ -50,10 +51,7 @@ IMAGES = (
         when=is_false(model.has_images),
         require=is_absent(workload.inputs),
         topic=Topic.IMAGES,
-        refusal=invalid(
-            "{model.family} is answered for text alone here: leave inputs out, and count their "
-            "tokens in the length"
-        ),
+        refusal=invalid(explain_text_alone),
         source=_OWN_MODULES,
     ),
     Rule(

@@ -4,7 +4,7 @@ import { combobox } from "./combobox.js";
 import { gpuOption, modelOption } from "./explore/catalogue.js";
 
 const LISTS = {
-  models: { path: "/v1/models", option: modelOption, isOffered: (model) => model.supported },
+  models: { path: "/v1/models", option: modelOption, isOffered: (model) => model.supported || model.state === "recording" },
   gpus: { path: "/v1/gpus", option: gpuOption, isOffered: () => true },
 };
 

@@ -27,7 +27,8 @@ from tests.integration.usecases.learning.builders import a_request as a_real_req
 from tests.integration.usecases.learning.builders import a_result as a_real_result
 from tests.integration.usecases.learning.builders import measure
 from tests.job_builders import a_request, a_result, an_artifact
-from worker.tasks import WorkerContext, run_probe
+from worker.context import WorkerContext
+from worker.tasks import run_probe
 
 Sessions = sessionmaker[Session]
 PROBE = (sys.executable, "-m", "tests.fake_probe")

@@ -35,7 +35,7 @@ def make_options(path: Path, output: Path | None = None) -> argparse.Namespace:
 
 def replace_recorder(monkeypatch: pytest.MonkeyPatch, outcome: Recorded | Refused) -> None:
     """Let every recorder end in one way."""
-    monkeypatch.setattr(recorder, "list_missing_packages", list)
+    monkeypatch.setattr(recorder, "list_missing_packages", lambda _names: [])
     monkeypatch.setattr(recorder, "record_config", lambda _config, **_settings: outcome)
 
 
@@ -84,7 +84,7 @@ def test_a_refusal_is_told_and_nothing_is_written(
 
 def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without torch is told how it gets it, or who else records."""
-    monkeypatch.setattr(recorder, "list_missing_packages", lambda: ["torch"])
+    monkeypatch.setattr(recorder, "list_missing_packages", lambda _names: ["torch"])
 
     with pytest.raises(InvalidRequestError, match=r"needs torch.*gpu-headroom\[worker\]"):
         recorder.record(make_options(write_config(tmp_path, HELIUM)))

@@ -21,7 +21,9 @@ def _no_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def record(config: Mapping[str, object]) -> list[dict[str, Any]]:
     """Return the lines that recording a config writes."""
     lines: list[dict[str, Any]] = []
-    entry.record_and_emit(config, lambda kind, message: lines.append({"kind": kind, **message}))
+    entry.record_and_emit(
+        config, lambda kind, message: lines.append({"kind": kind, **message}), weights_only=True
+    )
     return lines
 
 

@@ -2,10 +2,12 @@
 
 import json
 import sys
+from typing import Any
 
 import pytest
 
 from service.estimator.values.errors import InvalidConfigError, InvalidInputError
+from service.runtime.line_process import DeadlineExceeded, Stopped
 from service.usecases.recordings.configs import (
     MAX_NESTING,
     MAX_NUMBER,
@@ -24,8 +26,8 @@ from service.usecases.recordings.recorder import (
     Recorded,
     Refused,
     StaticPart,
-    Stopped,
     Update,
+    count_weights,
     record_config,
 )
 from tests.recordings import HELIUM, make_document
@@ -174,7 +176,13 @@ def run_script(script: str, *, stop: bool = False, deadline_s: float = 60.0) -> 
 
 def test_lines_of_a_recorder_are_read() -> None:
     """It says what it counted and how far it is, and gets the config that it is to record."""
-    static = {"total": 3, "by_kind": {"mlp": 3}, "transformers": "5.23.0", "torch": "2.13.0"}
+    static: dict[str, Any] = {
+        "total": 3,
+        "by_kind": {"mlp": 3},
+        "transformers": "5.23.0",
+        "torch": "2.13.0",
+        "document": {"format": 2},
+    }
     script = (
         f"print(json.dumps({{'kind': 'static', **{static}}}))\n"
         "print(json.dumps({'kind': 'progress', 'fraction': 0.5, 'phase': 'recording half'}))\n"
@@ -183,7 +191,7 @@ def test_lines_of_a_recorder_are_read() -> None:
     )
 
     assert run_script(script) == (
-        StaticPart(total=3, by_kind={"mlp": 3}, transformers="5.23.0", torch="2.13.0"),
+        StaticPart(**static),
         Progress(fraction=0.5, phase="recording half"),
         Recorded(document={"config": HELIUM}),
     )
@@ -193,10 +201,14 @@ def test_lines_of_a_recorder_are_read() -> None:
     ("script", "outcome"),
     [
         ("print(json.dumps({'kind': 'refused', 'message': 'no'}))", Refused(message="no")),
-        ("sys.exit('lost')", Died(reason="the recorder left with 1: lost")),
+        ("print('{}')", Died(reason="the recorder wrote b'{}'")),
+        (
+            "sys.exit('lost')",
+            Died(reason="the recorder ended with status 1 without an answer; its last words: lost"),
+        ),
         (
             "import os; os.kill(os.getpid(), 9)",
-            Died(reason="the recorder was ended by SIGKILL"),
+            Died(reason="the recorder was killed by SIGKILL without an answer"),
         ),
         (
             "import os; os.kill(os.getpid(), 24)",
@@ -215,7 +227,28 @@ def test_a_recorder_that_nobody_wants_is_ended() -> None:
 
 
 def test_a_recorder_has_a_deadline() -> None:
-    """It would run for ever, and another one may not."""
+    """It would run for ever."""
     (outcome,) = run_script("while True: pass", deadline_s=0.01)
 
-    assert isinstance(outcome, Died)
+    assert outcome == DeadlineExceeded(deadline_s=0.01)
+
+
+def test_weights_are_counted_without_a_recording() -> None:
+    """The process is asked for them alone, and is not waited for once it has told them."""
+    static: dict[str, Any] = {
+        "total": 3,
+        "by_kind": {},
+        "transformers": "5",
+        "torch": "2",
+        "document": {},
+    }
+    script = (
+        "import json, sys\n"
+        "assert json.load(sys.stdin)['weights_only']\n"
+        f"print(json.dumps({{'kind': 'static', **{static}}}))\n"
+        "sys.stdout.flush()\nwhile True: pass\n"
+    )
+
+    counted = count_weights(HELIUM, deadline_s=60.0, command=(sys.executable, "-S", "-c", script))
+
+    assert counted == StaticPart(**static)

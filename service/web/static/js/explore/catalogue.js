@@ -10,7 +10,7 @@ export function offerCatalogue(onChoose) {
   combobox(byId("model"), { options: () => known.models.map(modelOption), onChoose });
   combobox(byId("gpu"), { options: () => gpuOptions(known.gpus), onChoose });
   const ready = Promise.all([
-    askAll("/v1/models").then((items) => (known.models = items.filter((item) => item.supported))),
+    askAll("/v1/models").then((items) => (known.models = items.filter((item) => item.supported || item.state === "recording"))),
     askAll("/v1/gpus").then((items) => (known.gpus = items)),
   ]);
   const offered = { model: () => known.models.map(modelOption), gpu: () => gpuOptions(known.gpus) };

@@ -26,6 +26,7 @@ import { headline, modelName, showSummary, showVerdict } from "./verdict.js";
 const PAUSE_MS = 30;
 // What would help is dozens of questions, and the map is many: both wait until nothing was typed for a while.
 const REST_PAUSE_MS = 350;
+const RECORDING_PAUSE_MS = 3000;
 const form = byId("question");
 const planForm = byId("plan-form");
 const mapForm = byId("map-form");
@@ -61,6 +62,8 @@ const rest = latest(async (signal) => {
   if (await offered) drawMap(signal);
 });
 const askRest = debounced(rest, REST_PAUSE_MS);
+// A model that is being recorded is asked about again until it is ready.
+const askAgain = debounced(() => ((since = performance.now()), answer()), RECORDING_PAUSE_MS);
 
 fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => ({ question: shown.question, answer: shown.answer }), png: chart.png, markdown: () => markdownOf(shown) }));
 form.addEventListener("input", ({ target }) => offerEngine(form, target));
@@ -218,6 +221,7 @@ function drawMap(signal = null) {
 
 /** What was still looked for is about a question that nobody asks any more. */
 function leaveRest() {
+  askAgain.cancel();
   askRest.cancel();
   rest.stop();
   map.stop();
@@ -237,6 +241,7 @@ async function find(question, signal) {
 
 function refuse(error) {
   showProblem(byId("problem"), error);
+  if (error.type === "model-recording") askAgain();
   showFieldErrors([form, planForm], error);
   // Before the first answer there is nothing to show beside what is wrong.
   byId("answers").classList.toggle("is-empty", shown === null);

@@ -1,6 +1,6 @@
 // Models: what the catalogue knows, what is stored, and which families are modelled for what.
 import { ask, askAll, latest } from "../api.js";
-import { byId, fill, h } from "../dom.js";
+import { byId, debounced, fill, h } from "../dom.js";
 import { count, gib, percent, short, words } from "../format.js";
 import { showProblem } from "../notice.js";
 import { onNavigate, readQuery, writeQuery } from "../state.js";
@@ -9,9 +9,12 @@ import { dataTable, facts } from "../tables.js";
 import { makeBringing } from "./bring.js";
 
 const HUB = /^https?:\/\/(?:www\.)?(?:huggingface\.co|hf\.co)\/([^/?#]+\/[^/?#]+)/i;
+// A model that is being recorded is looked at again until it is ready.
+const RECORDING_PAUSE_MS = 3000;
 const form = byId("look-up");
 const filter = byId("family-filter");
 let families = [];
+const again = debounced(lookAgain, RECORDING_PAUSE_MS);
 // Whoever looks up another model does not wait for the one before.
 const read = latest((signal, name) => ask(`/v1/models/${name.split("/").map(encodeURIComponent).join("/")}`, { signal }));
 
@@ -21,6 +24,7 @@ function nameOf(text) {
 }
 
 async function lookUp(state) {
+  again.cancel();
   form.elements.model.value = state.model ?? "";
   const name = nameOf(state.model ?? "");
   const place = byId("found");
@@ -31,27 +35,48 @@ async function lookUp(state) {
   try {
     const model = await read(name);
     if (model === undefined) return;
-    fill(place, modelElement(model));
-    place.hidden = false;
+    showModel(model);
     document.title = `${model.name} · Models · Headroom`;
   } catch (error) {
     showProblem(byId("trouble"), error);
   }
 }
 
+function showModel(model) {
+  const place = byId("found");
+  fill(place, modelElement(model));
+  place.hidden = false;
+  if (model.state === "recording") again(model.name);
+}
+
+async function lookAgain(name) {
+  try {
+    const model = await read(name);
+    if (model !== undefined) showModel(model);
+  } catch (error) {
+    showProblem(byId("trouble"), error);
+  }
+}
+
+/** How far a model's recording is, or why there will be none. */
+function recordingNote({ state, recording }) {
+  if (state === "recording") return h("div", { class: "notice", role: "status" }, `Being recorded: ${percent(recording.progress)}, ${recording.phase}. Questions are answered when it is ready.`);
+  if (state === "refused") return h("div", { class: "notice is-bad", role: "alert" }, `It could not be recorded: ${recording.reason}`);
+  return null;
+}
+
 function modelElement(model) {
+  if (model.parameters === null) return [h("div", { class: "panel-head" }, h("h2", {}, model.name)), facts([["Family", model.family]]), recordingNote(model)];
   const { total, active, by_module: modules } = model.parameters;
   const spec = model.architecture;
   return [
     h("div", { class: "panel-head" }, h("h2", {}, model.name), h("a", { class: "button", href: `/?model=${encodeURIComponent(model.name)}` }, "Does it fit?")),
+    recordingNote(model),
     facts([
       ["Family", model.family],
       ["Parameters", `${short(total)}${active === total ? "" : `, ${short(active)} of them for a token`}`],
       ["Weights", Object.entries(model.weight_bytes).map(([dtype, bytes]) => `${gib(bytes)} in ${dtype}`).join(", ")],
-      ["Layers", count(spec.num_hidden_layers)],
-      ["Hidden", count(spec.hidden_size)],
-      ["Heads", `${spec.num_attention_heads}, ${spec.num_key_value_heads} of keys and values`],
-      ["Vocabulary", count(spec.vocab_size)],
+      ...(model.state === "ready" ? shapeFacts(spec) : []),
       ["Experts", spec.num_experts > 0 ? `${spec.num_experts}, ${spec.num_experts_per_token} for a token` : null],
       ["Also called", model.aliases?.join(", ")],
     ]),
@@ -66,6 +91,15 @@ function modelElement(model) {
     }),
     model.source && h("p", { class: "muted" }, `Source: ${model.source}`),
     (model.warnings ?? []).map((text) => h("div", { class: "notice is-warn" }, text)),
+  ];
+}
+
+function shapeFacts(spec) {
+  return [
+    ["Layers", count(spec.num_hidden_layers)],
+    ["Hidden", count(spec.hidden_size)],
+    ["Heads", `${spec.num_attention_heads}, ${spec.num_key_value_heads} of keys and values`],
+    ["Vocabulary", count(spec.vocab_size)],
   ];
 }
 
@@ -84,7 +118,7 @@ function showFamilies() {
   fill(
     byId("families"),
     wanted.length === 0
-      ? h("p", { class: "empty" }, "No family is called so. A model of another type is recorded first: headroom models record config.json.")
+      ? h("p", { class: "empty" }, "No family is called so. A model of another type of transformers is recorded when it is stored: bring its config.json.")
       : dataTable({
           caption: `${count(wanted.length)} of ${count(families.length)} families`,
           columns: [

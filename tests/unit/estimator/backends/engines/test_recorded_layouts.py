@@ -19,9 +19,9 @@ from service.estimator.values.errors import EstimatorError, InvalidInputError, N
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Basis, Detail, Estimate
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
-from tests.layouts import record_layout
 from tests.recordings import change_layers, make_recorded
 from tests.tiny_models import tiny_config
+from tests.unit.estimator.backends.engines.layouts import record_layout
 
 H100 = resolve_gpu("H100-SXM5-80GB").to_device()
 CHANGES = {"mixtral": {"sliding_window": None}}
@@ -74,7 +74,7 @@ def serve(engine: Engine, **fields: object) -> ServeWorkload:
 
 
 def describe(answer: Estimate) -> list[object]:
-    """Return an answer's numbers without the intervals of what is not exact."""
+    """Return an answer's numbers, intervals among them."""
     return [
         answer.allocated_bytes,
         answer.reserved_bytes,
@@ -84,7 +84,8 @@ def describe(answer: Estimate) -> list[object]:
         answer.peak_instant,
         answer.instants,
         answer.stages,
-        replace(answer.serving, required_high_bytes=0) if answer.serving else None,
+        answer.serving,
+        (answer.allocated_interval, answer.reserved_interval, answer.device_interval),
         [(part.name, part.bytes) for part in answer.components],
     ]
 
@@ -130,12 +131,12 @@ def test_an_engine_packs_the_weights_of_a_recording(quantization: Quantization) 
     assert isinstance(answers[0], list)
 
 
-def test_what_an_engine_runs_of_a_recording_has_an_interval() -> None:
+def test_what_an_engine_runs_of_an_unwritten_type_has_an_interval() -> None:
     """Its weights and its pool are exact, the tensors of a step are not: nobody read its code."""
     parts = {
         part.name: part
         for part in estimate(
-            record("llama"), serve(Engine.VLLM), layout=Layout(), device=H100, detail=Detail.FULL
+            HELIUM, serve(Engine.VLLM), layout=Layout(), device=H100, detail=Detail.FULL
         ).components
     }
 

@@ -1,5 +1,6 @@
 """Images and videos named by their pixels, against live bytes of real models of their classes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -123,6 +124,37 @@ def test_engines_with_a_pool_hold_the_tokens_of_images(engine: Engine) -> None:
     assert with_images.device_bytes == text.device_bytes
     assert [item.tokens for item in with_images.inputs] == [999]
     assert any("vision tower" in warning for warning in with_images.warnings)
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        (
+            "smollm2-135m",
+            "llama is answered for text alone here: leave inputs out",
+        ),
+        (
+            "idefics3",
+            "count their 2227 tokens, by the processor of that type's checkpoints, in seq",
+        ),
+    ],
+)
+def test_a_model_without_a_tower_here_says_the_tokens(family: str, message: str) -> None:
+    """What is left to do by hand is told in numbers, where the type's rules are known."""
+    model = load_architecture(resolve_model("smollm2-135m"))
+    if family == "idefics3":
+        model = replace(model, spec=replace(model.spec, family=family))
+    inputs = Inputs(images=(Picture(width=1024, height=768),))
+
+    with pytest.raises(InvalidInputError) as raised:
+        estimate(
+            model,
+            a_training(sequence_length=4096, inputs=inputs),
+            layout=Layout(),
+            device=a_device(),
+        )
+
+    assert message in raised.value.message
 
 
 def test_other_engines_say_who_reads_images() -> None:
