@@ -84,7 +84,7 @@ class RecordedWalk(ModelWalk):
 
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
         """Record the head and the loss, unusual ones as they ran."""
-        if self.recorded.has_plain_loss:
+        if self.model.finish_logits is None:
             return super().loss(hidden, keeps_logits=keeps_logits)
         tape, frame = self.tape, self.frame
         tape.ledger.enter(Section.LOSS_FORWARD)
