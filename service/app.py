@@ -36,6 +36,7 @@ from service.api.resources import (
     keys,
     models,
     operations,
+    pipelines,
     plans,
     workers,
 )
@@ -89,6 +90,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     models.router,
     gpus.router,
     families.router,
+    pipelines.router,
     clusters.router,
     reservations.router,
     fit.router,

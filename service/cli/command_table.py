@@ -18,9 +18,11 @@ COMMANDS = {
     "how-many": "how many GPUs does it need? the same",
     "plan": "which GPUs, how many, in which layout? the same",
     "ceilings": ("how large may a batch, a sequence, a load, an adapter or a model be? the same"),
+    "generate": "does a call of a diffusers pipeline fit? the same",
     "explain": "why did a run fail for memory, and what would have fitted? the same",
     "gpus": "list and show the GPUs that questions may name",
     "families": "list the families of models, and what is modelled of each",
+    "pipelines": "list, show and record pipelines of diffusers",
     "models": "list, show, store and delete models",
     "clusters": "list, show, store and delete clusters",
     "reservations": "list, show, make and release reservations of GPUs",
@@ -39,6 +41,7 @@ COMMANDS = {
 """Command → one line of help."""
 _FOLDERS = {
     **dict.fromkeys(("audit", "families", "gpus", "workers"), "lists."),
+    **dict.fromkeys(("generate", "pipelines"), "diffusion."),
     **dict.fromkeys(("completion", "help", "version"), "about."),
 }
 """Folders of commands that do not lie in ``service.cli.commands`` itself."""

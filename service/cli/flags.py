@@ -121,6 +121,13 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
     add_input_flags(parser)
 
 
+def add_schema(parser: argparse.ArgumentParser, title: str, schema: type[Struct]) -> None:
+    """Add a flag for every scalar of a workload of another kind."""
+    group = parser.add_argument_group(title)
+    for flag in iter_flags(schema, ("workload",)):
+        _add_flag(group, flag)
+
+
 def get_gpu(options: argparse.Namespace) -> object:
     """Return the request's ``gpu``."""
     memory = getattr(options, "gpu_memory", None)

@@ -15,6 +15,14 @@ def fit(document: Document, server: str) -> Document:
     return answer
 
 
+def generate(document: Document, server: str) -> Document:
+    """Return the server's answer to a question about a pipeline."""
+    with connect(server) as client:
+        path = build_path("pipelines", "fit")
+        answer: Document = ask(client, "POST", path, body=document).json()
+    return answer
+
+
 def how_many(document: Document, server: str) -> Document:
     """Return the server's answer to a how-many question."""
     with connect(server) as client:

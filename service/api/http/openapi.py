@@ -32,6 +32,7 @@ TAGS = {
     "ceilings": "How large a batch, a sequence, a load, an adapter or a model may be.",
     "launches": "Launch files, commands and scripts' arguments as questions.",
     "explain": "Why a run failed for memory, and what would have fitted.",
+    "pipelines": "Pipelines of diffusers: components, and whether a call of one fits.",
     "models": "Stored models and the catalogue.",
     "gpus": "The GPU catalogue.",
     "clusters": "Inventories of GPUs.",

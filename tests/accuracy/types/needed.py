@@ -14,6 +14,8 @@ NEEDED: Mapping[str, Mapping[str, Any]] = {
     "hunyuan_v1_moe": {"head_dim": 128},
     "hunyuan_vl": {"text_config": {"head_dim": 128}},
     "hunyuan_vl_text": {"head_dim": 128},
+    "deepseek_v2": {"num_experts_per_tok": 6},
+    "glm4_moe": {"head_dim": 128},
     "ministral": {"head_dim": 128},
     "nemotron": {"num_key_value_heads": 8},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 16},

@@ -25,6 +25,7 @@ PAGES = (
     "docs/howto/import-logs.md",
     "docs/howto/model-files.md",
     "docs/howto/models-without-a-module.md",
+    "docs/howto/diffusion.md",
 )
 """In the order in which they run on one server: measurements change answers, so they come last."""
 DEFAULT_SERVER = "http://127.0.0.1:8000"

@@ -32,7 +32,7 @@ def main() -> int:
     request = json.loads(sys.stdin.buffer.read())
     # What loading leaves stays: to look for garbage in it takes a tenth of the time.
     gc.disable()
-    with os.fdopen(_redirect_stdout(), "wb", buffering=0) as lines:
+    with os.fdopen(redirect_stdout(), "wb", buffering=0) as lines:
 
         def emit(kind: str, message: Mapping[str, object]) -> None:
             _write(lines, {"kind": kind, **message})
@@ -107,7 +107,7 @@ def limit(processes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
 
 
-def _redirect_stdout() -> int:
+def redirect_stdout() -> int:
     """Keep the prints of libraries out of the protocol."""
     stdout = os.dup(_STDOUT)
     os.dup2(_STDERR, _STDOUT)

@@ -88,6 +88,12 @@ from .fit_part import FitPart
 from .fit_request import FitRequest
 from .format_ import Format
 from .framework import Framework
+from .generate_request import GenerateRequest
+from .generate_request_dtype import GenerateRequestDtype
+from .generate_request_output_type import GenerateRequestOutputType
+from .generate_request_task import GenerateRequestTask
+from .generate_request_text_encoder_dtype import GenerateRequestTextEncoderDtype
+from .generate_request_vae_dtype import GenerateRequestVaeDtype
 from .gguf_answer import GgufAnswer
 from .gguf_answer_by_kind import GgufAnswerByKind
 from .gguf_answer_by_type import GgufAnswerByType
@@ -127,6 +133,11 @@ from .inline_model_hf_config import InlineModelHfConfig
 from .inline_model_recording import InlineModelRecording
 from .inline_model_safetensors_header import InlineModelSafetensorsHeader
 from .inline_model_safetensors_index import InlineModelSafetensorsIndex
+from .inline_pipeline import InlinePipeline
+from .inline_pipeline_configs import InlinePipelineConfigs
+from .inline_pipeline_configs_additional_property import InlinePipelineConfigsAdditionalProperty
+from .inline_pipeline_model_index import InlinePipelineModelIndex
+from .inline_pipeline_recording import InlinePipelineRecording
 from .input_tokens_answer import InputTokensAnswer
 from .inputs_request import InputsRequest
 from .inputs_request_processor import InputsRequestProcessor
@@ -218,6 +229,13 @@ from .pareto_answer_workload import ParetoAnswerWorkload
 from .peft_request import PeftRequest
 from .per_gpu_answer import PerGpuAnswer
 from .picture_request import PictureRequest
+from .pipeline_answer import PipelineAnswer
+from .pipeline_answer_releases import PipelineAnswerReleases
+from .pipeline_component_answer import PipelineComponentAnswer
+from .pipeline_component_answer_weight_bytes import PipelineComponentAnswerWeightBytes
+from .pipeline_fit_request import PipelineFitRequest
+from .pipeline_offload import PipelineOffload
+from .pipeline_page import PipelinePage
 from .pipeline_schedule import PipelineSchedule
 from .place_answer import PlaceAnswer
 from .placed_answer import PlacedAnswer
@@ -396,6 +414,12 @@ __all__ = (
     "FitRequest",
     "Format",
     "Framework",
+    "GenerateRequest",
+    "GenerateRequestDtype",
+    "GenerateRequestOutputType",
+    "GenerateRequestTask",
+    "GenerateRequestTextEncoderDtype",
+    "GenerateRequestVaeDtype",
     "GgufAnswer",
     "GgufAnswerByKind",
     "GgufAnswerByType",
@@ -435,6 +459,11 @@ __all__ = (
     "InlineModelRecording",
     "InlineModelSafetensorsHeader",
     "InlineModelSafetensorsIndex",
+    "InlinePipeline",
+    "InlinePipelineConfigs",
+    "InlinePipelineConfigsAdditionalProperty",
+    "InlinePipelineModelIndex",
+    "InlinePipelineRecording",
     "InputsRequest",
     "InputsRequestProcessor",
     "InputTokensAnswer",
@@ -526,6 +555,13 @@ __all__ = (
     "PeftRequest",
     "PerGpuAnswer",
     "PictureRequest",
+    "PipelineAnswer",
+    "PipelineAnswerReleases",
+    "PipelineComponentAnswer",
+    "PipelineComponentAnswerWeightBytes",
+    "PipelineFitRequest",
+    "PipelineOffload",
+    "PipelinePage",
     "PipelineSchedule",
     "PlaceAnswer",
     "PlacedAnswer",

@@ -17,6 +17,8 @@ RESOURCES = {
     "/v1/models/{organization}/{name}",
     "/v1/families",
     "/v1/gpus",
+    "/v1/pipelines",
+    "/v1/pipelines/fit",
     "/v1/clusters",
     "/v1/clusters/{name}",
     "/v1/clusters/{name}/import",
@@ -257,6 +259,7 @@ def test_changes_need_more_than_a_readers_key(document: Json) -> None:
         "/v1/ceilings",
         "/v1/explain",
         "/v1/launches/import",
+        "/v1/pipelines/fit",
     }
     for path, method, operation in operations(document):
         if method != "get" and path not in questions:

@@ -39,8 +39,8 @@ SPEC = Llama4Spec
 
 def llama4_text(config: Config) -> Llama4Spec:
     """Return a Llama 4 text model."""
-    for name in ("no_rope_layers", "moe_layers", "layer_types"):
-        if config.get(name):
+    for name, pattern in _list_patterns(config).items():
+        if config.get(name) and config[name] != pattern:
             raise NotModelledError(
                 f"{name} of llama4_text",
                 field=name,
@@ -75,6 +75,22 @@ def llama4_text(config: Config) -> Llama4Spec:
         sparse_every=read_integer(config, "interleave_moe_layer_step", 1),
         scales_queries=read_flag(config, "attn_temperature_tuning", default=True),
     )
+
+
+def _list_patterns(config: Config) -> dict[str, list[object]]:
+    """Return the lists by layer that the intervals make.
+
+    A config.json that transformers saves says them (``configuration_llama4.py``).
+    """
+    plain_every = read_integer(config, "no_rope_layer_interval", 4)
+    sparse_every = read_integer(config, "interleave_moe_layer_step", 1)
+    numbers = range(1, read_integer(config, "num_hidden_layers", 48) + 1)
+    rotated = [number % plain_every != 0 for number in numbers]
+    return {
+        "no_rope_layers": [int(part) for part in rotated],
+        "moe_layers": [number - 1 for number in numbers if number % sparse_every == 0],
+        "layer_types": ["chunked_attention" if part else "full_attention" for part in rotated],
+    }
 
 
 def build(spec: Llama4Spec) -> Architecture:

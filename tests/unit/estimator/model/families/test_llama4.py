@@ -6,6 +6,8 @@ under autocast as CUDA's.
 
 import pytest
 
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.errors import NotModelledError
 from tests.unit.estimator.model.families.small_steps import SmallStep
 
 _CONFIG: dict[str, object] = {
@@ -54,3 +56,16 @@ def test_a_small_step_is_what_was_traced(step: SmallStep) -> None:
     assert step.estimated() == pytest.approx(
         (step.forward, step.backward), rel=4e-3 if step.checkpointed else 2e-4
     )
+
+
+def test_lists_that_the_intervals_make_say_nothing_new() -> None:
+    """Transformers saves them in every config.json; others are another model."""
+    saved = {
+        "no_rope_layers": [1, 1, 1, 0],
+        "moe_layers": [0, 1, 2, 3],
+        "layer_types": [*["chunked_attention"] * 3, "full_attention"],
+    }
+
+    assert architecture_from_config(_CONFIG | saved) == architecture_from_config(_CONFIG)
+    with pytest.raises(NotModelledError, match="no_rope_layers"):
+        architecture_from_config(_CONFIG | {"no_rope_layers": [1, 0, 1, 0]})

@@ -1,0 +1,67 @@
+"""Recorded pipelines of diffusers that a release ships, by name."""
+
+import gzip
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from service.base.errors import UnknownModelError
+from service.estimator.pipelines.decoding import read_pipeline
+from service.estimator.pipelines.recording import RecordedPipeline
+
+_FOLDER = Path(__file__).parent
+_SUFFIX = ".json.gz"
+_HUB_IDS: Mapping[str, str] = {
+    "black-forest-labs/flux.1-dev": "flux.1-dev",
+    "black-forest-labs/flux.1-schnell": "flux.1-schnell",
+    "hunyuanvideo-community/hunyuanvideo": "hunyuanvideo",
+    "lightricks/ltx-video": "ltx-video-0.9",
+    "qwen/qwen-image": "qwen-image",
+    "runwayml/stable-diffusion-v1-5": "stable-diffusion-1.5",
+    "stable-diffusion-v1-5/stable-diffusion-v1-5": "stable-diffusion-1.5",
+    "stabilityai/stable-diffusion-3.5-large": "stable-diffusion-3.5-large",
+    "stabilityai/stable-diffusion-3.5-medium": "stable-diffusion-3.5-medium",
+    "stabilityai/stable-diffusion-xl-base-1.0": "stable-diffusion-xl",
+    "wan-ai/wan2.1-t2v-1.3b-diffusers": "wan2.1-t2v-1.3b",
+    "wan-ai/wan2.1-t2v-14b-diffusers": "wan2.1-t2v-14b",
+    "wan-ai/wan2.2-t2v-a14b-diffusers": "wan2.2-t2v-a14b",
+}
+"""Names on the Hugging Face hub, folded, of pipelines with these configs."""
+
+
+@cache
+def list_pipeline_names() -> tuple[str, ...]:
+    """Return the names of the shipped pipelines."""
+    return tuple(sorted(file.name.removesuffix(_SUFFIX) for file in _FOLDER.glob(f"*{_SUFFIX}")))
+
+
+def list_hub_ids(name: str) -> tuple[str, ...]:
+    """Return the names that a shipped pipeline has on the hub, folded."""
+    return tuple(hub for hub, shipped in _HUB_IDS.items() if shipped == name)
+
+
+def load_pipeline(name: str) -> RecordedPipeline:
+    """Return a shipped pipeline by its name, or the hub's.
+
+    Raises UnknownModelError with the nearest names.
+    """
+    folded = name.casefold()
+    shipped = _HUB_IDS.get(folded, folded)
+    names = list_pipeline_names()
+    if shipped not in names:
+        near = get_close_matches(shipped, names, n=3, cutoff=0.4)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        message = f"Pipeline {name!r} is not shipped.{hint} Shipped: {', '.join(names)}."
+        raise UnknownModelError(message, errors=[{"field": "pipeline", "message": message}])
+    return _load(shipped)
+
+
+@cache
+def _load(name: str) -> RecordedPipeline:
+    document: dict[str, Any] = json.loads(
+        gzip.decompress((_FOLDER / f"{name}{_SUFFIX}").read_bytes())
+    )
+    return read_pipeline(document, name)

@@ -1,0 +1,55 @@
+"""Bytes that PyTorch's allocator reserves over a call's phases."""
+
+from collections.abc import Sequence
+
+from service.estimator.memory.allocator.caching_allocator import (
+    BLOCK_BYTES,
+    Block,
+    CachingAllocator,
+    make_allocator,
+)
+from service.estimator.pipelines.call import Phase
+from service.estimator.pipelines.logs import Log
+from service.estimator.pipelines.phases import iterate_requests
+from service.estimator.pipelines.workload import PipelineOffload
+from service.estimator.values.workload import Allocator
+
+
+def replay_call(phases: Sequence[Phase], offload: PipelineOffload, *, workspaces: bool) -> int:
+    """Return the highest reserved bytes of phases with ordered events.
+
+    Where nothing is offloaded one history runs from the weights to the picture; a hook of
+    accelerate empties the cache before each model that it brings, so that each phase is one.
+    ``workspaces``: with the most that convolutions take.
+    """
+    if offload is PipelineOffload.NONE:
+        return _replay(phases, phases[0], workspaces=workspaces)
+    return max(_replay([phase], phase, workspaces=workspaces) for phase in phases)
+
+
+def _replay(phases: Sequence[Phase], first: Phase, *, workspaces: bool) -> int:
+    allocator = make_allocator(Allocator.DEFAULT)
+    for component, dtype in first.idle:
+        allocator.allocate_all(component.list_tensors(dtype))
+    allocator.allocate_all(first.residence.constant)
+    for phase in phases:
+        inputs = allocator.allocate_all([phase.held_bytes])
+        _replay_phase(allocator, phase, workspaces=workspaces)
+        allocator.free_all(inputs)
+    return int(allocator.reserved) * BLOCK_BYTES
+
+
+def _replay_phase(allocator: CachingAllocator, phase: Phase, *, workspaces: bool) -> None:
+    """Make a phase's requests; what it leaves is freed."""
+    assert isinstance(phase.recorded, Log)  # noqa: S101 - the caller looked
+    live: dict[object, Block] = {}
+    for asks, key, size in iterate_requests(
+        phase.recorded, phase.extents, phase.residence, workspaces=workspaces
+    ):
+        if not size:
+            continue
+        if asks:
+            live[key] = allocator.allocate(-(-size // BLOCK_BYTES))
+        else:
+            allocator.free(live.pop(key))
+    allocator.free_all(live.values())

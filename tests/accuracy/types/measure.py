@@ -1,0 +1,84 @@
+"""One type counted twice and, where it has a recording, traced at a size that did not make it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import transformers
+from transformers import CONFIG_MAPPING
+
+from service.catalog.models import list_recorded_models, load_architecture
+from service.estimator.model.families.registry import architecture_from_config, list_model_types
+from service.estimator.model.recorded.architecture import RecordedArchitecture
+from tests.accuracy.types.configs import make_default_config
+from tests.accuracy.types.needed import NEEDED
+from tests.accuracy.types.rows import Row
+from worker.probes.architecture.check import compute_peak, trace_peak
+from worker.probes.architecture.listening.listen import Extent, make_fake_model
+from worker.probes.architecture.listening.model_class import build_config, find_class
+from worker.probes.architecture.record import VARIANTS
+from worker.probes.architecture.static import count_parameters
+
+EXTENT = Extent(batch=7, length=384)
+"""Sequences and tokens of the pass that is compared: no recording runs it."""
+HALF = VARIANTS["half"]
+
+
+def measure(model_type: str) -> Row:
+    """Return what is found of a type; nothing that its code raises goes further."""
+    written = model_type in list_model_types()
+    fields: dict[str, Any] = {
+        "written": written,
+        "folder": CONFIG_MAPPING[model_type].__module__.split(".")[-2],
+        "releases": {"transformers": transformers.__version__, "torch": torch.__version__},
+    }
+    try:
+        model_class = find_class({"model_type": model_type})
+        fields["model_class"] = model_class.__name__
+        fields["counted"] = _count(model_type)
+        config = make_default_config(model_type)
+        if written:
+            fields["answered"] = architecture_from_config(config).parameter_counts().total
+        else:
+            fields["answered"] = count_parameters(config)["total"]
+    except Exception as error:  # noqa: BLE001 - any code of transformers runs here
+        fields["reason"] = _describe(error)
+        return Row(model_type=model_type, **fields)
+    return Row(model_type=model_type, **fields, **_score(model_type))
+
+
+def _count(model_type: str) -> int:
+    """Return the parameters of the class as its authors build it, tied ones once."""
+    config = CONFIG_MAPPING[model_type](**NEEDED.get(model_type, {}))
+    with torch.device("meta"):
+        model: Any = find_class({"model_type": model_type})(config)
+    return sum(weight.numel() for weight in model.parameters())
+
+
+def _score(model_type: str) -> Mapping[str, Any]:
+    """Return the recording's step beside a plain one, where a recording is shipped."""
+    entry = next((e for e in list_recorded_models() if e.model_type == model_type), None)
+    if entry is None:
+        return {}
+    model = load_architecture(entry)
+    assert isinstance(model, RecordedArchitecture)
+    config = make_default_config(model_type)
+    hf_config = build_config(config)
+    hf_config.use_cache = hf_config.get_text_config().use_cache = False
+    with make_fake_model(config, hf_config, HALF) as fake:
+        traced = trace_peak(fake, HALF, EXTENT)
+    return {
+        "passes": tuple(model.recorded.passes),
+        "traced": traced,
+        "recorded": compute_peak(model, HALF, EXTENT),
+    }
+
+
+def _describe(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    library = text.partition(" requires the ")[2].partition(" library")[0]
+    if library:
+        return f"transformers builds it where {library} is installed"
+    if "has no model of" in text:
+        return "a part of another type, without a class of its own"
+    return f"{type(error).__name__}: {text[:140]}"

@@ -1,0 +1,66 @@
+"""What was found of each type of transformers, as lines of a file; no torch."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parents[2] / "data" / "types.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One type: its parameters twice, and its recording.
+
+    ``counted`` and ``answered`` are parameters of the default config, by transformers' own class on
+    the meta device and by Headroom; ``reason`` says why there are none. ``traced`` and ``recorded``
+    are highest live bytes of a training step in bfloat16, by a plain pass and by the recording.
+    """
+
+    model_type: str
+    folder: str = ""
+    model_class: str = ""
+    written: bool = False
+    counted: int | None = None
+    answered: int | None = None
+    reason: str = ""
+    passes: tuple[str, ...] = ()
+    traced: int | None = None
+    recorded: int | None = None
+    refused: str = ""
+    releases: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether both counts are there and equal."""
+        return self.counted is not None and self.counted == self.answered
+
+    @property
+    def error(self) -> float | None:
+        """Return how far the recording's step is off, as a part of the traced bytes."""
+        if self.traced is None or self.recorded is None:
+            return None
+        return abs(self.recorded - self.traced) / self.traced
+
+
+def read_rows(path: Path = RESULTS) -> dict[str, Row]:
+    """Return the rows of a file by type, the last of each."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return {row.model_type: row for row in map(_read_row, lines)}
+
+
+def write_rows(rows: Iterable[Row], path: Path = RESULTS) -> None:
+    """Write all rows, sorted by type."""
+    ordered = sorted(rows, key=lambda row: row.model_type.lower())
+    path.write_text("".join(f"{write_row(row)}\n" for row in ordered), encoding="utf-8")
+
+
+def write_row(row: Row) -> str:
+    """Return the line of a row, without what is empty."""
+    return json.dumps({name: value for name, value in asdict(row).items() if value or value == 0})
+
+
+def _read_row(line: str) -> Row:
+    fields: dict[str, Any] = json.loads(line)
+    return Row(**{**fields, "passes": tuple(fields.get("passes", ()))})

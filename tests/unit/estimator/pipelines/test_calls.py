@@ -1,0 +1,111 @@
+"""Calls of pipelines: weights by offloading, sizes that are refused, sums of components."""
+
+from typing import Any
+
+import pytest
+
+from service.catalog.gpus import resolve_device
+from service.catalog.pipelines.shipped import load_pipeline
+from service.estimator.pipelines.estimate import estimate_generation
+from service.estimator.pipelines.workload import GenerateWorkload, PipelineOffload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import InvalidInputError, NotModelledError
+from service.estimator.values.result import Estimate
+
+
+def _estimate(name: str = "flux.1-dev", **words: Any) -> Estimate:  # noqa: ANN401 - words of a workload
+    fields = {"height": 1024, "width": 1024, "guidance": False, **words}
+    device = resolve_device("RTX-4090")
+    return estimate_generation(load_pipeline(name), GenerateWorkload(**fields), device)
+
+
+@pytest.mark.parametrize("offloading", list(PipelineOffload))
+def test_components_are_the_devices_bytes(offloading: PipelineOffload) -> None:
+    """Whatever stays on the host, the parts sum to what NVML shows."""
+    estimate = _estimate(offloading=offloading)
+
+    assert sum(part.bytes for part in estimate.components) == estimate.device_bytes
+
+
+def test_model_offloading_leaves_one_component() -> None:
+    """While it denoises only the transformer's 23.8 GB are on the GPU, and none between calls."""
+    estimate = _estimate(offloading=PipelineOffload.MODEL)
+
+    weights = [part for part in estimate.components if part.name.endswith("_weights")]
+    assert [(part.name, part.bytes) for part in weights] == [
+        ("transformer_weights", 2 * 11_901_408_320)
+    ]
+    assert estimate.steady_bytes == 0
+
+
+def test_a_stream_brings_the_next_block_too() -> None:
+    """A group with a stream has the weights of two blocks, and no more than that beside."""
+    plain = _estimate(offloading=PipelineOffload.GROUP)
+    streamed = _estimate(offloading=PipelineOffload.GROUP, offload_stream=True)
+
+    loops = [
+        next(part.parts["weights"] for part in answer.instants if part.name == "denoising")
+        for answer in (plain, streamed)
+    ]
+    block = 2 * 339_831_296
+    assert loops[1] - loops[0] == block
+
+
+def test_an_fp16_vae_of_sdxl_decodes_in_fp32() -> None:
+    """``force_upcast`` doubles the decoder's weights and its tensors."""
+    half = _estimate("stable-diffusion-xl", dtype=DType.BF16)
+    upcast = _estimate("stable-diffusion-xl", dtype=DType.FP16, vae_dtype=DType.FP16)
+
+    decoding = [answer.instants[-1].parts["activations"] for answer in (half, upcast)]
+    assert decoding[1] > 1.9 * decoding[0]
+
+
+def test_tiles_take_less_than_the_whole_picture() -> None:
+    """Beyond the size of a tile, tiling bounds the decoder; below it nothing changes."""
+    whole, tiled = (
+        _estimate(height=2048, width=2048, vae_tiling=tiling).instants[-1]
+        for tiling in (False, True)
+    )
+    same = [_estimate(vae_tiling=tiling).device_bytes for tiling in (False, True)]
+
+    assert tiled.parts["activations"] < whole.parts["activations"] / 2
+    assert same[0] == same[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "field"),
+    [
+        ("flux.1-dev", {"height": 1000}, "workload.height"),
+        ("flux.1-dev", {"num_frames": 5}, "workload.num_frames"),
+        ("wan2.1-t2v-14b", {"num_frames": 80}, "workload.num_frames"),
+        ("stable-diffusion-xl", {"max_sequence_length": 99}, "workload.max_sequence_length"),
+        ("flux.1-dev", {"offload_stream": True}, "workload.offload_stream"),
+    ],
+)
+def test_sizes_that_a_pipeline_refuses(name: str, words: dict[str, Any], field: str) -> None:
+    """The error names the word."""
+    with pytest.raises(InvalidInputError) as raised:
+        _estimate(name, **words)
+
+    assert raised.value.field == field
+
+
+def test_what_has_no_recording_is_refused() -> None:
+    """A video's tiles, a denoiser in fp32 and HunyuanVideo's decoder have no term."""
+    for name, words in (
+        ("wan2.1-t2v-14b", {"num_frames": 81, "vae_tiling": True}),
+        ("flux.1-dev", {"dtype": DType.FP32}),
+        ("hunyuanvideo", {"num_frames": 129}),
+    ):
+        with pytest.raises(NotModelledError):
+            _estimate(name, **words)
+
+
+def test_a_side_between_steps_is_an_upper_bound() -> None:
+    """A height of 520 is counted as 576, and the answer says so."""
+    between, above = (
+        _estimate("stable-diffusion-1.5", height=height, width=512) for height in (520, 576)
+    )
+
+    assert between.allocated_bytes == above.allocated_bytes
+    assert any("520 is counted as 576" in line for line in between.warnings)
