@@ -45,6 +45,8 @@ TRAINING_LAYOUT = frozenset(
     | PIPELINE_WORDS,
 )
 """Words of a layout that serving refuses, or says have no effect."""
+NOT_ON_FORMS = frozenset({"inputs"})
+"""Lists of objects, which a command line or a body says."""
 _ACRONYMS = {
     "kv": "KV",
     "lora": "LoRA",
@@ -110,6 +112,8 @@ def _iter_fields(struct: inspect.StructType, prefix: str) -> Iterator[Field]:
     for field in struct.fields:
         kinds = _unwrap(field.type)
         name = f"{prefix}{field.encode_name}"
+        if name in NOT_ON_FORMS:
+            continue
         scalar = _describe_scalar(kinds)
         if scalar is not None:
             yield Field(

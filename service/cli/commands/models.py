@@ -217,7 +217,9 @@ def _show_one(model: Document) -> None:
 
 def _show_recording(model: Document) -> None:
     """Say how far a model's recording is, or why there is none."""
-    recording = model["recording"]
+    recording = model.get("recording")
+    if recording is None:
+        return
     if model["state"] == RECORDING:
         sys.stdout.write(f"recording: {recording['progress']:.0%}, {recording['phase']}\n")
     elif model["state"] == REFUSED:

@@ -31,6 +31,8 @@ TOLD_IN_WORDS = {
     ),
     *(
         "import-refused",
+        "model-not-recorded",
+        "model-recording",
         "not-modelled",
         "hub-refused",
         "hub-content",

@@ -9,11 +9,16 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.utils._device import _device_constructors
 from torch.utils.weak import WeakIdKeyDictionary
-from transformers import PreTrainedConfig, masking_utils
+from transformers import masking_utils
 
 _CHECKS = ("_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa")
 """Functions of transformers 5.23 by which SDPA goes without a mask that hides nothing."""
+
+_MASK_DIMENSIONS = 2
+_MASK_ARGUMENT = 2
+"""Place of the mask among the arguments of ``_preprocess_mask_arguments``."""
 
 
 @contextmanager
@@ -40,20 +45,19 @@ def skip_full_masks() -> Iterator[None]:
     whether they hide anything, and every layer would keep an additive copy.
     """
     full = WeakIdKeyDictionary()
+    # Kept from its first call: with the stand-in in it, ``torch.device`` would not apply to ones.
+    _device_constructors()
     make_ones, prepare = torch.ones, masking_utils._preprocess_mask_arguments  # noqa: SLF001 - no public name
 
     def make_full(*args: Any, **named: Any) -> torch.Tensor:  # noqa: ANN401 - torch's own arguments
         made = make_ones(*args, **named)
-        full[made] = True
+        if made.dim() == _MASK_DIMENSIONS:
+            full[made] = True
         return made
 
-    def prepare_full(
-        config: PreTrainedConfig,
-        embeds: torch.Tensor,
-        mask: torch.Tensor | None,
-        *args: Any,  # noqa: ANN401 - as above
-    ) -> tuple[Any, ...]:
-        prepared: tuple[Any, ...] = prepare(config, embeds, mask, *args)
+    def prepare_full(*args: Any, **named: Any) -> tuple[Any, ...]:  # noqa: ANN401 - transformers' own arguments
+        prepared: tuple[Any, ...] = prepare(*args, **named)
+        mask = named["attention_mask"] if "attention_mask" in named else args[_MASK_ARGUMENT]
         if isinstance(mask, torch.Tensor) and mask in full:
             full[prepared[1]] = True
         return prepared
