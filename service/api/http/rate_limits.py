@@ -28,7 +28,7 @@ def make_rate_throttle(throttle: Throttle) -> guard.Throttle:
 
 
 def make_rate_charge(throttle: Throttle) -> Charge:
-    """Return a function that counts requests, or as many as an answer cost."""
+    """Return a function that counts requests, one or several."""
     return lambda principal, number: _count(throttle, principal, principal.rate, "requests", number)
 
 
