@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 _SPLIT = frozenset({"attention", "mlp"})
 
 
+def has_recorded_layers(case: Case) -> bool:
+    """Return whether a recording has layers of its own.
+
+    Layers that are no stack run as one program.
+    """
+    tree = case.model.tree
+    return is_recorded(tree) and bool(tree.recorded.order)
+
+
 def has_known_layers(case: Case) -> bool:
     """Return whether engines know what every layer keeps and runs."""
     return _find_unknown(case) is None
