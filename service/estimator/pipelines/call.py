@@ -129,10 +129,8 @@ class Call:
         workload = self.workload
         component = self.pipeline.components["vae"]
         single = "one" if workload.batch == 1 else "several"
-        guided = "guided" if workload.guidance else "plain"
         loop = next(self._iterate_loops())
         inputs = loop.held_bytes + loop.peak.end_bytes - self._price("latents")
-        del guided
         return self._make_phase(
             DECODING, component, f"decode/{single}", self.extents, held_bytes=max(inputs, 0)
         )

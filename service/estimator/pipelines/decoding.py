@@ -19,6 +19,7 @@ MAX_EVENTS = 400_000
 """Events of a pass; the longest that is known has 31,000."""
 _MAX_NUMBER = 2**53
 _FIELD = "pipeline.recording"
+_INPUTS = ("guided", "plain", "latents")
 
 
 def read_pipeline(document: Mapping[str, Any], name: str = "") -> RecordedPipeline:
@@ -41,6 +42,14 @@ def _read(document: Mapping[str, Any], name: str) -> RecordedPipeline:
         )
         for encoder, entry in document["encoders"].items()
     }
+    components = {
+        key: _read_component(str(key), entry, is_encoder=key in prompts)
+        for key, entry in document["components"].items()
+    }
+    if not {Role.DENOISER, Role.DECODER} <= {part.role for part in components.values()}:
+        message = f"components {', '.join(components)} have no denoiser or no vae"
+        raise ValueError(message)
+    inputs = document["inputs"]
     return RecordedPipeline(
         name=name or str(document.get("name", "recording")),
         class_name=str(document["class"]),
@@ -51,12 +60,9 @@ def _read(document: Mapping[str, Any], name: str) -> RecordedPipeline:
         max_tokens=_read_positive(document["max_tokens"]),
         fixed_tokens=_read_integer(document["fixed_tokens"]),
         prompts=prompts,
-        components={
-            key: _read_component(str(key), entry, is_encoder=key in prompts)
-            for key, entry in document["components"].items()
-        },
+        components=components,
         passes={key: read_pass(entry) for key, entry in document["passes"].items()},
-        inputs={key: _read_polynomial(terms) for key, terms in document["inputs"].items()},
+        inputs={key: _read_polynomial(inputs[key]) for key in _INPUTS},
     )
 
 

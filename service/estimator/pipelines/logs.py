@@ -59,6 +59,7 @@ class Log:
     def check(self) -> None:
         """Raise ValueError for events that cannot be."""
         live: set[int] = set()
+        entered: set[int] = set()
         for what, number, kind in self.iterate():
             if what is Kind.ALLOCATE:
                 if kind >= len(self.kinds):
@@ -73,6 +74,11 @@ class Log:
             elif number >= len(self.modules):
                 message = f"module {number} of {len(self.modules)}"
                 raise ValueError(message)
+            elif (what is Kind.ENTER) == (number in entered):
+                message = f"module {number} is entered twice, or left before"
+                raise ValueError(message)
+            else:
+                entered ^= {number}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import pytest
 
 from service.catalog.gpus import resolve_device
 from service.catalog.pipelines.shipped import load_pipeline
+from service.estimator.pipelines.decoding import read_pass
 from service.estimator.pipelines.estimate import estimate_generation
 from service.estimator.pipelines.workload import GenerateWorkload, PipelineOffload
 from service.estimator.values.dtypes import DType
@@ -110,6 +111,15 @@ def test_a_side_between_steps_is_an_upper_bound() -> None:
 
     assert between.allocated_bytes == above.allocated_bytes
     assert any("520 is counted as 576" in line for line in between.warnings)
+
+
+@pytest.mark.parametrize("events", [[5], [2, 2]])
+def test_a_module_is_left_as_often_as_it_is_entered(events: list[int]) -> None:
+    """Events that leave a module before it runs, or enter it twice, are none."""
+    entry = {"events": events, "kinds": [], "workspaces": [], "modules": ["vae.a"]}
+
+    with pytest.raises(ValueError, match="module 0"):
+        read_pass(entry)
 
 
 @pytest.mark.parametrize("config", [{"sample_size": 4}, {"sample_size": None}, {}])
