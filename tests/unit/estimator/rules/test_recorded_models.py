@@ -19,6 +19,7 @@ from service.estimator.values.losses import Loss
 from service.estimator.values.result import Detail
 from service.estimator.values.workload import (
     Attention,
+    Checkpointing,
     Engine,
     Framework,
     ServeWorkload,
@@ -165,3 +166,15 @@ def test_a_loss_of_its_own_takes_no_other(monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(NotModelledError, match="a loss of its own"):
         estimate(MODEL, train(loss=Loss.CHUNKED), layout=Layout(), device=H100)
+
+
+def test_a_recording_without_layers_has_no_checkpoints() -> None:
+    """Layers that are no stack run as one program, none of which is run again."""
+    flat = replace(MODEL, recorded=replace(MODEL.recorded, layers=(), order=()))
+    workload = train(activation_checkpointing=Checkpointing.FULL)
+
+    with pytest.raises(NotModelledError, match="without layers to recompute"):
+        estimate(flat, workload, layout=Layout(), device=H100)
+
+    assert find_violation(flat, workload, Layout()) is not None
+    assert find_violation(flat, train(), Layout()) is None
