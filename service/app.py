@@ -119,7 +119,7 @@ def create_app(settings: Settings) -> ASGIApp:
     url, pool_size = settings.require_database_url(), settings.pool_size
     engine = make_engine(url, application_name="headroom-api", pool_size=pool_size)
     sessions = make_sessions(engine)
-    # When a counter began doubles the series and tells nothing new.
+    # The series that say when a counter began double their number, and its process's start says it.
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the library annotates half of itself
     build = BuildInfo(version=version("gpu-headroom"), schema=get_head_revision() or "")
     metrics = Metrics(build=build, shared_dir=settings.metrics_dir)

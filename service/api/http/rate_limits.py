@@ -1,7 +1,6 @@
 """Rate and quota limits of keys."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -14,42 +13,37 @@ from service.api.http.dependencies import get_dependencies
 from service.api.http.operation import Operation
 from service.usecases.access.rate_limits import Throttle
 
+Charge = Callable[[Principal, int], None]
+
 
 def make_rate_throttle(throttle: Throttle) -> guard.Throttle:
     """Return a function that counts requests against a key's rate."""
+    charge = make_rate_charge(throttle)
 
     async def count(principal: Principal, _operation: Operation) -> None:
-        if principal.rate is not None and principal.usage_key is not None:
-            count_request = partial(
-                throttle.count, principal.rate, key_id=principal.usage_key, what="requests"
-            )
-            await anyio.to_thread.run_sync(count_request)
+        if principal.rate is not None:
+            await anyio.to_thread.run_sync(charge, principal, 1)
 
     return count
 
 
-def make_rate_charge(throttle: Throttle) -> Callable[[Principal, int], None]:
-    """Return a function that counts costs against a key's rate."""
-
-    def charge(principal: Principal, number: int) -> None:
-        if principal.rate is not None and principal.usage_key is not None:
-            throttle.count(
-                principal.rate, key_id=principal.usage_key, what="requests", number=number
-            )
-
-    return charge
+def make_rate_charge(throttle: Throttle) -> Charge:
+    """Return a function that counts requests, one or several."""
+    return lambda principal, number: _count(throttle, principal, principal.rate, "requests", number)
 
 
-def make_quota_charge(throttle: Throttle) -> Callable[[Principal, int], None]:
+def make_quota_charge(throttle: Throttle) -> Charge:
     """Return a function that counts measurements against a key's quota."""
+    return lambda principal, number: _count(
+        throttle, principal, principal.quota, "measurements", number
+    )
 
-    def charge(principal: Principal, number: int) -> None:
-        if principal.quota is not None and principal.usage_key is not None:
-            throttle.count(
-                principal.quota, key_id=principal.usage_key, what="measurements", number=number
-            )
 
-    return charge
+def _count(
+    throttle: Throttle, principal: Principal, limit: str | None, what: str, number: int
+) -> None:
+    if limit is not None and principal.usage_key is not None:
+        throttle.count(limit, key_id=principal.usage_key, what=what, number=number)
 
 
 def charge_quota(request: Request[Any, Any, Any], number: int) -> None:

@@ -1,11 +1,14 @@
 """Pipelines of diffusers, and whether a call of one fits."""
 
+from functools import partial
 from typing import Any
 
 from litestar import Request, Router, get, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
+from service.api.computing.budgets import Budget
+from service.api.http.computing import compute_search
 from service.api.http.decoding import read_body, read_query
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.pagination import make_page_request
@@ -59,7 +62,6 @@ def list_all(request: Request[Any, Any, Any]) -> ASGIApp:
 @post(
     "/fit",
     status_code=200,
-    sync_to_thread=True,
     operation=Operation(
         id="fitPipeline",
         tag="pipelines",
@@ -74,10 +76,17 @@ def list_all(request: Request[Any, Any, Any]) -> ASGIApp:
         problems=BODY_PROBLEMS,
     ),
 )
-def fit_pipeline(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+async def fit_pipeline(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say whether a call of a pipeline fits."""
-    question = read_generation(read_body(request.scope, body, PipelineFitRequest))
-    return json_response(build_generation_answer(answer_generation(question), question))
+    read = partial(read_body, request.scope, body, PipelineFitRequest)
+    return await compute_search(request, read, _answer)
+
+
+def _answer(payload: PipelineFitRequest, budget: Budget) -> ASGIApp:
+    """Answer a question, whose recording may be a stranger's."""
+    question = read_generation(payload)
+    report = answer_generation(question, check=budget.check)
+    return json_response(build_generation_answer(report, question))
 
 
 router = Router(path="/v1/pipelines", route_handlers=[list_all, fit_pipeline])

@@ -9,7 +9,12 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, contains_eager
 
 from service.db.pages import Page, PageRequest, make_page, paginate
-from service.db.queries.recordings import list_progress, read_config_recording
+from service.db.queries.recordings import (
+    list_progress,
+    make_content_columns,
+    read_config_recording,
+    store_recording,
+)
 from service.db.records.models import ModelContent, StoredModel, make_model_etag
 from service.db.records.recordings import ConfigRecording, Recording
 from service.db.tables.base import Json
@@ -167,26 +172,16 @@ def _read_recording(session: Session, architecture: Json) -> Recording | None:
 
 
 def _insert_revision(session: Session, model_id: UUID, number: int, content: ModelContent) -> None:
-    if (recording := content.recording) is not None:
-        session.execute(
-            insert(RecordingRow)
-            .values(digest=recording.digest, packed=recording.packed)
-            .on_conflict_do_nothing()
-        )
+    if content.recording is not None:
+        store_recording(session, content.recording)
     session.execute(
         insert(ModelRevisionRow).values(
             id=uuid4(),
             model_id=model_id,
             number=number,
             source=content.source,
-            architecture=content.architecture,
-            family=content.family,
-            fingerprint=content.fingerprint,
-            num_parameters=content.num_parameters,
-            num_active_parameters=content.num_active_parameters,
-            num_embedding_parameters=content.num_embedding_parameters,
-            parameters_by_module=content.parameters_by_module,
             config_digest=content.config_digest,
+            **make_content_columns(content),
         ),
     )
 

@@ -137,11 +137,7 @@ def fill_waiting(session: Session, config_digest: str, job_id: UUID, content: Mo
     """
     recording = content.recording
     assert recording is not None  # noqa: S101 - the content of a recording has one
-    session.execute(
-        upsert(RecordingRow)
-        .values(digest=recording.digest, packed=recording.packed)
-        .on_conflict_do_nothing()
-    )
+    store_recording(session, recording)
     update_own = (
         update(Row)
         .where(Row.config_digest == config_digest, Row.job_id == job_id)
@@ -153,19 +149,32 @@ def fill_waiting(session: Session, config_digest: str, job_id: UUID, content: Mo
     waiting = (
         update(ModelRevisionRow)
         .where(ModelRevisionRow.config_digest == config_digest)
-        .values(
-            config_digest=None,
-            architecture=content.architecture,
-            family=content.family,
-            fingerprint=content.fingerprint,
-            num_parameters=content.num_parameters,
-            num_active_parameters=content.num_active_parameters,
-            num_embedding_parameters=content.num_embedding_parameters,
-            parameters_by_module=content.parameters_by_module,
-        )
+        .values(config_digest=None, **make_content_columns(content))
         .returning(ModelRevisionRow.id)
     )
     return len(session.execute(waiting).all())
+
+
+def store_recording(session: Session, recording: Recording) -> None:
+    """Store a document once, whatever models are made of it."""
+    session.execute(
+        upsert(RecordingRow)
+        .values(digest=recording.digest, packed=recording.packed)
+        .on_conflict_do_nothing()
+    )
+
+
+def make_content_columns(content: ModelContent) -> dict[str, object]:
+    """Return the columns of a revision that an architecture fills."""
+    return {
+        "architecture": content.architecture,
+        "family": content.family,
+        "fingerprint": content.fingerprint,
+        "num_parameters": content.num_parameters,
+        "num_active_parameters": content.num_active_parameters,
+        "num_embedding_parameters": content.num_embedding_parameters,
+        "parameters_by_module": content.parameters_by_module,
+    }
 
 
 def count_waiting(session: Session, config_digest: str) -> int:

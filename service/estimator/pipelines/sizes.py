@@ -9,6 +9,9 @@ from service.estimator.pipelines.workload import GenerateWorkload
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.units import ceil_div
 
+_MIN_TILE = 8
+"""Latents of a tile's side: a tile of fewer makes no step, or millions of tiles of a picture."""
+
 
 def read_extents(pipeline: RecordedPipeline, workload: GenerateWorkload) -> Extents:
     """Return the extents of the loop and of the decoder.
@@ -90,11 +93,12 @@ def read_tiles(pipeline: RecordedPipeline, workload: GenerateWorkload) -> Tiles 
         raise NotModelledError(message, field=field, modelled=["AutoencoderKL"])
     if not workload.vae_tiling:
         return None
-    channels = vae.config["block_out_channels"]
-    sample = vae.config["sample_size"]
-    assert isinstance(channels, list)  # noqa: S101 - of this class
-    assert isinstance(sample, int)  # noqa: S101 - of this class
-    factor = 2 ** (len(channels) - 1)
+    channels = vae.config.get("block_out_channels")
+    sample = vae.config.get("sample_size")
+    factor = 2 ** (len(channels) - 1) if isinstance(channels, list) and channels else 0
+    if not factor or not isinstance(sample, int) or sample // factor < _MIN_TILE:
+        message = f"sample_size {sample!r}: tiles need {_MIN_TILE} latents and block_out_channels"
+        raise InvalidInputError(message, field="workload.vae_tiling")
     return Tiles(
         height=ceil_div(workload.height, factor),
         width=ceil_div(workload.width, factor),

@@ -90,9 +90,12 @@ def _decode(log: Log, batch: int, extents: Extents, tiles: Tiles | None) -> tupl
     if tiles is None or not tiles.is_tiled:
         return parts.end, parts.peak - parts.before, parts.bound - parts.before
     decoded_bytes = peak = bound = 0
-    for height, width in tiles.iterate():
-        steps = tiles.latent_steps
-        part = _cut(log, batch, Fraction(height, steps), Fraction(width, steps)).decoder
+    segments: dict[tuple[int, int], _Segment] = {}
+    for size in tiles.iterate():
+        if size not in segments:
+            height, width = (Fraction(side, tiles.latent_steps) for side in size)
+            segments[size] = _cut(log, batch, height, width).decoder
+        part = segments[size]
         peak = max(peak, decoded_bytes + part.peak - part.before)
         bound = max(bound, decoded_bytes + part.bound - part.before)
         decoded_bytes += part.end

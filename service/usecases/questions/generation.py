@@ -1,6 +1,6 @@
 """Questions about calls of pipelines: does one fit, and what would help."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from service.estimator.pipelines.estimate import estimate_generation
@@ -55,8 +55,14 @@ class GenerationReport:
     remedies: tuple[PipelineRemedy, ...]
 
 
-def answer_generation(question: GenerationQuestion) -> GenerationReport:
-    """Return the verdict, with what would help where it does not fit."""
+def answer_generation(
+    question: GenerationQuestion, check: Callable[[], None] = lambda: None
+) -> GenerationReport:
+    """Return the verdict, with what would help where it does not fit.
+
+    ``check`` is called before each estimate, and raises where no answer is wanted any more.
+    """
+    check()
     estimate = _estimate(question, question.workload)
     judgement = judge(estimate, question.device)
     misses = judgement.verdict is Verdict.DOES_NOT_FIT and question.remedies
@@ -70,7 +76,7 @@ def answer_generation(question: GenerationQuestion) -> GenerationReport:
         remedies=(),
         warnings=(*estimate.warnings, _UNTIMED),
     )
-    remedies = sorted(_iterate_remedies(question, estimate), key=_rank) if misses else ()
+    remedies = sorted(_iterate_remedies(question, estimate, check), key=_rank) if misses else ()
     return GenerationReport(fit=report, remedies=tuple(remedies))
 
 
@@ -79,10 +85,13 @@ def _rank(remedy: PipelineRemedy) -> bool:
     return remedy.verdict is Verdict.DOES_NOT_FIT
 
 
-def _iterate_remedies(question: GenerationQuestion, before: Estimate) -> Iterator[PipelineRemedy]:
+def _iterate_remedies(
+    question: GenerationQuestion, before: Estimate, check: Callable[[], None]
+) -> Iterator[PipelineRemedy]:
     """Yield the changes that save anything and have a term."""
     seen: set[int] = set()
     for change in _SMALLEST_STEPS:
+        check()
         try:
             workload = replace(question.workload, **change)  # type: ignore[arg-type]  # fields of the workload
             after = _estimate(question, workload)

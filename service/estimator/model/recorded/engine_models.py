@@ -79,12 +79,10 @@ def load_engine_models() -> Mapping[Engine, EngineModels]:
 
 def runs_transformers_code(model: Architecture, engine: Engine) -> bool:
     """Return whether an engine runs transformers' code of a recorded model."""
+    if not is_recorded(model):
+        return False
     models = load_engine_models().get(engine)
-    return (
-        models is not None
-        and is_recorded(model)
-        and models.runs_transformers(model.recorded.model_class)
-    )
+    return models is not None and models.runs_transformers(model.recorded.model_class)
 
 
 def list_engines(model_class: str) -> list[str]:

@@ -1,5 +1,8 @@
 """Predicates of rules about serving engines of recorded models."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from service.estimator.memory.kv_cache import is_latent, keeps_states
 from service.estimator.model.recorded.engine_models import (
     list_engines,
@@ -7,12 +10,22 @@ from service.estimator.model.recorded.engine_models import (
     runs_transformers_code,
 )
 from service.estimator.model.recorded.narrowing import is_recorded
-from service.estimator.model.recorded.rank_layers import LayerSplit, find_undivided
-from service.estimator.model.recorded.recorded_model import RecordedLayer
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.predicates.models import get_serving
 
+if TYPE_CHECKING:
+    from service.estimator.model.recorded.recorded_model import RecordedLayer
+
 _SPLIT = frozenset({"attention", "mlp"})
+
+
+def has_recorded_layers(case: Case) -> bool:
+    """Return whether a recording has layers of its own.
+
+    Layers that are no stack run as one program.
+    """
+    tree = case.model.tree
+    return is_recorded(tree) and bool(tree.recorded.order)
 
 
 def has_known_layers(case: Case) -> bool:
@@ -40,7 +53,7 @@ def _find_unknown(case: Case) -> str | None:
     return None
 
 
-def _describe_layer(layer: RecordedLayer) -> str | None:
+def _describe_layer(layer: "RecordedLayer") -> str | None:
     """Return what has no term of a layer, None where all has."""
     cache = layer.cache
     if cache is None:
@@ -138,11 +151,16 @@ def _find_undivided(case: Case) -> str | None:
     tree, ranks = case.model.tree, case.layout.tensor_parallel
     if ranks == 1 or not is_recorded(tree):
         return None
-    split = LayerSplit(
+    # What runs recordings is loaded where a model is one.
+    layers = import_module("service.estimator.model.recorded.rank_layers")
+    split = layers.LayerSplit(
         hidden_size=tree.spec.hidden_size,
         num_heads=tree.spec.num_attention_heads,
         ranks=ranks,
         expert_ranks=case.layout.expert_tensor_parallel or ranks,
         by_plan=runs_transformers(case),
     )
-    return find_undivided([block.layer for block in tree.list_recorded_blocks()], split)
+    undivided: str | None = layers.find_undivided(
+        [block.layer for block in tree.list_recorded_blocks()], split
+    )
+    return undivided

@@ -35,12 +35,13 @@ from service.estimator.rules.predicates.recorded import (
     explain_undivided,
     has_engine_model,
     has_known_layers,
+    has_recorded_layers,
     list_serving_engines,
     suits_transformers_code,
 )
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.losses import Loss
-from service.estimator.values.workload import Attention, Engine
+from service.estimator.values.workload import Attention, Checkpointing, Engine
 
 _RECORDED = is_true(model.recorded)
 _MADE = "a recording of {model.family}"
@@ -197,6 +198,19 @@ RECORDED_TRAINING = (
             *("sdpa", "flash"),
         ),
         reason=f"attention {{workload.attention}} of {_MADE}, which has the kernel that SDPA takes",
+        source=NO_TERM,
+    ),
+    Rule(
+        when=all_of(_RECORDED, is_not_in(workload.activation_checkpointing, Checkpointing.NONE)),
+        require=satisfies(has_recorded_layers),
+        field=workload.activation_checkpointing.path,
+        topic=Topic.CHECKPOINTING,
+        refusal=unmodelled(
+            f"activation_checkpointing {{workload.activation_checkpointing}} of {_MADE}, which "
+            "runs as one program without layers to recompute",
+            "none",
+        ),
+        reason=f"checkpoints of {_MADE}, which runs as one program without layers to recompute",
         source=NO_TERM,
     ),
     Rule(

@@ -53,6 +53,10 @@ def run_compute(deps: Dependencies, principal: Principal, seconds: float) -> Non
         ("/v1/how-many", {**SEARCHED, "gpu": "H200"}),
         ("/v1/ceilings", {**SEARCHED, "gpu": "H200", "maximize": "micro_batch_size"}),
         ("/v1/explain", {"content": OOM, "question": FIT}),
+        (
+            "/v1/pipelines/fit",
+            {"pipeline": "flux.1-dev", "gpu": "L4", "workload": {"height": 512, "width": 512}},
+        ),
     ],
 )
 def test_an_answer_past_its_budget_is_refused(path: str, body: dict[str, Any]) -> None:

@@ -153,15 +153,16 @@ def test_a_change_is_told_in_the_contracts_words() -> None:
 
 @pytest.mark.parametrize(("flags", "drawn_with"), [([], ["rich"]), (["--json"], [])])
 def test_a_cold_answer_loads_only_what_it_needs(flags: list[str], drawn_with: list[str]) -> None:
-    """Offline, no web framework, database, HTTP client or search is loaded for what fits, and for
-    JSON nothing that draws.
+    """Offline, no web framework, database, HTTP client, search or recording is loaded for what
+    fits, and for JSON nothing that draws.
     """
     script = (
         "import sys; from service.__main__ import main; code = main(sys.argv[1:]);heavy = "
         "{'litestar', 'sqlalchemy', 'psycopg', 'httpx', 'structlog', 'rq', 'redis', 'torch', "
         "'numpy', 'rich','service.planner.search.search', "
-        "'service.usecases.questions.how_many'};print(*sorted(heavy & set(sys.modules)), "
-        "file=sys.stderr)"
+        "'service.usecases.questions.how_many', 'service.estimator.tape.programs.program', "
+        "'service.estimator.model.recorded.recorded_model'}; "
+        "print(*sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     command = [sys.executable, "-c", script, *SMALL, *flags]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stderr

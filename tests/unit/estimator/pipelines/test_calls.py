@@ -1,5 +1,6 @@
 """Calls of pipelines: weights by offloading, sizes that are refused, sums of components."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,3 +110,15 @@ def test_a_side_between_steps_is_an_upper_bound() -> None:
 
     assert between.allocated_bytes == above.allocated_bytes
     assert any("520 is counted as 576" in line for line in between.warnings)
+
+
+@pytest.mark.parametrize("config", [{"sample_size": 4}, {"sample_size": None}, {}])
+def test_a_decoder_without_a_tile_is_refused(config: dict[str, object]) -> None:
+    """A recording's config of no tile, or of one without a step, is refused in words."""
+    pipeline = load_pipeline("flux.1-dev")
+    vae = replace(pipeline.components["vae"], config={"block_out_channels": [1] * 4, **config})
+    odd = replace(pipeline, components={**pipeline.components, "vae": vae})
+    workload = GenerateWorkload(height=1024, width=1024, guidance=False, vae_tiling=True)
+
+    with pytest.raises(InvalidInputError, match="sample_size"):
+        estimate_generation(odd, workload, resolve_device("RTX-4090"))

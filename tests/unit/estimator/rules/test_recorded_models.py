@@ -7,6 +7,7 @@ import pytest
 from service.catalog.gpus import resolve_gpu
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
+from service.estimator.model.recorded import engine_models
 from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.rules.violations import find_violation
@@ -19,6 +20,7 @@ from service.estimator.values.losses import Loss
 from service.estimator.values.result import Detail
 from service.estimator.values.workload import (
     Attention,
+    Checkpointing,
     Engine,
     Framework,
     ServeWorkload,
@@ -26,6 +28,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 from service.usecases.recordings.documents import read_document
+from tests.builders import a_model
 from tests.recordings import make_document, make_recorded
 
 MODEL = make_recorded()
@@ -165,3 +168,30 @@ def test_a_loss_of_its_own_takes_no_other(monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(NotModelledError, match="a loss of its own"):
         estimate(MODEL, train(loss=Loss.CHUNKED), layout=Layout(), device=H100)
+
+
+def test_a_recording_without_layers_has_no_checkpoints() -> None:
+    """Layers that are no stack run as one program, none of which is run again."""
+    flat = replace(MODEL, recorded=replace(MODEL.recorded, layers=(), order=()))
+    workload = train(activation_checkpointing=Checkpointing.FULL)
+
+    with pytest.raises(NotModelledError, match="without layers to recompute"):
+        estimate(flat, workload, layout=Layout(), device=H100)
+
+    assert find_violation(flat, workload, Layout()) is not None
+    assert find_violation(flat, train(), Layout()) is None
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
+def test_a_written_family_asks_no_registry(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engines' classes are read for recordings alone."""
+
+    def fail() -> None:
+        message = "the registries were read"
+        raise AssertionError(message)
+
+    monkeypatch.setattr(engine_models, "load_engine_models", fail)
+
+    assert estimate(a_model(), serve(engine), layout=Layout(), device=H100).allocated_bytes
+    with pytest.raises(AssertionError, match="registries"):
+        estimate(MODEL, serve(engine), layout=Layout(), device=H100)
