@@ -117,3 +117,17 @@ def test_sizes_are_bounded(build) -> None:  # type: ignore[no-untyped-def]  # no
     """No side, length or number is out of range."""
     with pytest.raises(InvalidInputError, match="it must be"):
         build()
+
+
+@pytest.mark.parametrize("model_type", ["llava_next", "llava_onevision"])
+def test_a_resolution_below_a_tile_is_refused(model_type: str) -> None:
+    """A resolution without a whole tile is no division by nothing."""
+    inputs = Inputs(images=(_PICTURE,), processor={"image_grid_pinpoints": [[1, 1]]})
+
+    with pytest.raises(InvalidInputError, match="no whole tile"):
+        _count(model_type, inputs)
+
+
+def test_audio_below_a_window_has_no_tokens() -> None:
+    """Audio shorter than a window takes no tokens, not fewer than none."""
+    assert _count("phi4_multimodal", Inputs(audio=(Sound(seconds=0.01),))) == [0]
