@@ -59,10 +59,16 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take back; models that wait for a recording go."""
+    """Take back; revisions that wait for a recording go."""
+    op.execute("DELETE FROM model_revisions WHERE config_digest IS NOT NULL")
     op.execute(
-        f"DELETE FROM models WHERE id IN "  # noqa: S608 - our own names
-        f"(SELECT model_id FROM {REVISIONS} WHERE config_digest IS NOT NULL)"
+        "DELETE FROM models WHERE NOT EXISTS "
+        "(SELECT FROM model_revisions WHERE model_id = models.id)"
+    )
+    # Nothing ran a revision that waited, so that its number may be given out again.
+    op.execute(
+        "UPDATE models SET current_revision = "
+        "(SELECT max(number) FROM model_revisions WHERE model_id = models.id)"
     )
     op.drop_index(op.f("ix_model_revisions_config_digest"), REVISIONS)
     op.drop_constraint(

@@ -137,6 +137,8 @@ def fill_waiting(session: Session, config_digest: str, job_id: UUID, content: Mo
     """
     recording = content.recording
     assert recording is not None  # noqa: S101 - the content of a recording has one
+    # A model that is being stored now has seen the recording as under way.
+    lock_config(session, config_digest)
     store_recording(session, recording)
     update_own = (
         update(Row)

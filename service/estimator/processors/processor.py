@@ -60,6 +60,25 @@ _UNUSED = frozenset(
     }
 )
 """Fields that change pixels' values, or which frames are taken, and no number of tokens."""
+_OF_WEIGHTS = frozenset(
+    {
+        "audio_compression_rate",
+        "audio_downsample_rate",
+        "conv_kernel",
+        "conv_stride",
+        "downsample_factor",
+        "dropped_tokens",
+        "edge_features",
+        "encoder_patch_size",
+        "merge_size",
+        "patch_size",
+        "pooling_kernel_size",
+        "positions",
+        "spatial_merge_size",
+        "temporal_patch_size",
+    }
+)
+"""Fields that follow the model's config: another value has no weights."""
 _SUFFIXES = ("_type", "_kwargs")
 
 
@@ -167,6 +186,7 @@ def _override(kind: str, fields: Fields, sent: Mapping[str, object]) -> Fields:
     """
     flat = {} if kind == "video" else sent
     overrides = {**flat, **_get_section(sent, _SECTIONS[kind])}
+    _refuse_other_weights(fields, overrides)
     merged = {**fields, **{name: value for name, value in overrides.items() if name in fields}}
     size = merged.get("size")
     edges = {
@@ -175,6 +195,18 @@ def _override(kind: str, fields: Fields, sent: Mapping[str, object]) -> Fields:
     if edges and isinstance(size, Mapping):
         merged["size"] = {**size, **edges}
     return merged
+
+
+def _refuse_other_weights(fields: Fields, overrides: Mapping[str, object]) -> None:
+    for name in sorted(_OF_WEIGHTS & fields.keys() & overrides.keys()):
+        sent, own = overrides[name], fields[name]
+        # What is of another type is refused where it is read.
+        if type(sent) is type(own) and sent != own:
+            message = (
+                f"{name} of the processor is {sent!r:.60}, and that of the model's config is "
+                f"{own!r:.60}, which its weights are made for; leave it out"
+            )
+            raise InvalidInputError(message, field=FIELD)
 
 
 def _get_section(sent: Mapping[str, object], name: str) -> Mapping[str, object]:

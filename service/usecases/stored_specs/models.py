@@ -100,8 +100,8 @@ def delete(
         queries.lock_model(session, name)
         stored = _read(session, name)
         check_if_match(if_match, stored.etag)
-        queries.delete_model(session, name)
-        cancel_unwanted(session, stored.content)
+        with cancel_unwanted(session, stored.content):
+            queries.delete_model(session, name)
 
 
 def list_page(

@@ -1,6 +1,7 @@
 """Models that wait for a recording, and its outcomes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from sqlalchemy.orm import Session
@@ -82,13 +83,21 @@ def notify_of(queue: RecordingQueue | None, payload: JobPayload | None) -> None:
         queue.notify_worker(payload)
 
 
-def cancel_unwanted(session: Session, content: ModelContent) -> None:
-    """Cancel a recording that no model waits for any more."""
+@contextmanager
+def cancel_unwanted(session: Session, content: ModelContent) -> Iterator[None]:
+    """Cancel a recording if no model waits for it after a block.
+
+    Job and config are locked before the block touches revisions, in the order of who completes a
+    recording; models that are being stored with this config are waited for, and counted.
+    """
     waits_for = content.waits_for
-    if waits_for is None or queries.count_waiting(session, waits_for.config_digest):
+    if waits_for is None:
+        yield
         return
     row = lock_job(session, waits_for.job_id)
-    if row is not None:
+    queries.lock_config(session, waits_for.config_digest)
+    yield
+    if row is not None and not queries.count_waiting(session, waits_for.config_digest):
         cancel_locked(session, row)
 
 

@@ -50,6 +50,26 @@ INSERT INTO measurement_results
     (job_id, attempt, environment, peaks, instants, probes, extrapolated, calibration_id)
 SELECT job.id, 1, '{}', '{}', '[]', '[]', false, calibration.id FROM job, calibration
 """
+WAITING_REVISIONS = """
+WITH job AS (
+    INSERT INTO measurements (id, device, request, key, deadline_at, source)
+    VALUES (gen_random_uuid(), 'trace', '{}', 'k', now(), 'recording') RETURNING id
+), config AS (
+    INSERT INTO config_recordings (config_digest, job_id)
+    SELECT repeat('0', 64), id FROM job RETURNING config_digest
+), model AS (
+    INSERT INTO models (id, name, current_revision)
+    VALUES (gen_random_uuid(), 'then-waiting', 2), (gen_random_uuid(), 'then-ready', 2),
+        (gen_random_uuid(), 'waiting', 2) RETURNING id, name
+)
+INSERT INTO model_revisions
+    (id, model_id, number, source, architecture, family, fingerprint, num_parameters,
+    num_active_parameters, num_embedding_parameters, parameters_by_module, config_digest)
+SELECT gen_random_uuid(), model.id, number, '{}', '{}', 'f', '', 0, 0, 0, '{}',
+    CASE WHEN (name, number) IN (('then-waiting', 1), ('then-ready', 2)) THEN NULL
+    ELSE config_digest END
+FROM model, config, generate_series(1, 2) AS number
+"""
 
 
 def schema_of(url: str) -> Sequence[tuple[object, ...]]:
@@ -115,6 +135,19 @@ def test_prefill_times_are_forgotten_with_their_references(empty_database_url: s
         results = connection.execute("SELECT calibration_id FROM measurement_results").fetchall()
         calibrations = connection.execute("SELECT id FROM calibrations").fetchall()
     assert (results, calibrations) == ([(None,)], [])
+
+
+def test_only_revisions_that_wait_for_a_recording_are_taken_back(empty_database_url: str) -> None:
+    """A model keeps the revisions whose architecture is known; one that has none goes."""
+    upgrade(empty_database_url, "r0014")
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute(WAITING_REVISIONS)
+
+    downgrade(empty_database_url, "r0013")
+
+    with psycopg.connect(empty_database_url) as connection:
+        kept = connection.execute("SELECT name, current_revision FROM models ORDER BY 1").fetchall()
+    assert kept == [("then-ready", 2), ("then-waiting", 1)]
 
 
 def test_head_is_told_from_empty_and_from_older(empty_database_url: str) -> None:

@@ -1,7 +1,7 @@
 """Models whose type has no module wait for one recording, and get it all at once."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.base.errors import NotWithdrawableError
 from service.base.recording_errors import ModelNotRecordedError
 from service.contract.to_answer.models import build_model_item, build_stored_model
+from service.db.queries.models import create_model
 from service.db.records.measurements import MeasurementFilter
 from service.estimator.values.errors import InvalidConfigError
 from service.jobs.contract import JobPayload, ProbeDevice
@@ -239,6 +240,22 @@ def test_a_recording_that_nobody_waits_for_is_cancelled(sessions: Sessions, bell
         statuses.append(measurements.read(sessions, job_id).status)
 
     assert statuses == [Status.QUEUED, Status.CANCELLED]
+
+
+def test_nobody_waits_for_a_recording_that_ends_meanwhile(sessions: Sessions, bell: Bell) -> None:
+    """A model stored while its recording is being written gets it as well."""
+    store(sessions, bell, "one")
+    attempt, content = claim(sessions, bell.rings[0]), recorded.make_waiting_content(HELIUM)
+    queue = RecordingQueue(settings=Settings(), notify=bell)
+    with ThreadPoolExecutor(1) as pool:
+        with sessions.begin() as session:
+            create_model(session, "two", recorded.place_content(session, content, queue, None)[0])
+            done = pool.submit(recorded.complete, sessions, attempt, make_document())
+            wait([done], timeout=1)
+
+        assert done.result()
+
+    assert read(sessions, "two").state is ModelState.READY
 
 
 def test_another_release_is_another_recording(sessions: Sessions, bell: Bell) -> None:

@@ -90,7 +90,7 @@ def count_phi4_audio(settings: Settings, samples: int) -> Item:
     (``phi4_multimodal/feature_extraction_phi4_multimodal.py``, ``_compute_audio_embed_size``.)
     """
     hop, window = settings.read_integer("hop_length"), settings.read_integer("win_length")
-    frames = ((samples - window) // hop + 1) * settings.read_integer("audio_feat_stride")
+    frames = max(0, (samples - window) // hop + 1) * settings.read_integer("audio_feat_stride")
     features = -(-frames // settings.read_integer("audio_compression_rate"))
     features = -(-features // settings.read_integer("audio_downsample_rate"))
     crop = Crop(count=1, height=1, width=frames, positions=features)

@@ -4,7 +4,8 @@ import math
 
 from service.estimator.processors.rules.canvases import fit_resolution
 from service.estimator.processors.rules.items import Crop, Item
-from service.estimator.processors.rules.settings import Settings
+from service.estimator.processors.rules.settings import FIELD, Settings
+from service.estimator.values.errors import InvalidInputError
 
 
 def count_llava_next_image(settings: Settings, height: int, width: int, _images: int) -> Item:
@@ -13,9 +14,8 @@ def count_llava_next_image(settings: Settings, height: int, width: int, _images:
     Features of the tiles lose what is padding, and each row of them gets a line end
     (``llava_next/processing_llava_next.py``, ``_get_number_of_features``).
     """
-    side, base = settings.read_square(), settings.read_integer("image_seq_length")
-    tall, wide = fit_resolution(height, width, settings.read_pairs("image_grid_pinpoints"))
-    rows, columns = tall // side, wide // side
+    base = settings.read_integer("image_seq_length")
+    rows, columns = _count_tiles(settings, height, width)
     edge = settings.read_integer("edge_features")
     lines, across = _unpad(height, width, edge * rows, edge * columns)
     crop = _build_crop(settings, rows * columns + 1)
@@ -31,9 +31,8 @@ def count_llava_onevision_image(settings: Settings, height: int, width: int, ima
     base, dropped = settings.read_integer("image_seq_length"), settings.read_count("dropped_tokens")
     if images > 1:
         return Item(features=base + 1 - dropped, crops=(_build_crop(settings, 1),))
-    side, edge = settings.read_square(), math.isqrt(base)
-    tall, wide = fit_resolution(height, width, settings.read_pairs("image_grid_pinpoints"))
-    rows, columns = tall // side, wide // side
+    edge = math.isqrt(base)
+    rows, columns = _count_tiles(settings, height, width)
     lines, across = _unpad(height, width, edge * rows, edge * columns)
     ratio = math.sqrt(lines * across / (settings.read_integer("anyres_max") * edge**2))
     if ratio > 1.1:  # noqa: PLR2004 - as the processor has it
@@ -49,6 +48,16 @@ def count_llava_onevision_video(settings: Settings, frames: int, _height: int, _
     """
     pooled = math.ceil(math.isqrt(settings.read_integer("image_seq_length")) / 2)
     return Item(features=frames * pooled**2 + 1, crops=(_build_crop(settings, frames),))
+
+
+def _count_tiles(settings: Settings, height: int, width: int) -> tuple[int, int]:
+    """Return rows and columns of tiles of the image's resolution."""
+    side = settings.read_square()
+    tall, wide = fit_resolution(height, width, settings.read_pairs("image_grid_pinpoints"))
+    if min(tall, wide) < side:
+        message = f"a resolution of {wide}x{tall} pixels has no whole tile of {side}x{side}"
+        raise InvalidInputError(message, field=FIELD)
+    return tall // side, wide // side
 
 
 def _build_crop(settings: Settings, count: int) -> Crop:

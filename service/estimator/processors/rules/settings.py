@@ -95,7 +95,7 @@ class Settings:
 
 def _check_integer(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:
-        raise _refuse(name, value, "an integer of 1 or more")
+        raise _refuse(name, value, f"an integer from 1 to {_MOST:,}")
     return value
 
 

@@ -48,6 +48,16 @@ def test_fields_of_a_request_win_over_the_defaults() -> None:
     assert (default, bounded, sized) == ([999], [234], [234])
 
 
+@pytest.mark.parametrize("sent", [{"merge_size": 1000}, {"image_processor": {"patch_size": 28}}])
+def test_what_the_weights_decide_is_not_the_requests(sent: dict[str, object]) -> None:
+    """A model reads patches of one size; its own value may be said again."""
+    own = {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2}
+    with pytest.raises(InvalidInputError, match="which its weights are made for"):
+        _count("qwen2_5_vl", Inputs(images=(_PICTURE,), processor=sent))
+
+    assert _count("qwen2_5_vl", Inputs(images=(_PICTURE,), processor=own)) == [999]
+
+
 def test_sections_of_a_processor_config_are_of_their_own_kind() -> None:
     """A video's limit leaves images alone."""
     section = {"video_processor": {"size": {"shortest_edge": 4096, "longest_edge": 32 * 32 * 64}}}
@@ -117,3 +127,17 @@ def test_sizes_are_bounded(build) -> None:  # type: ignore[no-untyped-def]  # no
     """No side, length or number is out of range."""
     with pytest.raises(InvalidInputError, match="it must be"):
         build()
+
+
+@pytest.mark.parametrize("model_type", ["llava_next", "llava_onevision"])
+def test_a_resolution_below_a_tile_is_refused(model_type: str) -> None:
+    """A resolution without a whole tile is no division by nothing."""
+    inputs = Inputs(images=(_PICTURE,), processor={"image_grid_pinpoints": [[1, 1]]})
+
+    with pytest.raises(InvalidInputError, match="no whole tile"):
+        _count(model_type, inputs)
+
+
+def test_audio_below_a_window_has_no_tokens() -> None:
+    """Audio shorter than a window takes no tokens, not fewer than none."""
+    assert _count("phi4_multimodal", Inputs(audio=(Sound(seconds=0.01),))) == [0]

@@ -7,6 +7,7 @@ import pytest
 from service.catalog.gpus import resolve_gpu
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
+from service.estimator.model.recorded import engine_models
 from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.rules.violations import find_violation
@@ -27,6 +28,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 from service.usecases.recordings.documents import read_document
+from tests.builders import a_model
 from tests.recordings import make_document, make_recorded
 
 MODEL = make_recorded()
@@ -178,3 +180,18 @@ def test_a_recording_without_layers_has_no_checkpoints() -> None:
 
     assert find_violation(flat, workload, Layout()) is not None
     assert find_violation(flat, train(), Layout()) is None
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
+def test_a_written_family_asks_no_registry(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engines' classes are read for recordings alone."""
+
+    def fail() -> None:
+        message = "the registries were read"
+        raise AssertionError(message)
+
+    monkeypatch.setattr(engine_models, "load_engine_models", fail)
+
+    assert estimate(a_model(), serve(engine), layout=Layout(), device=H100).allocated_bytes
+    with pytest.raises(AssertionError, match="registries"):
+        estimate(MODEL, serve(engine), layout=Layout(), device=H100)
