@@ -42,7 +42,8 @@ class ModelContent:
 class StoredModel:
     """One revision of a model.
 
-    What ``revision_id`` names never changes, so it may be cached for ever.
+    What ``revision_id`` names never changes, so it may be cached for ever, once it waits for no
+    recording.
     """
 
     name: str

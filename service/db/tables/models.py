@@ -36,7 +36,8 @@ class ModelRow(Base):
 class ModelRevisionRow(Base):
     """One revision of a model.
 
-    It is never changed, so that caches may keep it by its id.
+    It is never changed, so that caches may keep it by its id; one that waits for its recording is
+    filled once.
     """
 
     __tablename__ = "model_revisions"

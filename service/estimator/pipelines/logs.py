@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from service.estimator.pipelines.extents import Extents
+from service.estimator.values.errors import InvalidInputError
 
 Term = tuple[tuple[int, ...], int]
 """Powers of the extents, and the bytes of one."""
 Polynomial = tuple[Term, ...]
+
+MAX_STORAGE = 2**47
+"""Bytes that a 64-bit process can address (Linux, mm.rst of x86_64); no storage is larger."""
 
 
 class Kind(Enum):
@@ -39,8 +43,11 @@ class Log:
     modules: tuple[str, ...]
 
     def price(self, extents: Extents) -> list[int]:
-        """Return the bytes of each kind."""
-        return [evaluate(kind, extents) for kind in self.kinds]
+        """Return the bytes of each kind.
+
+        Raises InvalidInputError where a size is none.
+        """
+        return [check_size(evaluate(kind, extents)) for kind in self.kinds]
 
     def iterate(self) -> Iterator[tuple[Kind, int, int]]:
         """Yield each event's action, storage or module, and kind."""
@@ -92,6 +99,20 @@ class Peaks:
     peaks: tuple[Polynomial, ...]
     bounds: tuple[Polynomial, ...]
     min_frames: int
+
+
+def check_size(num_bytes: int) -> int:
+    """Return a storage's bytes.
+
+    Raises InvalidInputError for what no recorded storage has.
+    """
+    if not 0 <= num_bytes <= MAX_STORAGE:
+        message = (
+            f"its recording makes a storage of {num_bytes} bytes at this size; it must be 0 to "
+            f"{MAX_STORAGE}: record the pipeline again, or ask for a smaller size"
+        )
+        raise InvalidInputError(message, field="model")
+    return num_bytes
 
 
 def evaluate(polynomial: Sequence[Term], extents: Extents) -> int:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from service.estimator.pipelines.extents import Extents
-from service.estimator.pipelines.logs import Kind, Log
+from service.estimator.pipelines.logs import Kind, Log, check_size
 from service.estimator.pipelines.phases import PhasePeak
+from service.estimator.values.errors import InvalidInputError
 
 _OVERLAP = Fraction(1, 4)
 """``tile_overlap_factor`` of AutoencoderKL."""
@@ -108,8 +109,11 @@ def _cut(log: Log, batch: int, height: Fraction, width: Fraction) -> _Parts:
     """Return a pass's parts at a size, in fractions of steps."""
     sizes = [_evaluate(log, kind, (batch, height, width)) for kind in range(len(log.kinds))]
     decoder_modules = [number for number, name in enumerate(log.modules) if name.startswith("vae.")]
-    first = decoder_modules[0]
-    last = next(n for n, name in enumerate(log.modules) if name.endswith("decoder.conv_out"))
+    outputs = [n for n, name in enumerate(log.modules) if name.endswith("decoder.conv_out")]
+    if not decoder_modules or not outputs:
+        message = "its recording names no decoder's modules, by which an image is cut into tiles"
+        raise InvalidInputError(message, field="model")
+    first, last = decoder_modules[0], outputs[0]
     starts, ends, live, peaks, bounds = [0], [], 0, [0, 0, 0], [0, 0, 0]
     part = 0
     for what, number, kind in log.iterate():
@@ -159,4 +163,4 @@ def _evaluate(log: Log, kind: int, extents: tuple[int, Fraction, Fraction]) -> i
     total = Fraction(0)
     for powers, coefficient in log.kinds[kind]:
         total += coefficient * batch ** powers[0] * height ** powers[1] * width ** powers[2]
-    return int(total)
+    return check_size(int(total))

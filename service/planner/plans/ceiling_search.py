@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from service.estimator.memory.image_inputs import resolve_images
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
@@ -240,7 +241,15 @@ class CeilingSearch:
         return get_step(config, self._maximized)
 
     def _get_min_value(self, config: Config) -> int:
-        return self._round_up(config, get_min_value(config, self._maximized))
+        least = max(get_min_value(config, self._maximized), self._count_image_tokens(config))
+        return self._round_up(config, least)
+
+    def _count_image_tokens(self, config: Config) -> int:
+        """Return the tokens that no sequence can be shorter than."""
+        if self._maximized is not Maximized.SEQUENCE_LENGTH:
+            return 0
+        images = resolve_images(self._evaluator_for(1).architecture, config[0])
+        return 0 if images is None else images.sequence_tokens
 
     def get_cost(self, trial: Trial) -> float:
         """Return the time per token; serving has one configuration."""

@@ -3,6 +3,7 @@
 import gzip
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,8 @@ def read_recording(path: Path) -> dict[str, Any]:
         if data.startswith(_GZIP):
             with gzip.open(path) as packed:
                 data = packed.read(_MAX_BYTES + 1)
-    except OSError as error:
-        message = f"cannot read {path}: {error.strerror or error}"
+    except (OSError, EOFError, zlib.error) as error:
+        message = f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
         raise InvalidRequestError(message) from None
     return _parse(data, str(path))
 
@@ -74,7 +75,7 @@ def _parse(data: bytes, name: str) -> dict[str, Any]:
         raise InvalidRequestError(message)
     try:
         document = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         message = f"{name} is no JSON: {error}"
         raise InvalidRequestError(message) from None
     if not isinstance(document, dict):

@@ -50,3 +50,19 @@ def test_pipelines_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> N
     assert codes == [0, 0]
     assert "20,430,401,088" in printed
     assert "wan2.2-t2v-a14b" in printed
+
+
+@pytest.mark.parametrize("data", [b"\x1f\x8bcut", b"[" * 100_000], ids=["gzip", "nested"])
+def test_a_broken_recording_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes
+) -> None:
+    """A file that was cut, or is nested beyond reading, is told and no traceback."""
+    file = tmp_path / "broken.json.gz"
+    file.write_bytes(data)
+
+    code = main(["generate", "--recording", str(file), *_CALL])
+
+    printed = capsys.readouterr().err
+    assert code == 2
+    assert "broken.json.gz" in printed
+    assert "nobody expected" not in printed

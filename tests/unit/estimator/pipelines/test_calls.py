@@ -9,10 +9,14 @@ from service.catalog.gpus import resolve_device
 from service.catalog.pipelines.shipped import load_pipeline
 from service.estimator.pipelines.decoding import read_pass
 from service.estimator.pipelines.estimate import estimate_generation
+from service.estimator.pipelines.extents import Extents
+from service.estimator.pipelines.logs import Log
 from service.estimator.pipelines.workload import GenerateWorkload, PipelineOffload
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.result import Estimate
+
+SIZES = Extents(batch=1, height=16, width=16)
 
 
 def _estimate(name: str = "flux.1-dev", **words: Any) -> Estimate:  # noqa: ANN401 - words of a workload
@@ -132,3 +136,19 @@ def test_a_decoder_without_a_tile_is_refused(config: dict[str, object]) -> None:
 
     with pytest.raises(InvalidInputError, match="sample_size"):
         estimate_generation(odd, workload, resolve_device("RTX-4090"))
+
+
+@pytest.mark.parametrize("coefficient", [-(2**50), 2**53])
+def test_a_size_that_no_storage_has_is_refused(coefficient: int) -> None:
+    """A stranger's recording makes nothing of negative or unheard-of bytes."""
+    entry = {
+        "events": [0],
+        "kinds": [[[[0] * len(SIZES.numbers), coefficient]]],
+        "workspaces": [],
+        "modules": [],
+    }
+    log = read_pass(entry)
+    assert isinstance(log, Log)
+
+    with pytest.raises(InvalidInputError, match="makes a storage of"):
+        log.price(SIZES)

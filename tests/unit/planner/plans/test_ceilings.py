@@ -197,6 +197,18 @@ def test_the_longest_context_that_an_engine_starts_with() -> None:
     assert all_of_it.refusal == f"{all_of_it.value:,} are all positions that the model has"
 
 
+def test_a_sequence_is_no_shorter_than_its_images() -> None:
+    """The search for the longest begins at the tokens of the images."""
+    subject = make_evaluator(architecture_from_config(SMALL["qwen2_vl"]), a_device(4 * GIB))
+    inputs = Inputs(images=(Picture(width=56, height=56, count=8),))
+    question = Question(workload=TrainWorkload(sequence_length=1, inputs=inputs), layout=Layout())
+
+    found = find_ceiling(question, Maximized.SEQUENCE_LENGTH, lambda _value: subject)
+
+    assert found.value is not None
+    assert found.value > 32
+
+
 def test_images_are_added_until_a_sequence_has_no_room() -> None:
     """Each of the first size takes its tokens, and the refusal of the next says how many."""
     subject = make_evaluator(architecture_from_config(SMALL["qwen2_vl"]), a_device(4 * GIB))
