@@ -15,7 +15,7 @@ and so what SkyPilot asks for where a task says nothing (skypilot-org/skypilot#7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostNeeds:
-    """What one replica takes of one node's host.
+    """Processors and memory of one node that one replica takes.
 
     ``memory_bytes`` includes ``shm_bytes``, the most that it may keep in ``/dev/shm``.
     """
