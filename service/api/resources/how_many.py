@@ -43,8 +43,8 @@ from service.contract.schemas.queries.how_many import (
     AnswerQuery,
     HowManyQuery,
 )
-from service.contract.to_answer.counts import read_gpu_count
 from service.contract.to_answer.how_many import build_how_many_answer, render_how_many_text
+from service.contract.to_answer.phrases import read_gpu_count
 from service.contract.to_question.searches import read_how_many
 from service.contract.to_question.validation_errors import explain
 from service.estimator.cache import PlanCache

@@ -14,7 +14,7 @@ from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, pa
 from service.cli.launch.questions import add_launch, take_launch
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
-from service.contract.to_answer.counts import read_gpu_count
+from service.contract.to_answer.phrases import read_gpu_count
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
 _CONSTRAINTS = (
