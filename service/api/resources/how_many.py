@@ -30,7 +30,8 @@ from service.api.http.operation import (
 )
 from service.api.http.responses import json_response, text_response
 from service.api.resources.resolving import bring_draft, resolve_model
-from service.base.errors import InvalidRequestError, NothingFitsError, ServiceError
+from service.base.count_errors import NothingFitsError
+from service.base.errors import InvalidRequestError, ServiceError
 from service.base.typed import convert
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.how_many import FamilyAnswer, HowManyAnswer, HowManyRequest
