@@ -1,4 +1,4 @@
-"""Parts of an answer in words, and its bare number, for every reader of one."""
+"""Parts of an answer in words or as one number."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,17 +37,17 @@ def _format_too_few(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCount:
-    """How many GPUs are enough, None where no number is; ``sentence`` says why not."""
+    """Number of GPUs that is enough, or a sentence why none is."""
 
     num_gpus: int | None
     sentence: str = ""
 
 
 def read_gpu_count(answer: Mapping[str, Any]) -> GpuCount:
-    """Return the number of a how-many answer, which is JSON of the contract.
+    """Return the number of a how-many answer.
 
-    The GPUs of a family are one number where all of them need as many; where they differ none is
-    the answer, and an InvalidRequestError names each.
+    ``answer`` is JSON of the contract. The GPUs of a family are one number where all of them need
+    as many; where they differ none is the answer, and an InvalidRequestError names each.
     """
     answers: Sequence[Mapping[str, Any]] = answer.get("answers", (answer,))
     numbers = {item["num_gpus"] for item in answers}

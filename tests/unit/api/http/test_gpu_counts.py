@@ -28,13 +28,14 @@ def test_a_shell_gets_a_number_or_a_status_that_fails(client: TestClient[Any]) -
     refusal has, with one line that says why; a bad question stays a refusal.
     """
     query = QUESTION | {"as": "count"}
+    document = client.get("/v1/how-many", params=QUESTION).json()
     number = client.get("/v1/how-many", params=query)
     none = client.get("/v1/how-many", params=query | {"gpu": "L4", "max_gpus": "1"})
     bad = client.get("/v1/how-many", params=query | {"gpu": "L44"})
 
     assert (number.status_code, int(number.text)) == (
         200,
-        client.get("/v1/how-many", params=QUESTION).json()["num_gpus"],
+        document["num_gpus"],
     )
     assert (none.status_code, none.json()["type"]) == (406, "nothing-fits")
     assert "L4: 1 GPU is not enough" in none.json()["detail"]
