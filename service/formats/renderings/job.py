@@ -89,7 +89,10 @@ class Job:
 
     @property
     def vendor(self) -> str:
-        """The GPU's vendor; NVIDIA where only a memory is known, whose labels tell a GPU's."""
+        """The GPU's vendor.
+
+        NVIDIA where only a memory is known: its labels tell a GPU's.
+        """
         return NVIDIA if self.gpu is None else self.device.vendor
 
     @property

@@ -67,7 +67,10 @@ def _render_headless_service(job: Job) -> dict[str, object]:
 
 
 def _render_service(job: Job) -> dict[str, object]:
-    """Return the address of a server: that of its replicas, or of their leaders."""
+    """Return the address of a server.
+
+    That of its replicas, or of their leaders.
+    """
     selector = {_LABEL: job.name} | (_LEADER if job.num_nodes > 1 else {})
     spec = {"selector": selector, "ports": [{"name": "http", "port": get_port(job)}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": job.name}, "spec": spec}

@@ -69,7 +69,7 @@ def get_gpu_resource(job: Job) -> str:
 
 
 def _get_taint(job: Job) -> str:
-    """Return the key by which nodes with GPUs are kept for those who ask for GPUs."""
+    """Return the key of the taint that nodes with GPUs carry."""
     return _OTHER_RESOURCES.get(job.vendor, f"{job.vendor}.com/gpu")
 
 
