@@ -29,7 +29,7 @@ JOBS = {
     "script": a_job(replace(CHAT, engine=Engine.TRANSFORMERS), Layout(data_parallel=2)),
     "named nodes": a_job(nodes=("n1", "n7")),
     "memory alone": replace(a_job(layout=ONE_NODE), gpu=None),
-    "amd": a_job(layout=ONE_NODE, gpu="MI300X-192GB"),
+    "amd": replace(a_job(layout=ONE_NODE, gpu="MI300X-192GB"), image="registry.example/rocm:1"),
 }
 
 
