@@ -208,7 +208,7 @@ def _select_cache(
 
 
 def _read_field(config: PreTrainedConfig, name: str) -> object:
-    """Return a field of a config, the first layer's where layers differ in it."""
+    """Return a field of a config, where layers differ the first one's."""
     try:
         return getattr(config, name, None)
     except AmbiguousGlobalPerLayerAttributeError:
