@@ -12,17 +12,19 @@ BUILDER := deploy/release/native/build_native.py deploy/release/native/compiled.
 PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 4 )))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test tested quick touched check types lint fmt imports compiled bench bench-page accuracy traced priors chaos load contract client corpus parsers packaging gpu-sweep gpu-check test-gpu clean
+.PHONY: help setup run test tested quick touched check types lint fmt imports compiled bench bench-page accuracy traced priors chaos slurm load contract client corpus parsers packaging gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) $(NATIVE) ## make .venv with everything that running and testing need
 
+# pip compiles on one core what it installs, compileall on all; files for other Pythons do not compile.
 $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.lock
+	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib || true
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -41,7 +43,7 @@ test: $(STAMP) ## run every check and every test: what CI runs
 
 # mypy is one process for a minute: beside the tests, which wait a good deal, it costs no time of its own.
 tested: $(STAMP) $(NATIVE)
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal --durations 20
 
 quick: $(STAMP) ## lint, types and the tests that the change since main touches, within 90 seconds
 	$(MAKE) --no-print-directory --jobs 2 --output-sync touched check
@@ -86,6 +88,9 @@ priors: $(STAMP) ## trace what is shipped as measured, and keep what the estimat
 
 chaos: $(STAMP) ## kill everything at random, 200 jobs: nothing lost, twice or wrong; prints how soon all is well again
 	$(BIN)/python -m tests.chaos
+
+slurm: $(STAMP) ## submit every rendered job to a real Slurm in a chroot: needs root and debootstrap, installs Debian's Slurm once
+	$(BIN)/python -m tests.schedulers.slurm
 
 load: $(STAMP) ## put two replicas under 500 fits a second for a minute, while measurements run
 	$(BIN)/python -m tests.load $(ARGS)
