@@ -50,14 +50,18 @@ def render_requests(
     return _add_formats(render(job), job, question.formats)
 
 
-def _add_formats(requests: JsonObject, job: Job, words: Sequence[str]) -> JsonObject:
+def _add_formats(requests: JsonObject, job: Job, formats: Sequence[str]) -> JsonObject:
     """Return requests with further formats; a note says why one is null."""
-    renderings = [render_format(word, job) for word in dict.fromkeys(words)]
-    notes = [f"{one.word}: {one.reason}" for one in renderings if one.reason is not None]
+    renderings = [render_format(word, job) for word in dict.fromkeys(formats)]
+    notes = [
+        f"{rendering.word}: {rendering.reason}"
+        for rendering in renderings
+        if rendering.reason is not None
+    ]
     launch: Any = requests["launch"]
     return (
         requests
-        | {one.word: one.document for one in renderings}
+        | {rendering.word: rendering.document for rendering in renderings}
         | {"launch": launch | {"notes": [*launch["notes"], *notes]}}
     )
 

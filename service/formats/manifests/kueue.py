@@ -1,4 +1,6 @@
-"""Kueue: the objects of Kubernetes in a queue, a Job suspended until it is admitted.
+"""Kueue: the objects of Kubernetes in a queue.
+
+A Job is suspended until it is admitted.
 
 kubernetes-sigs/kueue, ``site/content/en/docs/tasks/run`` (jobs, deployment, leaderworkerset).
 """
@@ -15,7 +17,9 @@ _LABEL = "kueue.x-k8s.io/queue-name"
 
 
 def render_kueue_objects(job: Job, launch: Launch) -> Document:
-    """Return a job's objects; the one that runs pods waits in a queue.
+    """Return a job's objects.
+
+    The one that runs pods waits in a queue.
 
     Raises UnrenderableError where no image is known.
     """
