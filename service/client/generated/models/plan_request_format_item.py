@@ -1,10 +1,11 @@
 from typing import Literal
 
-PlanRequestFormatItem = Literal["kubernetes", "kueue", "ray", "skypilot", "slurm"]
+PlanRequestFormatItem = Literal["kubernetes", "kueue", "podgroup", "ray", "skypilot", "slurm"]
 
 PLAN_REQUEST_FORMAT_ITEM_VALUES: set[PlanRequestFormatItem] = {
     "kubernetes",
     "kueue",
+    "podgroup",
     "ray",
     "skypilot",
     "slurm",
