@@ -104,7 +104,7 @@ def _build_candidate(
         placement=None if place is None else build_placement_answer(place),
         requests=render_requests(
             question,
-            (candidate.workload, candidate.layout),
+            candidate,
             offered.offer.device,
             placement=place if isinstance(place, Placement) else None,
         ),

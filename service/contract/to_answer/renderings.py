@@ -4,17 +4,17 @@ from service.catalog.gpus import list_gpus
 from service.catalog.models import list_checkpoints
 from service.contract.schemas.fields import JsonObject
 from service.estimator.values.device import Device, parse_slice
-from service.estimator.values.layout import Layout
-from service.estimator.values.workload import ServeWorkload, Workload
+from service.estimator.values.workload import ServeWorkload
 from service.formats.renderings.job import GpuNames, Job
 from service.formats.renderings.render import render
 from service.planner.cluster.placement import Placement
+from service.planner.fit.candidates import Candidate
 from service.usecases.questions.plans import PlanQuestion
 
 
 def render_requests(
     question: PlanQuestion,
-    configuration: tuple[Workload, Layout],
+    candidate: Candidate,
     device: Device,
     *,
     placement: Placement | None = None,
@@ -24,7 +24,7 @@ def render_requests(
     Those that ask Kubernetes, Slurm, Ray and SkyPilot for the GPUs, and those that start the
     framework on them; on the nodes of a cluster where the plan was placed on one.
     """
-    workload, layout = configuration
+    workload, layout = candidate.workload, candidate.layout
     draft = workload.speculative if isinstance(workload, ServeWorkload) else None
     return render(
         Job(
@@ -41,6 +41,7 @@ def render_requests(
             nodes=() if placement is None else placement.nodes,
             gpus_of_each=None if placement is None else placement.gpus_per_node,
             mig_profile=device.mig_profile,
+            host_bytes_per_node=candidate.estimate.host_bytes_per_node,
         ),
     )
 

@@ -50,6 +50,8 @@ class Job:
     that a replica has on each of them.
 
     ``mig_profile``: each GPU is such a slice.
+
+    ``host_bytes_per_node``: what the answer keeps in the memory of a node of the layout.
     """
 
     model_name: str
@@ -63,6 +65,7 @@ class Job:
     nodes: tuple[str, ...] = ()
     gpus_of_each: int | None = None
     mig_profile: str | None = None
+    host_bytes_per_node: int = 0
 
     @property
     def name(self) -> str:

@@ -1,0 +1,79 @@
+"""A format of rendered requests, and what it can carry."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.estimator.values.workload import Engine, ServeWorkload
+from service.formats.renderings.job import Job, Launch
+
+Document = dict[str, object] | str
+"""An object of a scheduler's API, a List of several, or the text of a script."""
+NVIDIA = "nvidia"
+
+
+class UnrenderableError(ValueError):
+    """A job that a format cannot carry.
+
+    The message says why, and what carries it.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One way to ask for a job, by its word.
+
+    ``suffix`` is that of a file that holds it: ``yaml`` or ``sh``.
+
+    ``trains`` and ``serves``: whether it carries training and batch jobs, and servers;
+    ``spans_nodes``: one replica on several of them; ``takes_slices``: MIG slices.
+
+    ``vendors`` of GPUs that it has words for; None where it has for all.
+    """
+
+    word: str
+    title: str
+    render: Callable[[Job, Launch], Document]
+    suffix: str = "yaml"
+    trains: bool = True
+    serves: bool = True
+    spans_nodes: bool = True
+    takes_slices: bool = True
+    vendors: frozenset[str] | None = None
+
+    def find_obstacle(self, job: Job) -> str | None:
+        """Return why it cannot carry a job; None where it can."""
+        if is_server(job) and not self.serves:
+            return f"{self.word} runs jobs that end, and this is a server"
+        if not is_server(job) and not self.trains:
+            return f"{self.word} runs servers, and this is a job that ends"
+        if job.num_nodes > 1 and not self.spans_nodes:
+            return f"{self.word} is on one node, and a replica of this spans {job.num_nodes}"
+        if job.mig_profile is not None and not self.takes_slices:
+            return f"{self.word} has no word for the MIG slice {job.mig_profile}"
+        if self.vendors is not None and job.device.vendor not in self.vendors:
+            return (
+                f"{self.word} has words for GPUs of {', '.join(sorted(self.vendors))}; this one is "
+                f"of {job.device.vendor}"
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """A job in one format.
+
+    ``text`` is what the scheduler's client reads; ``document`` the same as an object, or the script
+    itself. Both are None where the format cannot carry the job, for ``reason``.
+    """
+
+    word: str
+    document: Document | None = None
+    text: str | None = None
+    reason: str | None = None
+
+
+def is_server(job: Job) -> bool:
+    """Return whether a job runs until it is stopped."""
+    return (
+        isinstance(job.workload, ServeWorkload) and job.workload.engine is not Engine.TRANSFORMERS
+    )

@@ -1,0 +1,45 @@
+"""Every format by its word, in the order of the offer."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from service.formats.manifests.format import Document, Format, Rendering, UnrenderableError
+from service.formats.manifests.yaml_text import as_text
+from service.formats.renderings.job import Job, Launch
+from service.formats.renderings.kubernetes import render_kubernetes_objects
+from service.formats.renderings.render import make_launch
+from service.formats.renderings.schedulers import (
+    render_ray_request,
+    render_skypilot_task,
+    render_slurm_script,
+)
+
+
+def _render_ray(job: Job, _launch: Launch) -> Document:
+    return render_ray_request(job)
+
+
+_ROWS = (
+    Format(
+        word="kubernetes",
+        title="Kubernetes: a Job, a Deployment or a LeaderWorkerSet",
+        render=render_kubernetes_objects,
+    ),
+    Format(word="slurm", title="Slurm: a batch script", render=render_slurm_script, suffix="sh"),
+    Format(word="ray", title="Ray: a placement group and its actors", render=_render_ray),
+    Format(word="skypilot", title="SkyPilot: a task", render=render_skypilot_task),
+)
+FORMATS: Mapping[str, Format] = MappingProxyType({row.word: row for row in _ROWS})
+
+
+def render_format(word: str, job: Job) -> Rendering:
+    """Return a job in one format, or why it cannot carry it."""
+    row = FORMATS[word]
+    reason = row.find_obstacle(job)
+    if reason is not None:
+        return Rendering(word=word, reason=reason)
+    try:
+        document = row.render(job, make_launch(job))
+    except UnrenderableError as error:
+        return Rendering(word=word, reason=str(error))
+    return Rendering(word=word, document=document, text=as_text(document))
