@@ -35,8 +35,8 @@ $(NATIVE): $(BUILDER) $(TYPED) | $(STAMP)
 run: $(STAMP) $(NATIVE) ## start everything embedded on http://127.0.0.1:8000
 	HEADROOM_CACHE_DIR="$${HEADROOM_CACHE_DIR-$${XDG_CACHE_HOME:-$$HOME/.cache}/headroom}" $(BIN)/headroom up
 
-test: $(STAMP) $(NATIVE) ## run every check and every test: what CI runs
-	$(MAKE) --no-print-directory --jobs 2 --output-sync lint imports compiled
+test: $(STAMP) ## run every check and every test: what CI runs
+	$(MAKE) --no-print-directory --jobs 2 --output-sync $(NATIVE) lint imports compiled
 	$(MAKE) --no-print-directory --jobs 2 types tested
 
 # mypy is one process for a minute: beside the tests, which wait a good deal, it costs no time of its own.
