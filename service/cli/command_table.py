@@ -17,6 +17,7 @@ COMMANDS = {
     "fit": "does a workload fit on a GPU? answers offline, or a server",
     "how-many": "how many GPUs does it need? the same",
     "plan": "which GPUs, how many, in which layout? the same",
+    "slurm-flags": "sbatch's options of the fewest GPUs that a launch needs; the same",
     "ceilings": ("how large may a batch, a sequence, a load, an adapter or a model be? the same"),
     "generate": "does a call of a diffusers pipeline fit? the same",
     "explain": "why did a run fail for memory, and what would have fitted? the same",
@@ -42,6 +43,7 @@ COMMANDS = {
 _FOLDERS = {
     **dict.fromkeys(("audit", "families", "gpus", "workers"), "lists."),
     **dict.fromkeys(("generate", "pipelines"), "diffusion."),
+    "slurm-flags": "schedulers.",
     **dict.fromkeys(("completion", "help", "version"), "about."),
 }
 """Folders of commands that do not lie in ``service.cli.commands`` itself."""

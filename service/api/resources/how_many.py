@@ -1,6 +1,7 @@
 """GET and POST /v1/how-many: the smallest number of GPUs.
 
-Asked by query parameters or by a body, answered as JSON or as the bare number.
+Asked by query parameters or by a body, answered as JSON or as the bare number. A shell asks with
+``as=count``: the status then says whether a number is enough.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,8 +30,10 @@ from service.api.http.operation import (
 )
 from service.api.http.responses import json_response, text_response
 from service.api.resources.resolving import bring_draft, resolve_model
+from service.base.count_errors import NothingFitsError
 from service.base.errors import InvalidRequestError, ServiceError
 from service.base.typed import convert
+from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.how_many import FamilyAnswer, HowManyAnswer, HowManyRequest
 from service.contract.schemas.models import HubToken
 from service.contract.schemas.queries.how_many import (
@@ -38,9 +41,11 @@ from service.contract.schemas.queries.how_many import (
     CONSTRAINT_WORDS,
     LAYOUT_WORDS,
     LORA_WORDS,
+    AnswerQuery,
     HowManyQuery,
 )
 from service.contract.to_answer.how_many import build_how_many_answer, render_how_many_text
+from service.contract.to_answer.phrases import read_gpu_count
 from service.contract.to_question.searches import read_how_many
 from service.contract.to_question.validation_errors import explain
 from service.estimator.cache import PlanCache
@@ -75,17 +80,20 @@ _REPLIES = {
         description="What the query says is kept to the letter; data_parallel, zero_stage, "
         "sharding, activation_checkpointing "
         "and micro_batch_size are searched where it says nothing. Accept: text/plain answers with "
-        "the bare number.",
+        "the bare number; so does as=count, for shells: 406 says that no number is enough.",
         query=HowManyQuery,
         headers={"Hub-Token": HubToken},
         replies=_REPLIES,
-        problems=(422, *STORED_PROBLEMS),
+        problems=(406, 422, *STORED_PROBLEMS),
     ),
 )
 async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
     """Say how many GPUs a workload needs."""
+    query = _read_parameters(request.scope)
     return await compute_search(
-        request, partial(_read_queried, request), partial(_count_queried, request)
+        request,
+        partial(_read_queried, request, query),
+        partial(_count_queried, request, _get_form(query)),
     )
 
 
@@ -97,23 +105,30 @@ async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
         tag="how-many",
         summary="Say how many GPUs a workload needs, asked by a body.",
         description="The same question for what no query can spell: a model that is brought along, "
-        "lists and objects. Accept: text/plain answers with the bare number.",
+        "lists and objects. Accept: text/plain answers with the bare number, and so does as=count.",
+        query=AnswerQuery,
         body=HowManyRequest,
         headers={"Hub-Token": HubToken},
         example=EXAMPLE,
         replies=_REPLIES,
-        problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
+        problems=(406, *BODY_PROBLEMS, *STORED_PROBLEMS),
     ),
 )
 async def ask_how_many(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say how many GPUs a workload needs, asked by a body."""
+    form = _get_form(read_query(request.scope, AnswerQuery))
     return await compute_search(
-        request, partial(_read_asked, request, body), partial(_count_gpus, request)
+        request, partial(_read_asked, request, body), partial(_count_gpus, request, form)
     )
 
 
-def _read_queried(request: Request[Any, Any, Any]) -> HowManyQuestion:
-    payload = build_request(_read_parameters(request.scope))
+def _get_form(query: Any) -> str | None:  # noqa: ANN401 - a struct of parameters
+    form: str | None = get_or_none(query.form)
+    return form
+
+
+def _read_queried(request: Request[Any, Any, Any], query: Struct) -> HowManyQuestion:
+    payload = build_request(query)
     with translate_error_field():
         return _read_question(request, payload)
 
@@ -129,14 +144,20 @@ def _read_question(request: Request[Any, Any, Any], payload: HowManyRequest) -> 
 
 
 def _count_queried(
-    request: Request[Any, Any, Any], question: HowManyQuestion, budget: Budget
+    request: Request[Any, Any, Any],
+    form: str | None,
+    question: HowManyQuestion,
+    budget: Budget,
 ) -> ASGIApp:
     with translate_error_field():
-        return _count_gpus(request, question, budget)
+        return _count_gpus(request, form, question, budget)
 
 
 def _count_gpus(
-    request: Request[Any, Any, Any], question: HowManyQuestion, budget: Budget
+    request: Request[Any, Any, Any],
+    form: str | None,
+    question: HowManyQuestion,
+    budget: Budget,
 ) -> ASGIApp:
     started = perf_counter()
     plans = answer_how_many(
@@ -144,12 +165,21 @@ def _count_gpus(
         plans=PlanCache().with_cancellation(budget.check),
         find_corrections=budget.limit(get_dependencies(request).corrections),
     )
-    if is_text_preferred(request.headers.get("accept")):
+    if form is None and is_text_preferred(request.headers.get("accept")):
         return text_response(render_how_many_text(plans))
     answer = build_how_many_answer(
         plans, assumptions=question.assumptions, elapsed_s=perf_counter() - started
     )
+    if form == "count":
+        return _respond_with_count(answer)
     return json_response(answer, headers={"vary": "Accept"})
+
+
+def _respond_with_count(answer: Struct) -> ASGIApp:
+    count = read_gpu_count(msgspec.to_builtins(answer))
+    if count.num_gpus is None:
+        raise NothingFitsError(count.sentence)
+    return text_response(str(count.num_gpus))
 
 
 def _read_parameters(scope: Scope) -> Struct:
@@ -179,7 +209,7 @@ def build_request(query: Struct) -> HowManyRequest:
     values = {
         name: value
         for name in query.__struct_fields__
-        if not isinstance(value := getattr(query, name), UnsetType)
+        if name != "form" and not isinstance(value := getattr(query, name), UnsetType)
     }
     document: dict[str, Any] = {"model": _read_model(values), "gpu": _read_gpu(values)}
     if "confidence" in values:

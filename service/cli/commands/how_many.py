@@ -3,7 +3,10 @@ offline unless told.
 """
 
 import argparse
+import sys
+from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_search_confidence, get_confidence
@@ -11,6 +14,7 @@ from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, pa
 from service.cli.launch.questions import add_launch, take_launch
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
+from service.contract.to_answer.phrases import read_gpu_count
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
 _CONSTRAINTS = (
@@ -52,8 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="sequences that all replicas serve at once",
     )
     add_search_confidence(search)
-    parser.add_argument(
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument(
         "--json", action="store_true", help="print the answer as GET /v1/how-many sends it"
+    )
+    output.add_argument(
+        "--count",
+        action="store_true",
+        help="print the number alone, for shells; where none is enough nothing, and why on stderr",
     )
     add_source(parser, "stored models and measurements")
 
@@ -66,6 +76,8 @@ def run(options: argparse.Namespace) -> int:
     source = get_source(options)
     take_launch(options, source, keeps_layout=False)
     result = answer_question("how_many", _build_document(options), source)
+    if options.count:
+        return _print_count(result)
     answers = result.get("answers", [result])
     if options.json:
         print_json(result)
@@ -75,6 +87,15 @@ def run(options: argparse.Namespace) -> int:
         view.show_plans(str(name_model(options)), answers)
     tell_source(source, is_json=options.json)
     return DOES_NOT_FIT if any(plan["num_gpus"] is None for plan in answers) else FITS
+
+
+def _print_count(result: Mapping[str, Any]) -> int:
+    count = read_gpu_count(result)
+    if count.num_gpus is None:
+        sys.stderr.write(f"headroom: {count.sentence}\n")
+        return DOES_NOT_FIT
+    sys.stdout.write(f"{count.num_gpus}\n")
+    return FITS
 
 
 def _build_document(options: argparse.Namespace) -> dict[str, object]:

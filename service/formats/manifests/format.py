@@ -8,14 +8,6 @@ from service.formats.renderings.job import Job, Launch
 
 Document = dict[str, object] | str
 """An object of a scheduler's API, a List of several, or the text of a script."""
-NVIDIA = "nvidia"
-
-
-class UnrenderableError(ValueError):
-    """A job that a format cannot carry.
-
-    The message says why, and what carries it.
-    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +42,10 @@ class Format:
             return f"{self.word} is on one node, and a replica of this spans {job.num_nodes}"
         if job.mig_profile is not None and not self.takes_slices:
             return f"{self.word} has no word for the MIG slice {job.mig_profile}"
-        if self.vendors is not None and job.device.vendor not in self.vendors:
+        if self.vendors is not None and job.vendor not in self.vendors:
             return (
                 f"{self.word} has words for GPUs of {', '.join(sorted(self.vendors))}; this one is "
-                f"of {job.device.vendor}"
+                f"of {job.vendor}"
             )
         return None
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from service.formats.manifests.format import Document, Format, Rendering, UnrenderableError
+from service.formats.manifests.format import Document, Format, Rendering
 from service.formats.manifests.yaml_text import as_text
-from service.formats.renderings.job import Job, Launch
+from service.formats.renderings.job import Job, Launch, UnrenderableError
 from service.formats.renderings.kubernetes import render_kubernetes_objects
 from service.formats.renderings.render import make_launch
 from service.formats.renderings.schedulers import (

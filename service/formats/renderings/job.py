@@ -19,6 +19,14 @@ HEAD_ADDRESS, NODE_RANK = "${HEAD_ADDRESS}", "${NODE_RANK}"
 CHECKPOINT, DRAFT = "${CHECKPOINT:?}", "${DRAFT:?}"
 """What is loaded where only who asks knows it: a shell stops where they are not set."""
 _MAX_NAME = 40
+NVIDIA = "nvidia"
+
+
+class UnrenderableError(ValueError):
+    """A job that a format cannot carry.
+
+    The message says why, and what carries it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +60,8 @@ class Job:
     ``mig_profile``: each GPU is such a slice.
 
     ``host_bytes_per_node``: what the answer keeps in the memory of a node of the layout.
+
+    ``image``: that of its containers, in place of a published one.
     """
 
     model_name: str
@@ -66,6 +76,7 @@ class Job:
     gpus_of_each: int | None = None
     mig_profile: str | None = None
     host_bytes_per_node: int = 0
+    image: str | None = None
 
     @property
     def name(self) -> str:
@@ -75,6 +86,14 @@ class Job:
             re.sub(r"[^a-z0-9]+", "-", self.model_name.casefold()).strip("-")[:_MAX_NAME].strip("-")
         )
         return f"{slug or 'model'}-{kind}"
+
+    @property
+    def vendor(self) -> str:
+        """The GPU's vendor.
+
+        NVIDIA where only a memory is known: its labels tell a GPU's.
+        """
+        return NVIDIA if self.gpu is None else self.device.vendor
 
     @property
     def replicas(self) -> int:

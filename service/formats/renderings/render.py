@@ -1,7 +1,9 @@
 """One configuration rendered for every scheduler and its framework."""
 
+from dataclasses import replace
+
 from service.estimator.values.workload import ServeWorkload
-from service.formats.renderings.job import Job, Launch
+from service.formats.renderings.job import Job, Launch, UnrenderableError
 from service.formats.renderings.kubernetes import render_kubernetes_objects
 from service.formats.renderings.schedulers import (
     list_slice_notes,
@@ -17,11 +19,16 @@ from service.formats.renderings.training import launch_training
 def render(job: Job) -> dict[str, object]:
     """Return the contract's ``requests`` of a candidate.
 
-    They are objects for Kubernetes, Ray and SkyPilot, Slurm's script, and flags.
+    They are objects for Kubernetes, Ray and SkyPilot, Slurm's script, and flags. Kubernetes' are
+    None where no image is known, which a note says.
     """
     launch = make_launch(job)
+    try:
+        kubernetes = render_kubernetes_objects(job, launch)
+    except UnrenderableError as error:
+        kubernetes, launch = None, replace(launch, notes=(*launch.notes, f"Kubernetes: {error}"))
     return {
-        "kubernetes": render_kubernetes_objects(job, launch),
+        "kubernetes": kubernetes,
         "slurm": render_slurm_script(job, launch),
         "ray": render_ray_request(job),
         "skypilot": render_skypilot_task(job, launch),

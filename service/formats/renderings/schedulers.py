@@ -3,8 +3,9 @@
 import re
 
 from service.estimator.backends.registry import get_backend
-from service.estimator.values.units import GIB
+from service.estimator.values.units import GIB, MIB, ceil_div
 from service.estimator.values.workload import ServeWorkload
+from service.formats.renderings.host_needs import compute_host_needs
 from service.formats.renderings.job import Job, Launch
 from service.formats.renderings.text import render_shell_line
 
@@ -16,26 +17,40 @@ def render_slurm_script(job: Job, launch: Launch) -> str:
 
     slurm.schedmd.com/sbatch.html; serving replicas are elements of an array.
     """
-    gres = (
-        f"{_get_slurm_type(job)}:{job.gpus_per_node}"
-        if _get_slurm_type(job)
-        else str(job.gpus_per_node)
-    )
     lines = [
         "#!/bin/bash",
         f"#SBATCH --job-name={job.name}",
         f"#SBATCH --nodes={job.num_nodes}",
         "#SBATCH --ntasks-per-node=1",
-        f"#SBATCH --gres=gpu:{gres}",
-        "#SBATCH --exclusive"
-        if job.gpus_per_node == job.layout.gpus_per_node and job.mig_profile is None
-        else "",
+        f"#SBATCH --gres={format_slurm_gres(job)}",
+        *(f"#SBATCH {word}" for word in list_slurm_host_flags(job)),
         f"#SBATCH --nodelist={','.join(job.nodes)}"
         if len(job.nodes) == job.num_nodes and job.replicas == 1
         else "",
         f"#SBATCH --array=0-{job.replicas - 1}" if job.replicas > 1 else "",
     ]
     return "\n".join([*filter(None, lines), "", *_render_slurm_body(job, launch)]) + "\n"
+
+
+def format_slurm_gres(job: Job) -> str:
+    """Return Slurm's word for the GPUs of each node."""
+    kind = _get_slurm_type(job)
+    return f"gpu:{job.gpus_per_node}" if kind is None else f"gpu:{kind}:{job.gpus_per_node}"
+
+
+def list_slurm_host_flags(job: Job) -> tuple[str, ...]:
+    """Return the options of the CPUs and the memory of each node.
+
+    Nodes that a job fills are its own. It may use all of their memory there (``--mem=0``,
+    slurm.schedmd.com/sbatch.html), unless the answer keeps bytes on the host: then Slurm is to
+    refuse nodes that have fewer. Part of a node without these options is one CPU and, where the
+    cluster has no ``DefMemPerCPU``, all of the node's memory.
+    """
+    needs = compute_host_needs(job)
+    memory = f"--mem={ceil_div(needs.memory_bytes, MIB)}M"
+    if job.gpus_per_node == job.layout.gpus_per_node and job.mig_profile is None:
+        return ("--exclusive", memory if job.host_bytes_per_node else "--mem=0")
+    return (f"--cpus-per-task={needs.cpus}", memory)
 
 
 def render_ray_request(job: Job) -> dict[str, object]:
@@ -156,14 +171,16 @@ def _render_file_writes(launch: Launch) -> list[str]:
 def _get_slurm_type(job: Job) -> str | None:
     """Return Slurm's type of a GPU found through NVML.
 
-    Lower case, underscores (slurm.schedmd.com/gres.html).
+    Lower case, underscores (slurm.schedmd.com/gres.html); a slice has its profile behind that
+    (SchedMD/slurm ``src/plugins/gpu/nvml/gpu_nvml.c``, ``_handle_mig``).
     """
-    if job.mig_profile is not None:
-        return job.mig_profile
     if job.gpu is None:
-        return None
+        return job.mig_profile
     name = job.gpu.get_first("slurm") or job.gpu.get_first("nvml")
-    return None if name is None else re.sub(r"\s+", "_", name.casefold())
+    if name is None:
+        return job.mig_profile
+    kind = re.sub(r"\s+", "_", name.casefold())
+    return kind if job.mig_profile is None else f"{kind}_{job.mig_profile}"
 
 
 def _get_ray_slice(profile: str) -> str:

@@ -16,6 +16,7 @@ PAGES = (
     "docs/howto/largest-batch.md",
     "docs/howto/images-and-video.md",
     "docs/howto/plan-on-a-cluster.md",
+    "docs/howto/slurm.md",
     "docs/howto/import-cluster.md",
     "docs/howto/explain-oom.md",
     "docs/howto/ask-with-a-launch.md",
@@ -30,7 +31,7 @@ PAGES = (
 """In the order in which they run on one server: measurements change answers, so they come last."""
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 NOT_RUN = ("make ", "export ")
-_QUESTIONS = ("fit", "how-many", "plan", "ceilings", "explain")
+_QUESTIONS = ("fit", "how-many", "plan", "ceilings", "explain", "slurm-flags")
 QUESTIONS = tuple(f"headroom {name} " for name in _QUESTIONS)
 VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<id>"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.base import hub_errors  # noqa: F401 - its kinds are known by being there
+from service.base import count_errors, hub_errors  # noqa: F401 - its kinds are known by being there
 from service.base.errors import ServiceError
 from service.base.server_refusals import ServerRefusalError
 from service.base.startup_errors import StartupError

@@ -8,6 +8,7 @@ from .allocator import Allocator
 from .alternative_answer import AlternativeAnswer
 from .artifact_answer import ArtifactAnswer
 from .artifact_name import ArtifactName
+from .ask_how_many_as import AskHowManyAs
 from .attention import Attention
 from .balance_answer import BalanceAnswer
 from .bases_answer import BasesAnswer
@@ -110,6 +111,7 @@ from .health_answer import HealthAnswer
 from .health_answer_status import HealthAnswerStatus
 from .held_answer import HeldAnswer
 from .how_many_answer import HowManyAnswer
+from .how_many_as import HowManyAs
 from .how_many_lora_target_modules import HowManyLoraTargetModules
 from .how_many_lora_variant import HowManyLoraVariant
 from .how_many_precision import HowManyPrecision
@@ -334,6 +336,7 @@ __all__ = (
     "AlternativeAnswer",
     "ArtifactAnswer",
     "ArtifactName",
+    "AskHowManyAs",
     "Attention",
     "BalanceAnswer",
     "BasesAnswer",
@@ -436,6 +439,7 @@ __all__ = (
     "HealthAnswerStatus",
     "HeldAnswer",
     "HowManyAnswer",
+    "HowManyAs",
     "HowManyLoraTargetModules",
     "HowManyLoraVariant",
     "HowManyPrecision",

@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 from msgspec.structs import fields
@@ -63,6 +63,22 @@ BODY_WORDS = frozenset(
 spelt word by word.
 """
 
+AnswerForm = Literal["json", "count"]
+_FORM = Annotated[
+    AnswerForm | UnsetType,
+    Meta(
+        description="`count`: the bare number as text, `nothing-fits` where no number is "
+        "enough, for shells; `json`: JSON. Default what `Accept` prefers."
+    ),
+]
+
+
+class AnswerQuery(Strict, frozen=True, kw_only=True, rename={"form": "as"}):
+    """How a question that a body asks is answered."""
+
+    form: _FORM = UNSET
+
+
 HowManyQuery = defstruct(
     "HowManyQuery",
     [
@@ -97,12 +113,14 @@ HowManyQuery = defstruct(
             UNSET,
         ),
         ("confidence", SearchConfidence, 0.95),
+        ("form", _FORM, UNSET),
         *((name, kind, UNSET) for name, kind in sorted(_QUERY_FIELDS.items())),
     ],
     bases=(Strict,),
     frozen=True,
     kw_only=True,
     forbid_unknown_fields=True,
+    rename={"form": "as"},
     module=__name__,
 )
 """Every word of the vocabulary that fits into a query string; an adapter's words begin with

@@ -99,6 +99,22 @@ def test_none_is_an_answer_with_code_one(capsys: pytest.CaptureFixture[str]) -> 
     assert "weights alone need" in shown
 
 
+def test_a_shell_gets_the_number_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """``--count`` prints a number and nothing else; where none is enough stdout stays empty, the
+    reason is on stderr and the code is 1; GPUs that differ are an error, code 2.
+    """
+    codes = (main([*TRAIN, "--count"]), main([*SERVE, "--max-gpus", "1", "--count"]))
+    printed = capsys.readouterr()
+    family = main([part if part != "A100-SXM4-80GB" else "A100" for part in TRAIN] + ["--count"])
+    refused = capsys.readouterr()
+
+    assert codes == (0, 1)
+    assert printed.out == f"{answer(capsys, *TRAIN)['num_gpus']}\n"
+    assert "1 GPU is not enough, 4 are" in printed.err
+    assert (family, refused.out) == (2, "")
+    assert "A100-SXM4-40GB: 4" in refused.err
+
+
 def test_a_family_is_answered_once_per_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     """A name that means several GPUs gets an answer for each."""
     arguments = [part if part != "A100-SXM4-80GB" else "A100" for part in TRAIN]

@@ -8,10 +8,10 @@ import yaml
 
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Engine, ServeWorkload
-from service.formats.manifests.format import Document, Format, UnrenderableError
+from service.formats.manifests.format import Document, Format
 from service.formats.manifests.registry import FORMATS, render_format
 from service.formats.manifests.yaml_text import as_text
-from service.formats.renderings.job import Job, Launch
+from service.formats.renderings.job import Job, Launch, UnrenderableError
 from tests.unit.formats.renderings.builders import a_job
 
 CHAT = ServeWorkload(num_sequences=8, prompt_tokens=512, engine=Engine.VLLM)

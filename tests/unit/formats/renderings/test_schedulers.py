@@ -29,7 +29,7 @@ JOBS = {
     "script": a_job(replace(CHAT, engine=Engine.TRANSFORMERS), Layout(data_parallel=2)),
     "named nodes": a_job(nodes=("n1", "n7")),
     "memory alone": replace(a_job(layout=ONE_NODE), gpu=None),
-    "amd": a_job(layout=ONE_NODE, gpu="MI300X-192GB"),
+    "amd": replace(a_job(layout=ONE_NODE, gpu="MI300X-192GB"), image="registry.example/rocm:1"),
 }
 
 
@@ -243,3 +243,35 @@ def test_names_are_ones_that_kubernetes_takes() -> None:
     job = replace(JOBS["one node"], model_name="Meta-Llama/Llama-3.1_70B" + "x" * 60)
 
     assert job.name == "meta-llama-llama-3-1-70bxxxxxxxxxxxxxxxx-train"
+
+
+def _list_slurm_options(job: Job) -> list[str]:
+    lines = str(_rendered(job, "slurm")).splitlines()
+    return [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH ")]
+
+
+def test_part_of_a_node_asks_for_its_processors_and_memory() -> None:
+    """Slurm would give one CPU and all of the node's memory to a job that asks for neither."""
+    options = _list_slurm_options(JOBS["one node"])
+
+    assert {"--cpus-per-task=16", "--mem=65536M"} <= set(options)
+    assert "--exclusive" not in options
+
+
+def test_a_full_node_is_its_jobs_own() -> None:
+    """All of its memory too, as far as the answer keeps nothing on the host."""
+    full = JOBS["two nodes"]
+    options = _list_slurm_options(full)
+    offloaded = _list_slurm_options(replace(full, host_bytes_per_node=1024**4))
+
+    assert {"--exclusive", "--mem=0"} <= set(options)
+    assert {"--exclusive", "--mem=1179648M"} <= set(offloaded)
+    assert not any("--cpus" in option for option in options + offloaded)
+
+
+def test_slurm_calls_a_slice_by_its_gpu_and_profile() -> None:
+    """As its detection by NVML names the type; a profile alone is no type that a node has."""
+    options = _list_slurm_options(JOBS["slice"])
+
+    assert "--gres=gpu:nvidia_a100-sxm4-80gb_3g.40gb:1" in options
+    assert {"--cpus-per-task=4", "--mem=16384M"} <= set(options)

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 
+from ...models.ask_how_many_as import AskHowManyAs
 from ...models.family_answer import FamilyAnswer
 from ...models.how_many_answer import HowManyAnswer
 from ...models.how_many_request import HowManyRequest
@@ -14,6 +15,7 @@ from ...types import UNSET, Call, Unset
 def call(
     *,
     body: HowManyRequest | Mapping[str, Any],
+    as_: AskHowManyAs | Unset = UNSET,
     hub_token: str | Unset = UNSET,
 ) -> Call[FamilyAnswer | HowManyAnswer]:
     """Say how many GPUs a workload needs, asked by a body."""
@@ -21,12 +23,22 @@ def call(
     if not isinstance(hub_token, Unset):
         headers["Hub-Token"] = hub_token
 
+    params: dict[str, Any] = {}
+
+    json_as_: str | Unset = UNSET
+    if not isinstance(as_, Unset):
+        json_as_ = as_
+
+    params["as"] = json_as_
+
+    params = {k: v for k, v in params.items() if v is not UNSET and v is not None}
+
     sent = body if isinstance(body, Mapping) else body.to_dict()
 
     return Call(
         method="POST",
         path="/v1/how-many",
-        params={},
+        params=params,
         headers=headers,
         body=sent,
         read=_read,

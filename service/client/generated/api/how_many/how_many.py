@@ -15,6 +15,7 @@ from ...models.engine import Engine
 from ...models.family_answer import FamilyAnswer
 from ...models.framework import Framework
 from ...models.how_many_answer import HowManyAnswer
+from ...models.how_many_as import HowManyAs
 from ...models.how_many_lora_target_modules import HowManyLoraTargetModules
 from ...models.how_many_lora_variant import HowManyLoraVariant
 from ...models.how_many_precision import HowManyPrecision
@@ -42,6 +43,7 @@ def call(
     gpu: str | Unset = UNSET,
     memory_bytes: int | str | Unset = UNSET,
     confidence: float | None | Unset = UNSET,
+    as_: HowManyAs | Unset = UNSET,
     account_for_embedding_in_pipeline_split: bool | Unset = UNSET,
     account_for_loss_in_pipeline_split: bool | Unset = UNSET,
     activation_checkpointing: Checkpointing | Unset = UNSET,
@@ -179,6 +181,12 @@ def call(
     else:
         json_confidence = confidence
     params["confidence"] = json_confidence
+
+    json_as_: str | Unset = UNSET
+    if not isinstance(as_, Unset):
+        json_as_ = as_
+
+    params["as"] = json_as_
 
     params["account_for_embedding_in_pipeline_split"] = account_for_embedding_in_pipeline_split
 

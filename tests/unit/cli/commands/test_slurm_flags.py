@@ -1,0 +1,62 @@
+"""``headroom slurm-flags``: what sbatch is told, and what it refuses where nothing fits."""
+
+import pytest
+
+from service.__main__ import main
+from service.cli.commands.schedulers.slurm_flags import REFUSAL, list_options
+
+TRAIN = ("--gpu", "A100-SXM4-80GB", "--task", "train", "--sequence-length", "1024", "--offline")
+LAUNCH = ("llama-3.2-1b", "--gpu", "A100-SXM4-80GB", "--sequence-length", "1024", "--offline", "--")
+
+
+def test_the_fewest_gpus_are_options_of_sbatch(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line of options on stdout; the command for that many GPUs is on stderr."""
+    code = main(["slurm-flags", "llama-2-7b", *TRAIN, "--max-gpus", "8"])
+
+    captured = capsys.readouterr()
+    assert code == 0
+    assert captured.out == (
+        "--nodes=1 --ntasks-per-node=1 --gres=gpu:nvidia_a100-sxm4-80gb:2 "
+        "--cpus-per-task=8 --mem=32768M\n"
+    )
+    assert "a job on 2 GPUs runs: torchrun --standalone --nproc-per-node=2" in captured.err
+
+
+def test_a_launch_on_several_gpus_is_answered_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its command is in the job already: options for fewer GPUs would not start it."""
+    command = "torchrun --nproc-per-node=4 train.py --per_device_train_batch_size 1 --bf16 true"
+    code = main(["slurm-flags", *LAUNCH, *command.split()])
+
+    captured = capsys.readouterr()
+    assert code == 0
+    assert "--gres=gpu:nvidia_a100-sxm4-80gb:4 " in captured.out
+    assert "a job on" not in captured.err
+
+
+def test_sbatch_refuses_where_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    """A shell forgets the exit status of what it substitutes, so that the word has to refuse."""
+    code = main(["slurm-flags", "llama-2-70b", *TRAIN, "--max-gpus", "1"])
+
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (1, f"{REFUSAL}\n")
+    assert "headroom: llama-2-70b does not fit: max_gpus is 1" in captured.err
+
+
+def test_sbatch_refuses_a_launch_that_leaves_something_open(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No default stands in for the tokens of a request."""
+    code = main(
+        ["slurm-flags", "--gpu", "L4", "--offline", "--", "vllm", "serve", "Qwen/Qwen2.5-7B"]
+    )
+
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (2, f"{REFUSAL}\n")
+    assert "the launch does not say --num-sequences" in captured.err
+
+
+def test_a_jobs_name_is_its_own() -> None:
+    """Directives that ask for resources are options; a name is the script's to give."""
+    script = "#!/bin/bash\n#SBATCH --job-name=a\n#SBATCH --nodes=2\n#SBATCH --array=0-2\n\nsrun b\n"
+
+    assert list_options(script) == ("--nodes=2", "--array=0-2")
