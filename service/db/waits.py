@@ -1,4 +1,4 @@
-"""Waits for Postgres that end: a server that stops in the middle answers nobody.
+"""Client-side limits of every wait for Postgres.
 
 ``statement_timeout`` is the server's own clock, and the kernel still acknowledges what is sent to
 a process that stands still, so neither it nor TCP's timers end such a wait. The client's clock
@@ -50,7 +50,10 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 @contextmanager
 def limit_waits(seconds: float) -> Iterator[None]:
-    """Shorten every wait for Postgres of this thread, seconds each; it is asked in any case."""
+    """Shorten every wait for Postgres of this thread.
+
+    Each ends within ``seconds``, and the server is asked even where it was silent before.
+    """
     token = _limit.set(seconds)
     try:
         yield
