@@ -1,6 +1,7 @@
 """torchtitan's TOML.
 
-0.2, ``torchtitan/config/job_config.py``; later releases take the same names as arguments.
+0.2.2, ``torchtitan/config/job_config.py``. 0.3.0 reads none (``torchtitan/config/manager.py``):
+there a Python function returns the configuration, named by ``--module`` and ``--config``.
 """
 
 from service.estimator.model.architecture import Architecture
@@ -24,6 +25,10 @@ _SCHEDULES = {
     PipelineSchedule.DUAL_PIPE_V: "DualPipeV",
 }
 _FLOAT8 = "quantize.linear.float8"
+_RELEASE = (
+    "the TOML is for torchtitan 0.2.2: 0.3.0 reads none, and takes a Python function by --module "
+    "and --config"
+)
 _OPTIMIZERS = {
     "adamw": ("AdamW", "foreach"),
     "adamw_fused": ("AdamW", "fused"),
@@ -115,7 +120,7 @@ def _list_modules(chunk: Chunk) -> list[str]:
 
 def list_unexpressed(workload: TrainWorkload) -> tuple[str, ...]:
     """Return parts of a workload that torchtitan cannot express."""
-    notes = []
+    notes = [_RELEASE]
     if workload.optimizer not in _OPTIMIZERS:
         notes.append(
             f"torchtitan builds AdamW; {workload.optimizer} needs an optimizer of one's own"

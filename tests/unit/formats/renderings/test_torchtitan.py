@@ -96,3 +96,12 @@ def test_what_counts_beside_the_layout_is_in_the_file() -> None:
     assert read["optimizer"]["early_step_in_backward"]
     assert launch.notes[0].startswith("add name and flavor in [model] of")
     assert "torchtitan always clips gradients by their norm" in launch.notes
+
+
+def test_a_toml_says_for_which_release_it_is() -> None:
+    """0.3.0 has no option that takes one, and would end with "--module is required"."""
+    workload = replace(TRAIN, framework=Framework.TORCHTITAN)
+    launch = make_launch(a_job(workload, FULLY_SHARDED))
+
+    (release,) = [note for note in launch.notes if "0.3.0" in note]
+    assert release.startswith("the TOML is for torchtitan 0.2.2")
