@@ -72,14 +72,14 @@ def bound_waits(engine: Engine, *, answer_timeout_s: float) -> None:
 
     @event.listens_for(engine, "do_connect")
     def connect(
-        _dialect: object, _record: object, words: list[Any], fields: dict[str, Any]
+        _dialect: object, _record: object, arguments: list[Any], options: dict[str, Any]
     ) -> BoundedConnection:
         silence.check()
         limit = _limit.get()
         if limit is not None:
-            fields = fields | {"connect_timeout": min(ceil(limit), CONNECT_TIMEOUT_S)}
-        with silence.notice(fields["connect_timeout"]):
-            connection = BoundedConnection.connect(*words, **fields)
+            options = options | {"connect_timeout": min(ceil(limit), CONNECT_TIMEOUT_S)}
+        with silence.notice(options["connect_timeout"]):
+            connection = BoundedConnection.connect(*arguments, **options)
         connection.answer_timeout_s = answer_timeout_s
         return connection
 
