@@ -19,10 +19,12 @@ help: ## print these targets
 
 setup: $(STAMP) $(NATIVE) ## make .venv with everything that running and testing need
 
+# pip compiles on one core what it installs, compileall on all; files for other Pythons do not compile.
 $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.lock
+	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib || true
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -41,7 +43,7 @@ test: $(STAMP) ## run every check and every test: what CI runs
 
 # mypy is one process for a minute: beside the tests, which wait a good deal, it costs no time of its own.
 tested: $(STAMP) $(NATIVE)
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal --durations 20
 
 quick: $(STAMP) ## lint, types and the tests that the change since main touches, within 90 seconds
 	$(MAKE) --no-print-directory --jobs 2 --output-sync touched check

@@ -9,6 +9,7 @@ import torch
 import transformers
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.integrations.heterogeneity import AmbiguousGlobalPerLayerAttributeError
 
 from service.estimator.model.recorded.kinds import count_experts, guess_kind
 from service.estimator.model.recorded.recorded_model import (
@@ -206,6 +207,14 @@ def _select_cache(
     return parts.pop() if len(parts) == 1 else None
 
 
+def _read_field(config: PreTrainedConfig, name: str) -> object:
+    """Return a field of a config, where layers differ the first one's."""
+    try:
+        return getattr(config, name, None)
+    except AmbiguousGlobalPerLayerAttributeError:
+        return getattr(config.per_layer_config[0], name, None)
+
+
 _CHOSEN = (
     *("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k"),
     *("top_k_experts", "experts_per_token", "num_selected_experts", "top_k"),
@@ -220,7 +229,7 @@ def _make_spec(
     text = hf_config.get_text_config()
 
     def read(*names: str, default: int = 0) -> int:
-        values = (getattr(text, name, None) for name in names)
+        values = (_read_field(text, name) for name in names)
         return next((value for value in values if isinstance(value, int)), default)
 
     heads = read("num_attention_heads", "n_head", default=1)

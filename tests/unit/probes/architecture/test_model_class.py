@@ -48,3 +48,14 @@ def test_parts_without_the_kernel_have_their_own() -> None:
     counts = count_parameters({"model_type": "lightglue"})
 
     assert counts["total"] == 13_744_594
+
+
+def test_a_field_that_differs_by_layer_is_that_of_the_first() -> None:
+    """Full attention of Gemma 4 has wider heads, which its config hands out layer by layer."""
+    model = {"model_type": "gemma4_text", "num_hidden_layers": 6, "hidden_size": 64}
+    sizes = {"vocab_size": 100, "vocab_size_per_layer_input": 100, "intermediate_size": 64}
+
+    document = count_parameters(model | sizes)["document"]
+
+    assert isinstance(document, dict)
+    assert document["spec"]["head_dim"] == 256

@@ -7,6 +7,7 @@ import pytest
 from torch import nn
 from transformers import LlamaConfig
 
+from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.architecture import build_recorded
 from service.estimator.model.recorded.decoding import decode_recording
 from service.estimator.model.recorded.encoding import encode_recording
@@ -20,7 +21,7 @@ from worker.probes.architecture import record as recorder
 from worker.probes.architecture.check import compute_peak
 from worker.probes.architecture.depth import differs_in_depth_alone, find_stack
 from worker.probes.architecture.hearing import DoesNotRunError
-from worker.probes.architecture.listening.listen import Extent
+from worker.probes.architecture.listening.listen import Extent, Variant
 from worker.probes.architecture.pieces import list_thresholds
 from worker.probes.architecture.polynomials import FEW, PROVED, NoPolynomial, fit_size
 from worker.probes.architecture.record import VARIANTS, record_model
@@ -88,6 +89,24 @@ def test_a_recording_that_misses_bytes_is_refused(monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(Refusal, match="takes 1 bytes where the model itself takes"):
         record(model_type="llama", num_hidden_layers=1)
+
+
+def test_frozen_passes_that_miss_bytes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model's training is answered all the same, and adapters are refused by name."""
+
+    def compute(model: Architecture, variant: Variant, extent: Extent) -> int:
+        return 1 if variant.frozen else compute_peak(model, variant, extent)
+
+    monkeypatch.setattr(check, "compute_peak", compute)
+    variants = {name: VARIANTS[name] for name in ("half", "half/frozen")}
+
+    recorded = record_model(_SIZES | {"model_type": "llama", "num_hidden_layers": 1}, variants)
+
+    assert list(recorded.passes) == ["half"]
+    with pytest.raises(
+        NotModelledError, match="a pass in half/frozen of a recording that has half"
+    ):
+        compute_peak(build_recorded(recorded), VARIANTS["half/frozen"], EXTENT)
 
 
 def test_layers_that_are_no_stack_are_recorded_one_after_another(
