@@ -1,6 +1,7 @@
 """Gangs of Kubernetes' own scheduler.
 
-No pod of a job starts before all of them can: scheduling.k8s.io/v1beta1 PodGroup of Kubernetes 1.37, which pods name in their ``schedulingGroup``.
+No pod of a job starts before all of them can: scheduling.k8s.io/v1beta1 PodGroup of Kubernetes
+1.37, which pods name in their ``schedulingGroup``.
 """
 
 from typing import Any
