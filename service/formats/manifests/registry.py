@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from service.formats.manifests.format import Document, Format, Rendering
+from service.formats.manifests.kueue import render_kueue_objects
 from service.formats.manifests.yaml_text import as_text
 from service.formats.renderings.job import Job, Launch, UnrenderableError
 from service.formats.renderings.kubernetes import render_kubernetes_objects
@@ -24,6 +25,11 @@ _ROWS = (
         word="kubernetes",
         title="Kubernetes: a Job, a Deployment or a LeaderWorkerSet",
         render=render_kubernetes_objects,
+    ),
+    Format(
+        word="kueue",
+        title="Kueue: the same in a queue, a Job suspended until it is admitted",
+        render=render_kueue_objects,
     ),
     Format(word="slurm", title="Slurm: a batch script", render=render_slurm_script, suffix="sh"),
     Format(word="ray", title="Ray: a placement group and its actors", render=_render_ray),
