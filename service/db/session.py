@@ -16,10 +16,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session, configure_mappers, sessionmaker
 
 from service.base.errors import NotMigratedError, UnavailableError
+from service.db.waits import CONNECT_TIMEOUT_S, bound_waits
 
-CONNECT_TIMEOUT_S = 5
 POOL_TIMEOUT_S = 10
 STATEMENT_TIMEOUT_S = 30
+ANSWER_TIMEOUT_S = 35
+"""When a client gives up by its own clock: after the server would have."""
 IDLE_IN_TRANSACTION_TIMEOUT_S = 60
 
 # Postgres refuses NaN in JSON; refusing it here names the place that made it.
@@ -33,16 +35,17 @@ def make_engine(
     pool_size: int = 8,
     pool_timeout_s: float = POOL_TIMEOUT_S,
     idle_in_transaction_timeout_s: int = IDLE_IN_TRANSACTION_TIMEOUT_S,
+    answer_timeout_s: float = ANSWER_TIMEOUT_S,
 ) -> Engine:
     """Return an engine that connects on first use.
 
-    Past ``pool_size`` connections a thread waits its turn.
+    Past ``pool_size`` connections a thread waits its turn. No wait is longer than
+    ``answer_timeout_s`` seconds, whatever the server does.
     """
-    return create_engine(
+    engine = create_engine(
         make_url(database_url),
         pool_size=pool_size,
         max_overflow=0,
-        pool_pre_ping=True,
         pool_timeout=pool_timeout_s,
         json_serializer=_dump_json,
         connect_args={
@@ -59,6 +62,8 @@ def make_engine(
             ),
         },
     )
+    bound_waits(engine, answer_timeout_s=answer_timeout_s)
+    return engine
 
 
 def make_sessions(engine: Engine) -> sessionmaker[Session]:

@@ -3,7 +3,9 @@ searched; offline unless told.
 """
 
 import argparse
+import sys
 from importlib import import_module
+from typing import Any
 
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
@@ -15,6 +17,8 @@ from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
 
 _OBJECTIVES = ("fewest_gpus", "cheapest", "fastest")
+FORMATS = ("kubernetes", "kueue", "podgroup", "slurm", "ray", "skypilot")
+"""Words of ``service/formats/manifests/registry.py``, which a question alone need not load."""
 _COUNTS = {
     "max_gpus": "largest number to try (default 1024)",
     "max_nodes": "largest number of nodes",
@@ -78,6 +82,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_search_confidence(search)
     parser.add_argument(
+        "--format",
+        type=make_choice_reader(FORMATS),
+        metavar=format_choices(FORMATS),
+        help="print the best plan alone, as this scheduler's client reads it",
+    )
+    parser.add_argument(
+        "--container-image", metavar="NAME", help="image of the pods, in place of the engine's own"
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print the answer as POST /v1/plans sends it"
     )
     add_source(parser, "stored models and clusters")
@@ -93,11 +106,31 @@ def run(options: argparse.Namespace) -> int:
     result = answer_question("plan", _build_document(options, source), source)
     if options.json:
         print_json(result)
+    elif options.format is not None:
+        return _print_format(options.format, result)
     else:
         # As for a fit: who reads JSON does not wait for tables.
         import_module("service.cli.views.plan").show_plan(str(name_model(options)), result)
     tell_source(source, is_json=options.json)
     return DOES_NOT_FIT if result["num_gpus"] is None else FITS
+
+
+def _print_format(word: str, result: dict[str, Any]) -> int:
+    """Print the best plan in a format; who answered is no part of it.
+
+    Raises InvalidRequestError where the format cannot carry it.
+    """
+    if not result["candidates"]:
+        sys.stderr.write(f"headroom: there is no plan to print: {result['reason']}\n")
+        return DOES_NOT_FIT
+    requests = result["candidates"][0]["requests"]
+    if requests[word] is None:
+        notes = requests["launch"]["notes"]
+        reason = next(note for note in reversed(notes) if note.startswith(f"{word}: "))
+        raise InvalidRequestError(reason)
+    text = import_module("service.formats.manifests.yaml_text").as_text(requests[word])
+    sys.stdout.write(text)
+    return FITS
 
 
 def _build_document(options: argparse.Namespace, source: Source) -> dict[str, object]:
@@ -113,6 +146,10 @@ def _build_document(options: argparse.Namespace, source: Source) -> dict[str, ob
     }
     if options.objective is not None:
         document["objective"] = options.objective
+    if options.format is not None:
+        document["format"] = [options.format]
+    if options.container_image is not None:
+        document["container_image"] = options.container_image
     return document | ({"prices": dict(map(_parse_price, options.price))} if options.price else {})
 
 

@@ -1,6 +1,6 @@
 """Request and answer of POST /v1/plans."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -25,6 +25,16 @@ from service.contract.schemas.remedies import RemedyAnswer
 from service.contract.schemas.reservations import NeverAnswer, NotTodayAnswer, PlacedAnswer
 from service.contract.schemas.workload import WorkloadRequest
 from service.planner.plans.objectives import Objective
+
+FormatWord = Literal["kubernetes", "kueue", "podgroup", "slurm", "ray", "skypilot"]
+ImageName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}$(?!\n)",
+        description="A container image, with its registry and its tag or digest.",
+        examples=["vllm/vllm-openai:v0.33.0"],
+    ),
+]
 
 
 class PlanRequest(Strict, frozen=True, kw_only=True):
@@ -72,6 +82,19 @@ class PlanRequest(Strict, frozen=True, kw_only=True):
     pareto: Annotated[
         bool, Meta(description="Ask for the front of memory, time and cost as well.")
     ] = False
+    format: Annotated[
+        Annotated[list[FormatWord], Meta(min_length=1, max_length=8)] | UnsetType,
+        Meta(
+            description=(
+                "Formats that `requests` of each candidate has as well, each by its word; null "
+                "there where one cannot carry the candidate, for the reason in `launch.notes`."
+            )
+        ),
+    ] = UNSET
+    container_image: Annotated[
+        ImageName | UnsetType,
+        Meta(description="Image of the pods, in place of the engine's or framework's own."),
+    ] = UNSET
 
 
 class PlanCandidate(Answer, frozen=True, kw_only=True):

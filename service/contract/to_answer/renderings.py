@@ -1,10 +1,14 @@
 """A candidate of a plan as requests to schedulers and launchers."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from service.catalog.gpus import list_gpus
 from service.catalog.models import list_checkpoints
 from service.contract.schemas.fields import JsonObject
 from service.estimator.values.device import Device, parse_slice
 from service.estimator.values.workload import ServeWorkload
+from service.formats.manifests.registry import render_format
 from service.formats.renderings.job import GpuNames, Job
 from service.formats.renderings.render import render
 from service.planner.cluster.placement import Placement
@@ -26,23 +30,39 @@ def render_requests(
     """
     workload, layout = candidate.workload, candidate.layout
     draft = workload.speculative if isinstance(workload, ServeWorkload) else None
-    return render(
-        Job(
-            model_name=question.model_name,
-            checkpoints=question.checkpoints,
-            draft_checkpoints=()
-            if draft is None or draft.name is None
-            else list_checkpoints(draft.name),
-            model=question.architecture,
-            workload=workload,
-            layout=layout,
-            device=device,
-            gpu=get_gpu_names(device),
-            nodes=() if placement is None else placement.nodes,
-            gpus_of_each=None if placement is None else placement.gpus_per_node,
-            mig_profile=device.mig_profile,
-            host_bytes_per_node=candidate.estimate.host_bytes_per_node,
-        ),
+    job = Job(
+        model_name=question.model_name,
+        checkpoints=question.checkpoints,
+        draft_checkpoints=()
+        if draft is None or draft.name is None
+        else list_checkpoints(draft.name),
+        model=question.architecture,
+        workload=workload,
+        layout=layout,
+        device=device,
+        gpu=get_gpu_names(device),
+        nodes=() if placement is None else placement.nodes,
+        gpus_of_each=None if placement is None else placement.gpus_per_node,
+        mig_profile=device.mig_profile,
+        host_bytes_per_node=candidate.estimate.host_bytes_per_node,
+        image=question.image,
+    )
+    return _add_formats(render(job), job, question.formats)
+
+
+def _add_formats(requests: JsonObject, job: Job, formats: Sequence[str]) -> JsonObject:
+    """Return requests with further formats; a note says why one is null."""
+    renderings = [render_format(word, job) for word in dict.fromkeys(formats)]
+    notes = [
+        f"{rendering.word}: {rendering.reason}"
+        for rendering in renderings
+        if rendering.reason is not None
+    ]
+    launch: Any = requests["launch"]
+    return (
+        requests
+        | {rendering.word: rendering.document for rendering in renderings}
+        | {"launch": launch | {"notes": [*launch["notes"], *notes]}}
     )
 
 

@@ -83,6 +83,8 @@ def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> 
         objective=request.objective,
         pareto=request.pareto,
         assumptions=(*model.notes, *search.assumptions),
+        formats=tuple(get_or_none(request.format) or ()),
+        image=get_or_none(request.container_image),
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from service.formats.manifests.format import Document, Format, Rendering
+from service.formats.manifests.kueue import render_kueue_objects
+from service.formats.manifests.podgroup import render_pod_group
 from service.formats.manifests.yaml_text import as_text
 from service.formats.renderings.job import Job, Launch, UnrenderableError
 from service.formats.renderings.kubernetes import render_kubernetes_objects
@@ -24,6 +26,17 @@ _ROWS = (
         word="kubernetes",
         title="Kubernetes: a Job, a Deployment or a LeaderWorkerSet",
         render=render_kubernetes_objects,
+    ),
+    Format(
+        word="kueue",
+        title="Kueue: the same in a queue, a Job suspended until it is admitted",
+        render=render_kueue_objects,
+    ),
+    Format(
+        word="podgroup",
+        title="PodGroup: a Job whose pods start together, by Kubernetes' own scheduler",
+        render=render_pod_group,
+        serves=False,
     ),
     Format(word="slurm", title="Slurm: a batch script", render=render_slurm_script, suffix="sh"),
     Format(word="ray", title="Ray: a placement group and its actors", render=_render_ray),

@@ -31,7 +31,7 @@ DEFAULT_BLOCK_TOKENS = 16
 """Tokens of one block on CUDA unless --block-size says otherwise (vllm/config/cache.py)."""
 
 _RANK = re.compile(
-    r"\(((?:RayWorkerWrapper|VllmWorkerProcess|VllmWorker|Worker[A-Za-z0-9_]{0,40}|EngineCore[A-Za-z0-9_]{0,40})[^()]{0,40})\)"
+    r"\(((?:RayWorkerWrapper|VllmWorkerProcess|VllmWorker|Worker[A-Za-z0-9_]{0,40}+|EngineCore[A-Za-z0-9_]{0,40}+)[^()]{0,40}+)\)"
 )
 _NUMBER = r"(-?+[0-9.]{1,20}+) ?+Gi?+B"
 """Bounded and possessive: a line of digits would else be read again from each of them."""

@@ -88,11 +88,11 @@ def _render_container(
     # The shell sets them: what a controller adds to a pod's environment comes too late for $(NAME)
     # in it.
     exports = "".join(f"export {name}={value}; " for name, value in variables.items())
-    words = (*_mount_files(launch), *_list_pod_flags(job, is_worker=is_worker))
+    command = (*_mount_files(launch), *_list_pod_flags(job, is_worker=is_worker))
     return {
         "name": "main",
         "image": image,
-        "command": ["sh", "-c", exports + "exec " + render_shell_line(words)],
+        "command": ["sh", "-c", exports + "exec " + render_shell_line(command)],
         "env": [{"name": name, "value": value} for name, value in launch.environment.items()],
         "resources": _render_resources(job, needs),
         "volumeMounts": mounts,

@@ -10,6 +10,10 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.db.migrate import is_compatible
+from service.db.waits import limit_waits
+
+PROBE_TIMEOUT_S = 1.5
+"""Two waits of a probe, a ping and a connection, end before an orchestrator's probe does (4 s)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,8 @@ def check_readiness(engine: Engine, *, ping_redis: Callable[[], bool] | None) ->
 
 def _check_database(engine: Engine) -> str:
     try:
-        return "ok" if is_compatible(engine) else "not_migrated"
+        with limit_waits(PROBE_TIMEOUT_S):
+            return "ok" if is_compatible(engine) else "not_migrated"
     except SQLAlchemyError:
         return "unreachable"
 

@@ -35,6 +35,9 @@ class PlanQuestion:
     objective: Objective
     pareto: bool = False
     assumptions: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    """Words of formats that each candidate is rendered in, beside those of every answer."""
+    image: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,9 @@ def main() -> int:
 
 def _check_job(cluster: SlurmCluster, name: str, job: Job) -> Iterator[str]:
     """Yield what Slurm does otherwise with a job than it was rendered for."""
-    done = cluster.run("sbatch", "--chdir=/tmp", text=str(render(job)["slurm"]))
+    # Slurm forgets the GPUs of a job that has ended, and its program is not installed.
+    script = str(render(job)["slurm"]).replace("\n\n", "\n\nsleep 60\n", 1)
+    done = cluster.run("sbatch", "--chdir=/tmp", text=script)
     if done.returncode:
         yield f"{name}: refused: {done.stderr.strip()}"
         return

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -132,7 +133,7 @@ def _configure(root: Path, nodes: tuple[Node, ...], settings: str) -> None:
     etc, fake = root / "etc/slurm", root / "dev/fake"
     for folder in (etc, fake, root / "var/lib/slurm/state"):
         folder.mkdir(parents=True, exist_ok=True)
-    (root / "etc/hosts").write_text("127.0.0.1 localhost\n")
+    (root / "etc/hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
     key = etc / "slurm.key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)

@@ -1,12 +1,14 @@
 """What a plan asks of schedulers and launchers, over HTTP."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from litestar.testing import TestClient
 
 from service.catalog.models import load_config, resolve_model
+from service.contract.schemas.plans import FormatWord
+from service.formats.manifests.registry import FORMATS
 from tests.unit.api.builders import served
 
 TRAIN = {"task": "train", "sequence_length": 1024, "activation_checkpointing": "full"}
@@ -87,3 +89,51 @@ def test_a_command_loads_the_model_that_was_asked_for(
 
     assert requests["launch"]["command"].startswith(f"vllm serve {loaded} --")
     assert requests["skypilot"]["name"] == name
+
+
+def test_a_plan_is_rendered_in_the_formats_that_were_asked_for(client: TestClient[Any]) -> None:
+    """Beside the requests of every answer, each by its word; the image is the one that was said."""
+    (candidate, *_) = _candidates(
+        client, workload=SERVE, format=["kueue"], container_image="registry.example/mine:7"
+    )
+    requests = candidate["requests"]
+    queued = requests["kueue"]["items"][-1]
+
+    assert set(requests) == {"kubernetes", "slurm", "ray", "skypilot", "launch", "kueue"}
+    assert queued["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "default"}
+    assert queued["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/mine:7"
+
+
+def test_a_format_that_cannot_carry_a_plan_says_why(client: TestClient[Any]) -> None:
+    """It is null, and a note has the reason; the other requests stay."""
+    (candidate, *_) = _candidates(
+        client, workload=TRAIN, gpus=["Gaudi3-128GB"], format=["kueue", "slurm"]
+    )
+    requests = candidate["requests"]
+
+    assert (requests["kueue"], requests["kubernetes"]) == (None, None)
+    assert requests["slurm"].startswith("#!/bin/bash")
+    assert any(
+        note.startswith("kueue: a pod needs an image") for note in requests["launch"]["notes"]
+    )
+
+
+def test_the_contract_knows_the_words_of_the_registry() -> None:
+    """A format that no request can name would never be rendered."""
+    assert set(get_args(FormatWord)) == set(FORMATS)
+
+
+def test_an_unknown_format_is_refused_with_those_that_are(client: TestClient[Any]) -> None:
+    """Who mistypes one reads which there are."""
+    answer = client.post(
+        "/v1/plans",
+        json={
+            "model": "llama-2-7b",
+            "gpus": ["A100-SXM4-80GB"],
+            "workload": SERVE,
+            "format": ["kuewe"],
+        },
+    )
+
+    assert answer.status_code == 422
+    assert "kueue" in answer.text

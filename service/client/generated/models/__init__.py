@@ -250,6 +250,7 @@ from .plan_candidate_layout import PlanCandidateLayout
 from .plan_candidate_requests_type_0 import PlanCandidateRequestsType0
 from .plan_candidate_workload import PlanCandidateWorkload
 from .plan_request import PlanRequest
+from .plan_request_format_item import PlanRequestFormatItem
 from .plan_request_prices import PlanRequestPrices
 from .planned_run_answer import PlannedRunAnswer
 from .pool_answer import PoolAnswer
@@ -579,6 +580,7 @@ __all__ = (
     "PlanCandidateWorkload",
     "PlannedRunAnswer",
     "PlanRequest",
+    "PlanRequestFormatItem",
     "PlanRequestPrices",
     "PoolAnswer",
     "PoolPage",

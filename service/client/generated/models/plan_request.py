@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from attrs import define as _attrs_define
 
 from ..models.objective import Objective, check_objective
+from ..models.plan_request_format_item import PlanRequestFormatItem, check_plan_request_format_item
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class PlanRequest:
         constraints (Constraints | Unset): Bounds of the search.
         prices (PlanRequestPrices | Unset): USD per GPU hour, in place of the price book's.
         pareto (bool | Unset): Ask for the front of memory, time and cost as well. Default: False.
+        format_ (list[PlanRequestFormatItem] | Unset): Formats that `requests` of each candidate has as well, each by
+            its word; null there where one cannot carry the candidate, for the reason in `launch.notes`.
+        container_image (str | Unset): Image of the pods, in place of the engine's or framework's own.
     """
 
     model: InlineModel | str
@@ -56,6 +60,8 @@ class PlanRequest:
     constraints: Constraints | Unset = UNSET
     prices: PlanRequestPrices | Unset = UNSET
     pareto: bool | Unset = False
+    format_: list[PlanRequestFormatItem] | Unset = UNSET
+    container_image: str | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
@@ -111,6 +117,15 @@ class PlanRequest:
 
         pareto = self.pareto
 
+        format_: list[str] | Unset = UNSET
+        if not isinstance(self.format_, Unset):
+            format_ = []
+            for format_item_data in self.format_:
+                format_item: str = format_item_data
+                format_.append(format_item)
+
+        container_image = self.container_image
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -135,6 +150,10 @@ class PlanRequest:
             field_dict["prices"] = prices
         if pareto is not UNSET:
             field_dict["pareto"] = pareto
+        if format_ is not UNSET:
+            field_dict["format"] = format_
+        if container_image is not UNSET:
+            field_dict["container_image"] = container_image
 
         return field_dict
 
@@ -242,6 +261,17 @@ class PlanRequest:
 
         pareto = d.pop("pareto", UNSET)
 
+        _format_ = d.pop("format", UNSET)
+        format_: list[PlanRequestFormatItem] | Unset = UNSET
+        if _format_ is not UNSET:
+            format_ = []
+            for format_item_data in _format_:
+                format_item = check_plan_request_format_item(format_item_data)
+
+                format_.append(format_item)
+
+        container_image = d.pop("container_image", UNSET)
+
         plan_request = cls(
             model=model,
             workload=workload,
@@ -253,6 +283,8 @@ class PlanRequest:
             constraints=constraints,
             prices=prices,
             pareto=pareto,
+            format_=format_,
+            container_image=container_image,
         )
 
         return plan_request

@@ -1,0 +1,18 @@
+from typing import Literal
+
+PlanRequestFormatItem = Literal["kubernetes", "kueue", "podgroup", "ray", "skypilot", "slurm"]
+
+PLAN_REQUEST_FORMAT_ITEM_VALUES: set[PlanRequestFormatItem] = {
+    "kubernetes",
+    "kueue",
+    "podgroup",
+    "ray",
+    "skypilot",
+    "slurm",
+}
+
+
+def check_plan_request_format_item(value: str) -> PlanRequestFormatItem:
+    if value in PLAN_REQUEST_FORMAT_ITEM_VALUES:
+        return value
+    raise TypeError(f"Unexpected value {value!r}. Expected one of {PLAN_REQUEST_FORMAT_ITEM_VALUES!r}")
