@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 
-from service.cli.command_table import build_parser, load_command, render_overview
+from service.cli.command_table import REFUSALS, build_parser, load_command, render_overview
 from service.terminal.arguments import ERROR, UsageError
 from service.terminal.errors import (
     PIPE_CLOSED,
@@ -77,10 +77,12 @@ def _split_at_launch(
 
 
 def _print_problem(error: BaseException, argv: Sequence[str]) -> None:
-    """Print a refusal as programs read it, where they asked for JSON."""
-    if "--json" not in argv:
-        return
+    """Print a refusal as programs and shells read it."""
     with suppress(OSError):
+        if argv[0] in REFUSALS:
+            sys.stdout.write(f"{REFUSALS[argv[0]]}\n")
+        if "--json" not in argv:
+            return
         import_module("service.cli.refusals").print_problem(error, argv[0])
 
 

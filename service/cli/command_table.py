@@ -47,6 +47,12 @@ _FOLDERS = {
     **dict.fromkeys(("completion", "help", "version"), "about."),
 }
 """Folders of commands that do not lie in ``service.cli.commands`` itself."""
+REFUSALS = {"slurm-flags": "--refused-by-headroom"}
+"""What commands print whose output a shell puts into a line, where they have no answer.
+
+A shell drops the exit status of ``$(…)``: sbatch does not know this option, and would submit the
+job without any GPUs if nothing stood there.
+"""
 
 
 def load_command(name: str) -> ModuleType:

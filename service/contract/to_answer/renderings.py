@@ -51,8 +51,12 @@ def render_requests(
 
 
 def _add_formats(requests: JsonObject, job: Job, formats: Sequence[str]) -> JsonObject:
-    """Return requests with further formats; a note says why one is null."""
-    renderings = [render_format(word, job) for word in dict.fromkeys(formats)]
+    """Return requests with the formats that they lack.
+
+    A note says why one is null.
+    """
+    lacking = [word for word in dict.fromkeys(formats) if requests.get(word) is None]
+    renderings = [render_format(word, job) for word in lacking]
     notes = [
         f"{rendering.word}: {rendering.reason}"
         for rendering in renderings

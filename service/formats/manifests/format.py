@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.estimator.values.workload import Engine, ServeWorkload
 from service.formats.renderings.job import Job, Launch
 
 Document = dict[str, object] | str
@@ -14,8 +13,6 @@ Document = dict[str, object] | str
 class Format:
     """One way to ask for a job, by its word.
 
-    ``suffix`` is that of a file that holds it: ``yaml`` or ``sh``.
-
     ``trains`` and ``serves``: whether it carries training and batch jobs, and servers;
     ``spans_nodes``: one replica on several of them; ``takes_slices``: MIG slices.
 
@@ -25,7 +22,6 @@ class Format:
     word: str
     title: str
     render: Callable[[Job, Launch], Document]
-    suffix: str = "yaml"
     trains: bool = True
     serves: bool = True
     spans_nodes: bool = True
@@ -34,9 +30,9 @@ class Format:
 
     def find_obstacle(self, job: Job) -> str | None:
         """Return why it cannot carry a job; None where it can."""
-        if is_server(job) and not self.serves:
+        if job.is_server and not self.serves:
             return f"{self.word} runs jobs that end, and this is a server"
-        if not is_server(job) and not self.trains:
+        if not job.is_server and not self.trains:
             return f"{self.word} runs servers, and this is a job that ends"
         if job.num_nodes > 1 and not self.spans_nodes:
             return f"{self.word} is on one node, and a replica of this spans {job.num_nodes}"
@@ -54,18 +50,10 @@ class Format:
 class Rendering:
     """A job in one format.
 
-    ``text`` is what the scheduler's client reads; ``document`` the same as an object, or the script
-    itself. Both are None where the format cannot carry the job, for ``reason``.
+    ``document`` is an object or a script, None where the format cannot carry the job, for
+    ``reason``.
     """
 
     word: str
     document: Document | None = None
-    text: str | None = None
     reason: str | None = None
-
-
-def is_server(job: Job) -> bool:
-    """Return whether a job runs until it is stopped."""
-    return (
-        isinstance(job.workload, ServeWorkload) and job.workload.engine is not Engine.TRANSFORMERS
-    )

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from service.formats.manifests.format import Document, Format, Rendering
 from service.formats.manifests.kueue import render_kueue_objects
 from service.formats.manifests.podgroup import render_pod_group
-from service.formats.manifests.yaml_text import as_text
 from service.formats.renderings.job import Job, Launch, UnrenderableError
 from service.formats.renderings.kubernetes import render_kubernetes_objects
 from service.formats.renderings.render import make_launch
@@ -38,7 +37,7 @@ _ROWS = (
         render=render_pod_group,
         serves=False,
     ),
-    Format(word="slurm", title="Slurm: a batch script", render=render_slurm_script, suffix="sh"),
+    Format(word="slurm", title="Slurm: a batch script", render=render_slurm_script),
     Format(word="ray", title="Ray: a placement group and its actors", render=_render_ray),
     Format(word="skypilot", title="SkyPilot: a task", render=render_skypilot_task),
 )
@@ -55,4 +54,4 @@ def render_format(word: str, job: Job) -> Rendering:
         document = row.render(job, make_launch(job))
     except UnrenderableError as error:
         return Rendering(word=word, reason=str(error))
-    return Rendering(word=word, document=document, text=as_text(document))
+    return Rendering(word=word, document=document)

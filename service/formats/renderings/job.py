@@ -11,7 +11,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.units import ceil_div
-from service.estimator.values.workload import ServeWorkload, Workload
+from service.estimator.values.workload import Engine, ServeWorkload, Workload
 
 HEAD_ADDRESS, NODE_RANK = "${HEAD_ADDRESS}", "${NODE_RANK}"
 """What a command on several nodes reads from its environment; each scheduler's rendering sets both.
@@ -94,6 +94,15 @@ class Job:
         NVIDIA where only a memory is known: its labels tell a GPU's.
         """
         return NVIDIA if self.gpu is None else self.device.vendor
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it runs until it is stopped.
+
+        A script of transformers ends by itself.
+        """
+        workload = self.workload
+        return isinstance(workload, ServeWorkload) and workload.engine is not Engine.TRANSFORMERS
 
     @property
     def replicas(self) -> int:

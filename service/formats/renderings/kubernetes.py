@@ -8,7 +8,6 @@ Pod-to-Pod Communication"), leaderworkerset.x-k8s.io/v1; labels of NVIDIA's GPU 
 resources of its device plugin.
 """
 
-from service.estimator.values.workload import Engine, ServeWorkload
 from service.formats.renderings.job import Job, Launch
 from service.formats.renderings.pods import get_port, render_pod
 
@@ -25,7 +24,7 @@ def render_kubernetes_objects(job: Job, launch: Launch) -> dict[str, object]:
     items: list[dict[str, object]] = []
     if launch.files:
         items.append(_render_config_map(job, launch))
-    if isinstance(job.workload, ServeWorkload) and job.workload.engine is not Engine.TRANSFORMERS:
+    if job.is_server:
         items.append(_render_service(job))
         items.append(
             _render_leader_worker_set(job, launch)

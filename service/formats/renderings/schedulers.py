@@ -2,11 +2,10 @@
 
 import re
 
-from service.estimator.backends.registry import get_backend
 from service.estimator.values.units import GIB, MIB, ceil_div
-from service.estimator.values.workload import ServeWorkload
 from service.formats.renderings.host_needs import compute_host_needs
 from service.formats.renderings.job import Job, Launch
+from service.formats.renderings.pods import get_port
 from service.formats.renderings.text import render_shell_line
 
 _HEAD = 'HEAD_ADDRESS="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
@@ -112,8 +111,8 @@ def render_skypilot_task(job: Job, launch: Launch) -> dict[str, object]:
     resources: dict[str, object] = (
         dict(accelerators[0]) if len(accelerators) == 1 else {"ordered": accelerators}
     )
-    if _get_port(job) is not None:
-        resources["ports"] = _get_port(job)
+    if get_port(job) is not None:
+        resources["ports"] = get_port(job)
     exports = [
         'export HEAD_ADDRESS="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"',
         'export NODE_RANK="$SKYPILOT_NODE_RANK"',
@@ -135,18 +134,9 @@ def _render_sky_service(job: Job) -> dict[str, object]:
 
     All of these servers answer ``GET /health``.
     """
-    if _get_port(job) is None or job.replicas == 1:
+    if get_port(job) is None or job.replicas == 1:
         return {}
     return {"service": {"readiness_probe": "/health", "replicas": job.replicas}}
-
-
-def _get_port(job: Job) -> int | None:
-    """Return an engine's default port; None without a server."""
-    return (
-        get_backend(job.workload.engine).default_port
-        if isinstance(job.workload, ServeWorkload)
-        else None
-    )
 
 
 def _render_slurm_body(job: Job, launch: Launch) -> list[str]:

@@ -7,18 +7,14 @@ import shlex
 import sys
 from typing import Any
 
-from service.base.errors import InvalidRequestError
 from service.cli.answer_source import add_source, answer_question, get_source
+from service.cli.command_table import REFUSALS
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, collect_fields, get_gpu
 from service.cli.launch.questions import add_launch, take_launch
 from service.cli.model_files.naming import get_model, name_model
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
-REFUSAL = "--refused-by-headroom"
-"""An option that sbatch does not know: a shell drops the exit status of ``$(…)``, and sbatch would
-submit the job without any GPUs.
-"""
 _OF_THE_SCRIPT = "--job-name"
 _DIRECTIVE = "#SBATCH "
 
@@ -39,17 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the options on one line; what else is to be known goes to stderr.
 
-    The code is 0 with options, 1 where nothing is enough. A refusal prints what sbatch refuses.
+    The code is 0 with options, 1 where nothing is enough, which prints what sbatch refuses.
     """
-    try:
-        is_fixed = _take_launch(options)
-        document = _build_document(options)
-        result = answer_question("plan", document, get_source(options))
-    except InvalidRequestError:
-        sys.stdout.write(f"{REFUSAL}\n")
-        raise
+    is_fixed = _take_launch(options)
+    result = answer_question("plan", _build_document(options), get_source(options))
     if result["num_gpus"] is None:
-        sys.stdout.write(f"{REFUSAL}\n")
+        sys.stdout.write(f"{REFUSALS['slurm-flags']}\n")
         sys.stderr.write(f"headroom: {name_model(options)} does not fit: {result['reason']}\n")
         return DOES_NOT_FIT
     best = result["candidates"][0]

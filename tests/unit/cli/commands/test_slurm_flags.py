@@ -3,8 +3,11 @@
 import pytest
 
 from service.__main__ import main
-from service.cli.commands.schedulers.slurm_flags import REFUSAL, list_options
+from service.cli.command_table import REFUSALS
+from service.cli.commands.schedulers.slurm_flags import list_options
+from service.terminal.arguments import UsageError
 
+REFUSAL = REFUSALS["slurm-flags"]
 TRAIN = ("--gpu", "A100-SXM4-80GB", "--task", "train", "--sequence-length", "1024", "--offline")
 LAUNCH = ("llama-3.2-1b", "--gpu", "A100-SXM4-80GB", "--sequence-length", "1024", "--offline", "--")
 
@@ -53,6 +56,26 @@ def test_sbatch_refuses_a_launch_that_leaves_something_open(
     captured = capsys.readouterr()
     assert (code, captured.out) == (2, f"{REFUSAL}\n")
     assert "the launch does not say --num-sequences" in captured.err
+
+
+def test_sbatch_refuses_what_a_server_did_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty line in place of the options would be a job without GPUs."""
+    code = main(["slurm-flags", "llama-2-7b", *TRAIN[:-1], "--server", "http://127.0.0.1:1"])
+
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (2, f"{REFUSAL}\n")
+    assert "no server answers" in captured.err
+
+
+@pytest.mark.parametrize("wrong", [("--bogus", "1"), ("--max-gpus", "many")])
+def test_sbatch_refuses_a_word_that_is_wrong(
+    capsys: pytest.CaptureFixture[str], wrong: tuple[str, str]
+) -> None:
+    """An argument that nobody knows, and one that is no number."""
+    with pytest.raises(UsageError):
+        main(["slurm-flags", "llama-2-7b", *TRAIN, *wrong])
+
+    assert capsys.readouterr().out == f"{REFUSAL}\n"
 
 
 def test_a_jobs_name_is_its_own() -> None:
