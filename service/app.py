@@ -24,27 +24,8 @@ from service.api.http.auth import Access, Guard, TokenVerifier
 from service.api.http.dependencies import Dependencies
 from service.api.http.rate_limits import make_quota_charge, make_rate_charge, make_rate_throttle
 from service.api.metrics.registry import BuildInfo, Metrics
-from service.api.resources import (
-    accuracy,
-    calibrations,
-    ceilings,
-    explain,
-    families,
-    fit,
-    gpus,
-    how_many,
-    keys,
-    models,
-    operations,
-    pipelines,
-    plans,
-    workers,
-)
-from service.api.resources.clusters import inventories as clusters
-from service.api.resources.clusters import reservations
-from service.api.resources.imports import launches
-from service.api.resources.measurements import jobs as measurements
-from service.api.resources.measurements import withdrawals
+from service.api.resources import fit
+from service.api.routers import ROUTERS as API_ROUTERS
 from service.base.startup_errors import StartupError
 from service.catalog import models as catalogue
 from service.db.migrate import get_head_revision
@@ -86,29 +67,7 @@ FIRST_REFRESH_S = 2.0
 """How long a process waits for keys and calibrations before it answers; a database that is away
 holds no start up longer.
 """
-ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
-    models.router,
-    gpus.router,
-    families.router,
-    pipelines.router,
-    clusters.router,
-    reservations.router,
-    fit.router,
-    how_many.router,
-    plans.router,
-    ceilings.router,
-    launches.router,
-    explain.router,
-    measurements.router,
-    withdrawals.router,
-    workers.router,
-    calibrations.router,
-    accuracy.router,
-    keys.router,
-    keys.audit,
-    *operations.handlers,
-    pages.router,
-)
+ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (*API_ROUTERS, pages.router)
 
 
 def create_app(settings: Settings) -> ASGIApp:

@@ -1,0 +1,49 @@
+"""Every route of the API, in the order of its documentation."""
+
+from litestar import Router
+from litestar.handlers import HTTPRouteHandler
+
+from service.api.resources import (
+    accuracy,
+    calibrations,
+    ceilings,
+    explain,
+    families,
+    fit,
+    gpus,
+    how_many,
+    keys,
+    models,
+    operations,
+    pipelines,
+    plans,
+    workers,
+)
+from service.api.resources.clusters import inventories as clusters
+from service.api.resources.clusters import reservations
+from service.api.resources.imports import launches
+from service.api.resources.measurements import jobs as measurements
+from service.api.resources.measurements import withdrawals
+
+ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
+    models.router,
+    gpus.router,
+    families.router,
+    pipelines.router,
+    clusters.router,
+    reservations.router,
+    fit.router,
+    how_many.router,
+    plans.router,
+    ceilings.router,
+    launches.router,
+    explain.router,
+    measurements.router,
+    withdrawals.router,
+    workers.router,
+    calibrations.router,
+    accuracy.router,
+    keys.router,
+    keys.audit,
+    *operations.handlers,
+)
