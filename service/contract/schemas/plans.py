@@ -26,7 +26,7 @@ from service.contract.schemas.reservations import NeverAnswer, NotTodayAnswer, P
 from service.contract.schemas.workload import WorkloadRequest
 from service.planner.plans.objectives import Objective
 
-FormatWord = Literal["kubernetes", "kueue", "podgroup", "slurm", "ray", "skypilot"]
+FormatWord = Literal["kubernetes", "dra", "kueue", "podgroup", "slurm", "ray", "skypilot"]
 ImageName = Annotated[
     str,
     Meta(

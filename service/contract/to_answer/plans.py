@@ -23,7 +23,7 @@ from service.contract.to_question.plans import PriceBook
 from service.planner.cluster.placement import Placement
 from service.planner.fit.candidates import Candidate
 from service.planner.fit.fit import FitReport
-from service.planner.plans.offered import OfferPlan
+from service.planner.plans.offered import OfferPlan, Plans
 from service.planner.plans.pareto import ParetoPoint
 from service.usecases.questions.placement import PlacementResult
 from service.usecases.questions.plans import PlanQuestion, PlanReport
@@ -48,7 +48,10 @@ def build_plan_answer(
     candidates = (
         []
         if best is None
-        else [_build_candidate(best, fitted, question, prices, place) for fitted, place in pairs]
+        else [
+            _build_candidate(report.plans, best, fitted, question, prices, place)
+            for fitted, place in pairs
+        ]
     )
     return PlanAnswer(
         num_gpus=None if best is None else best.plan.num_gpus,
@@ -82,6 +85,7 @@ def _explain_wait(placements: Sequence[PlacementResult]) -> str | None:
 
 
 def _build_candidate(
+    plans: Plans,
     offered: OfferPlan,
     fitted: tuple[Candidate, FitReport],
     question: PlanQuestion,
@@ -107,6 +111,7 @@ def _build_candidate(
             candidate,
             offered.offer.device,
             placement=place if isinstance(place, Placement) else None,
+            offers=plans.offer_plans if place is None else (),
         ),
     )
 

@@ -1,6 +1,6 @@
 """A candidate of a plan as requests to schedulers and launchers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from service.catalog.gpus import list_gpus
@@ -9,10 +9,12 @@ from service.contract.schemas.fields import JsonObject
 from service.estimator.values.device import Device, parse_slice
 from service.estimator.values.workload import ServeWorkload
 from service.formats.manifests.registry import render_format
-from service.formats.renderings.job import GpuNames, Job
+from service.formats.renderings.job import GpuKind, GpuNames, Job
 from service.formats.renderings.render import render
 from service.planner.cluster.placement import Placement
 from service.planner.fit.candidates import Candidate
+from service.planner.fit.verdict import shared_host_bytes
+from service.planner.plans.offered import OfferPlan
 from service.usecases.questions.plans import PlanQuestion
 
 
@@ -22,13 +24,16 @@ def render_requests(
     device: Device,
     *,
     placement: Placement | None = None,
+    offers: Sequence[OfferPlan] = (),
 ) -> JsonObject:
     """Return requests for these GPUs to schedulers and launchers.
 
     Those that ask Kubernetes, Slurm, Ray and SkyPilot for the GPUs, and those that start the
-    framework on them; on the nodes of a cluster where the plan was placed on one.
+    framework on them; on the nodes of a cluster where the plan was placed on one. ``offers`` have
+    the plans on all kinds of GPUs.
     """
     workload, layout = candidate.workload, candidate.layout
+    gpu = get_gpu_names(device)
     draft = workload.speculative if isinstance(workload, ServeWorkload) else None
     job = Job(
         model_name=question.model_name,
@@ -40,14 +45,45 @@ def render_requests(
         workload=workload,
         layout=layout,
         device=device,
-        gpu=get_gpu_names(device),
+        gpu=gpu,
         nodes=() if placement is None else placement.nodes,
         gpus_of_each=None if placement is None else placement.gpus_per_node,
         mig_profile=device.mig_profile,
         host_bytes_per_node=candidate.estimate.host_bytes_per_node,
         image=question.image,
+        needed_bytes=_get_needed_bytes(candidate, device),
+        substitutes=tuple(_iter_substitutes(candidate, device, offers)),
+        known_gpus=tuple(_iter_known_gpus(candidate, device)) if gpu is None else (),
     )
     return _add_formats(render(job), job, question.formats)
+
+
+def _get_needed_bytes(candidate: Candidate, device: Device) -> int:
+    estimate = candidate.estimate
+    return estimate.device_interval.high + shared_host_bytes(estimate, device)
+
+
+def _iter_substitutes(
+    candidate: Candidate, device: Device, offers: Sequence[OfferPlan]
+) -> Iterator[GpuKind]:
+    """Yield the other GPUs of a vendor on which the same launch is a plan."""
+    configuration = candidate.layout, candidate.workload
+    for offered in offers:
+        other, names = offered.offer.device, get_gpu_names(offered.offer.device)
+        if names is None or other.name == device.name or other.vendor != device.vendor:
+            continue
+        for same in offered.plan.candidates:
+            if (same.layout, same.workload) == configuration:
+                needed = _get_needed_bytes(same, other)
+                yield GpuKind(device=other, names=names, needed_bytes=needed)
+                break
+
+
+def _iter_known_gpus(candidate: Candidate, device: Device) -> Iterator[GpuKind]:
+    needed = _get_needed_bytes(candidate, device)
+    for entry in list_gpus():
+        other = entry.to_device()
+        yield GpuKind(device=other, names=get_gpu_names(other), needed_bytes=needed)
 
 
 def _add_formats(requests: JsonObject, job: Job, formats: Sequence[str]) -> JsonObject:
@@ -81,5 +117,10 @@ def get_gpu_names(device: Device) -> GpuNames | None:
     return (
         None
         if entry is None
-        else GpuNames(name=entry.name, family=entry.family, aliases=entry.aliases)
+        else GpuNames(
+            name=entry.name,
+            family=entry.family,
+            aliases=entry.aliases,
+            has_fabric=entry.nvlink_bytes_per_second is not None,
+        )
     )

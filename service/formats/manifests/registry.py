@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from service.formats.manifests.dra import render_dra_objects
 from service.formats.manifests.format import Document, Format, Rendering
 from service.formats.manifests.kueue import render_kueue_objects
 from service.formats.manifests.podgroup import render_pod_group
-from service.formats.renderings.job import Job, Launch, UnrenderableError
+from service.formats.renderings.job import NVIDIA, Job, Launch, UnrenderableError
 from service.formats.renderings.kubernetes import render_kubernetes_objects
 from service.formats.renderings.render import make_launch
 from service.formats.renderings.schedulers import (
@@ -25,6 +26,12 @@ _ROWS = (
         word="kubernetes",
         title="Kubernetes: a Job, a Deployment or a LeaderWorkerSet",
         render=render_kubernetes_objects,
+    ),
+    Format(
+        word="dra",
+        title="DRA: the same, its GPUs claimed by their memory",
+        render=render_dra_objects,
+        vendors=frozenset({NVIDIA}),
     ),
     Format(
         word="kueue",

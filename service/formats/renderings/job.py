@@ -34,15 +34,30 @@ class GpuNames:
     """Aliases of a SKU, the best one first.
 
     ``aliases`` are by who uses them: ``gfd``, ``nvml``, ``ray``, ``skypilot``, ``slurm``.
+
+    ``has_fabric``: those of one node reach each other over NVLink or its like, not over PCIe.
     """
 
     name: str
     family: str
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    has_fabric: bool = False
 
     def get_first(self, group: str) -> str | None:
         """Return the best name in a group; None where it has none."""
         return next(iter(self.aliases.get(group, ())), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuKind:
+    """A kind of GPU, and the bytes that a job needs of each.
+
+    ``needed_bytes`` are those that must fit at the upper end of the answer's interval.
+    """
+
+    device: Device
+    names: GpuNames | None
+    needed_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +77,12 @@ class Job:
     ``host_bytes_per_node``: what the answer keeps in the memory of a node of the layout.
 
     ``image``: that of its containers, in place of a published one.
+
+    ``needed_bytes``: what must fit on each GPU, at the upper end of the answer's interval.
+
+    ``substitutes``: other GPUs on which the very same launch is a plan, the best first.
+
+    ``known_gpus``: every GPU whose memory is known, where ``gpu`` is None.
     """
 
     model_name: str
@@ -77,6 +98,9 @@ class Job:
     mig_profile: str | None = None
     host_bytes_per_node: int = 0
     image: str | None = None
+    needed_bytes: int
+    substitutes: tuple[GpuKind, ...] = ()
+    known_gpus: tuple[GpuKind, ...] = ()
 
     @property
     def name(self) -> str:

@@ -23,6 +23,7 @@ PAGES = (
     "docs/howto/images-and-video.md",
     "docs/howto/plan-on-a-cluster.md",
     "docs/howto/slurm.md",
+    "docs/howto/kubernetes.md",
     "docs/howto/import-cluster.md",
     "docs/howto/explain-oom.md",
     "docs/howto/ask-with-a-launch.md",

@@ -6,6 +6,7 @@ from typing import Any, get_args
 import pytest
 from litestar.testing import TestClient
 
+from service.catalog.gpus import list_gpus
 from service.catalog.models import load_config, resolve_model
 from service.contract.schemas.plans import FormatWord
 from service.formats.manifests.registry import FORMATS
@@ -59,6 +60,44 @@ def test_a_gpu_of_known_memory_alone_is_asked_for_by_memory(client: TestClient[A
     assert "nodeSelector" not in str(candidate["requests"]["kubernetes"]).replace(
         "nodeSelectorTerms", ""
     )
+
+
+def test_gpus_with_the_same_launch_are_choices_of_one_claim(client: TestClient[Any]) -> None:
+    """The plan's own first, then the others of the question, each by its own bytes."""
+    (candidate, *_) = _candidates(
+        client, workload=SERVE, gpus=["A100-SXM4-80GB", "H100-SXM5-80GB", "T4"], format=["dra"]
+    )
+
+    template = candidate["requests"]["dra"]["items"][0]
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    names = [choice["name"] for choice in request["firstAvailable"]]
+    fit = candidate["fit"]
+    _, high = fit["per_gpu"]["intervals"]["device"]
+    threshold = high + fit["capacity_bytes"] - fit["usable_bytes"]
+    selector = request["firstAvailable"][0]["selectors"][0]["cel"]["expression"]
+    assert names[0] == candidate["gpu"].casefold()
+    assert sorted(names) == ["a100-sxm4-80gb", "h100-sxm5-80gb"]
+    assert f'quantity("{threshold}")' in selector
+
+
+def test_a_claim_by_memory_knows_the_gpus_of_the_catalogue(client: TestClient[Any]) -> None:
+    """A told memory has no product: a GPU that nobody knows withholds what the worst known one
+    does.
+    """
+    (candidate, *_) = _candidates(
+        client, workload=SERVE, gpus=[{"memory_bytes": "48Gi"}], format=["dra"]
+    )
+
+    template = candidate["requests"]["dra"]["items"][0]
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    _, high = candidate["fit"]["per_gpu"]["intervals"]["device"]
+    withheld = max(
+        entry.capacity_bytes - entry.usable_bytes
+        for entry in list_gpus()
+        if entry.vendor == "nvidia" and not entry.has_unified_memory
+    )
+    selector = request["exactly"]["selectors"][0]["cel"]["expression"]
+    assert f'quantity("{high + withheld}")' in selector
 
 
 @pytest.mark.parametrize(

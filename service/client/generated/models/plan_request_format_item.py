@@ -1,8 +1,9 @@
 from typing import Literal
 
-PlanRequestFormatItem = Literal["kubernetes", "kueue", "podgroup", "ray", "skypilot", "slurm"]
+PlanRequestFormatItem = Literal["dra", "kubernetes", "kueue", "podgroup", "ray", "skypilot", "slurm"]
 
 PLAN_REQUEST_FORMAT_ITEM_VALUES: set[PlanRequestFormatItem] = {
+    "dra",
     "kubernetes",
     "kueue",
     "podgroup",

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
+from service.contract.to_answer.renderings import get_gpu_names
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.units import GIB
 from service.estimator.values.workload import Checkpointing, Framework, TrainWorkload, Workload
-from service.formats.renderings.job import GpuNames, Job
+from service.formats.renderings.job import Job
 
 TRAIN = TrainWorkload(sequence_length=4096, activation_checkpointing=Checkpointing.FULL)
 BATCHED = replace(TRAIN, micro_batch_size=2, gradient_accumulation_steps=4)
@@ -35,9 +37,10 @@ def a_job(
         workload=workload,
         layout=layout,
         device=entry.to_device(),
-        gpu=GpuNames(name=entry.name, family=entry.family, aliases=entry.aliases),
+        gpu=get_gpu_names(entry.to_device()),
         nodes=nodes,
         mig_profile=mig_profile,
+        needed_bytes=60 * GIB,
     )
 
 

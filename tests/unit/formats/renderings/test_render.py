@@ -9,6 +9,7 @@ import pytest
 from service.catalog.gpus import resolve_gpu
 from service.estimator.rules.violations import find_violation
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.units import GIB
 from service.estimator.values.workload import Engine, Framework, ServeWorkload, TrainWorkload
 from service.formats.renderings.job import GpuNames, Job
 from service.formats.renderings.render import make_launch, render
@@ -39,6 +40,7 @@ def _sampled() -> Iterator[Job]:
                 layout=layout,
                 device=entry.to_device(),
                 gpu=names,
+                needed_bytes=GIB,
             )
 
 
@@ -116,6 +118,7 @@ def test_a_job_takes_as_few_equal_nodes_as_hold_it(gpus: int, nodes: int, per_no
         layout=Layout(data_parallel=gpus),
         device=job.device,
         gpu=None,
+        needed_bytes=GIB,
     )
 
     assert (job.num_nodes, job.gpus_per_node) == (nodes, per_node)

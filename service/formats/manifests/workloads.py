@@ -1,0 +1,52 @@
+"""Parts of rendered Kubernetes objects that formats change.
+
+The object that runs pods is the last of a List.
+"""
+
+from typing import Any
+
+from service.formats.renderings.job import Job, Launch
+from service.formats.renderings.kubernetes import render_kubernetes_objects
+from service.formats.renderings.pods import get_gpu_resource
+
+
+def render_workload(job: Job, launch: Launch) -> tuple[list[Any], Any]:
+    """Return a job's other objects, and the one that runs pods.
+
+    Raises UnrenderableError where no image is known.
+    """
+    document: Any = render_kubernetes_objects(job, launch)
+    *others, workload = document["items"]
+    return others, workload
+
+
+def list_pod_templates(workload: Any) -> list[Any]:  # noqa: ANN401 - any kind of object
+    """Return the templates of the pods of a Job, Deployment or LeaderWorkerSet."""
+    spec = workload["spec"]
+    group = spec.get("leaderWorkerTemplate")
+    return (
+        [spec["template"]] if group is None else [group["leaderTemplate"], group["workerTemplate"]]
+    )
+
+
+def drop_gpus(pod: Any, job: Job) -> None:  # noqa: ANN401 - a pod's spec
+    """Take the device plugin's GPUs from a pod's container."""
+    resources, gpus = pod["containers"][0]["resources"], get_gpu_resource(job)
+    del resources["requests"][gpus], resources["limits"][gpus]
+    if not resources["limits"]:
+        del resources["limits"]
+
+
+def drop_gpu_labels(pod: Any, job: Job) -> None:  # noqa: ANN401 - a pod's spec
+    """Take the choice of nodes by labels of their GPUs from a pod.
+
+    The nodes that a plan was placed on stay.
+    """
+    pod.pop("nodeSelector", None)
+    if not job.nodes:
+        pod.pop("affinity", None)
+
+
+def as_list(items: list[Any]) -> dict[str, object]:
+    """Return objects as a List for ``kubectl apply``."""
+    return {"apiVersion": "v1", "kind": "List", "items": items}
