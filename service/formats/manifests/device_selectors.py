@@ -44,14 +44,16 @@ def select_memory(known: Sequence[GpuKind]) -> str:
 
     One that nobody knows must have as many more as the known GPU that withholds most.
     """
-    whole = [
+    discrete = [
         kind
         for kind in known
         if kind.device.vendor == _NVIDIA and not kind.device.has_unified_memory
     ]
-    threshold = max(_compute_threshold(kind) for kind in whole)
+    threshold = max(_compute_threshold(kind) for kind in discrete)
     nearly = [
-        kind for kind in whole if _compute_threshold(kind) <= kind.device.capacity_bytes < threshold
+        kind
+        for kind in discrete
+        if _compute_threshold(kind) <= kind.device.capacity_bytes < threshold
     ]
     if not nearly:
         return _compare(threshold)
