@@ -66,7 +66,7 @@ def _get_needed_bytes(candidate: Candidate, device: Device) -> int:
 def _iter_substitutes(
     candidate: Candidate, device: Device, offers: Sequence[OfferPlan]
 ) -> Iterator[GpuKind]:
-    """Yield the other GPUs of a vendor on which the same launch is a plan."""
+    """Yield the vendor's other GPUs for which the launch is a plan."""
     configuration = candidate.layout, candidate.workload
     for offered in offers:
         other, names = offered.offer.device, get_gpu_names(offered.offer.device)

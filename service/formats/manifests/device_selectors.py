@@ -1,4 +1,6 @@
-"""CEL over the devices of NVIDIA's DRA driver: those that hold a number of bytes.
+"""CEL over devices of NVIDIA's DRA driver.
+
+It picks those that hold a number of bytes.
 
 ``memory`` of a whole GPU is NVML's total, and a slice's what its profile offers
 (kubernetes-sigs/dra-driver-nvidia-gpu, ``cmd/gpu-kubelet-plugin/nvlib.go`` and ``mig.go``). A
@@ -40,7 +42,7 @@ def select_kind(kind: GpuKind) -> str:
 
 
 def select_memory(known: Sequence[GpuKind]) -> str:
-    """Return the selector of any GPU on which what is needed can be allocated.
+    """Return the selector of any GPU with enough memory.
 
     One that nobody knows must have as many more as the known GPU that withholds most.
     """
@@ -58,8 +60,8 @@ def select_memory(known: Sequence[GpuKind]) -> str:
     if not nearly:
         return _compare(threshold)
     names = sorted({name for kind in nearly for name in _list_products(kind)})
-    least = min(kind.device.capacity_bytes for kind in nearly)
-    listed = f"{_ATTRIBUTES}.productName in {json.dumps(names)} && {_compare(least)}"
+    smallest = min(kind.device.capacity_bytes for kind in nearly)
+    listed = f"{_ATTRIBUTES}.productName in {json.dumps(names)} && {_compare(smallest)}"
     return f"{_compare(threshold)} || ({listed})"
 
 

@@ -30,7 +30,9 @@ _MOST_BELOW_ROOT = 4
 
 
 def render_dra_objects(job: Job, launch: Launch) -> Document:
-    """Return a job's objects, its pods with claims in place of the device plugin's GPUs.
+    """Return a job's objects, with claims in its pods.
+
+    They are in place of the device plugin's GPUs.
 
     Raises UnrenderableError where no image is known, or no selector of the GPU.
     """
@@ -65,14 +67,17 @@ def _render_devices(job: Job) -> dict[str, Any]:
 
 
 def _list_subrequests(job: Job) -> list[dict[str, Any]]:
-    """Return what is asked for, the best first: each kind of GPU, near each other and anywhere."""
+    """Return what is asked for, the best first.
+
+    Of each kind of GPU those near each other come before those anywhere.
+    """
     if job.gpu is None:
         if not job.known_gpus:
             raise UnrenderableError("no GPU is known that holds this: name one")
         return [_render_subrequest(job, "any", select_memory(job.known_gpus))]
-    own = GpuKind(device=job.device, names=job.gpu, needed_bytes=job.needed_bytes)
+    planned = GpuKind(device=job.device, names=job.gpu, needed_bytes=job.needed_bytes)
     wanted: list[dict[str, Any]] = []
-    for kind in (own, *job.substitutes):
+    for kind in (planned, *job.substitutes):
         name, selector = _make_name(kind.device.name), select_kind(kind)
         has_fabric = kind.names is not None and kind.names.has_fabric
         if not has_fabric and 1 < job.gpus_per_node <= _MOST_BELOW_ROOT:

@@ -38,7 +38,7 @@ def drop_gpus(pod: Any, job: Job) -> None:  # noqa: ANN401 - a pod's spec
 
 
 def drop_gpu_labels(pod: Any, job: Job) -> None:  # noqa: ANN401 - a pod's spec
-    """Take the choice of nodes by labels of their GPUs from a pod.
+    """Let a pod run on nodes with any label.
 
     The nodes that a plan was placed on stay.
     """

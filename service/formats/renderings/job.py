@@ -50,7 +50,7 @@ class GpuNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuKind:
-    """A kind of GPU, and the bytes that a job needs of each.
+    """A kind of GPU, and what a job needs of each.
 
     ``needed_bytes`` are those that must fit at the upper end of the answer's interval.
     """
