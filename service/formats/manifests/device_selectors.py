@@ -41,14 +41,14 @@ def select_kind(kind: GpuKind) -> str:
     return f"{product} && {_compare(_compute_threshold(kind))}"
 
 
-def select_memory(known: Sequence[GpuKind]) -> str:
+def select_memory(gpus: Sequence[GpuKind]) -> str:
     """Return the selector of any GPU with enough memory.
 
     One that nobody knows must have as many more as the known GPU that withholds most.
     """
     discrete = [
         kind
-        for kind in known
+        for kind in gpus
         if kind.device.vendor == _NVIDIA and not kind.device.has_unified_memory
     ]
     threshold = max(_compute_threshold(kind) for kind in discrete)

@@ -36,7 +36,7 @@ def render_dra_objects(job: Job, launch: Launch) -> Document:
 
     Raises UnrenderableError where no image is known, or no selector of the GPU.
     """
-    others, workload = render_workload(job, launch)
+    objects, workload = render_workload(job, launch)
     for template in list_pod_templates(workload):
         pod = template["spec"]
         drop_gpus(pod, job)
@@ -49,19 +49,19 @@ def render_dra_objects(job: Job, launch: Launch) -> Document:
         "metadata": {"name": job.name},
         "spec": {"spec": {"devices": _render_devices(job)}},
     }
-    return as_list([template, *others, workload])
+    return as_list([template, *objects, workload])
 
 
 def _render_devices(job: Job) -> dict[str, Any]:
-    wanted = _list_subrequests(job)
-    near = [f"{_REQUEST}/{subrequest['name']}" for subrequest in wanted if _is_near(subrequest)]
-    if len(wanted) == 1:
-        request = {name: value for name, value in wanted[0].items() if name != "name"}
+    choices = _list_subrequests(job)
+    near = [f"{_REQUEST}/{subrequest['name']}" for subrequest in choices if _is_near(subrequest)]
+    if len(choices) == 1:
+        request = {name: value for name, value in choices[0].items() if name != "name"}
         return {"requests": [{"name": _REQUEST, "exactly": request}]}
     # A constraint on a subrequest counts where that one was taken.
     constraints = [{"requests": [name], "matchAttribute": _ROOT} for name in near]
     return {
-        "requests": [{"name": _REQUEST, "firstAvailable": wanted}],
+        "requests": [{"name": _REQUEST, "firstAvailable": choices}],
         **({"constraints": constraints} if constraints else {}),
     }
 
@@ -76,14 +76,14 @@ def _list_subrequests(job: Job) -> list[dict[str, Any]]:
             raise UnrenderableError("no GPU is known that holds this: name one")
         return [_render_subrequest(job, "any", select_memory(job.known_gpus))]
     planned = GpuKind(device=job.device, names=job.gpu, needed_bytes=job.needed_bytes)
-    wanted: list[dict[str, Any]] = []
+    choices: list[dict[str, Any]] = []
     for kind in (planned, *job.substitutes):
         name, selector = _make_name(kind.device.name), select_kind(kind)
         has_fabric = kind.names is not None and kind.names.has_fabric
         if not has_fabric and 1 < job.gpus_per_node <= _MOST_BELOW_ROOT:
-            wanted.append(_render_subrequest(job, f"{name}{_NEAR}", selector))
-        wanted.append(_render_subrequest(job, name, selector))
-    return wanted[:_MOST]
+            choices.append(_render_subrequest(job, f"{name}{_NEAR}", selector))
+        choices.append(_render_subrequest(job, name, selector))
+    return choices[:_MOST]
 
 
 def _is_near(subrequest: dict[str, Any]) -> bool:

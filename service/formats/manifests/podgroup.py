@@ -20,7 +20,7 @@ def render_pod_group(job: Job, launch: Launch) -> Document:
         message = "podgroup is a gang of pods, and this is one on one node: format kubernetes"
         raise UnrenderableError(message)
     document: Any = render_kubernetes_objects(job, launch)
-    *others, workload = document["items"]
+    *objects, workload = document["items"]
     workload["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": job.name}
     gang = {"gang": {"minCount": workload["spec"]["parallelism"]}}
     group = {
@@ -29,4 +29,4 @@ def render_pod_group(job: Job, launch: Launch) -> Document:
         "metadata": {"name": job.name},
         "spec": {"schedulingPolicy": gang},
     }
-    return {**document, "items": [group, *others, workload]}
+    return {**document, "items": [group, *objects, workload]}

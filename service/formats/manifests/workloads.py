@@ -16,8 +16,8 @@ def render_workload(job: Job, launch: Launch) -> tuple[list[Any], Any]:
     Raises UnrenderableError where no image is known.
     """
     document: Any = render_kubernetes_objects(job, launch)
-    *others, workload = document["items"]
-    return others, workload
+    *objects, workload = document["items"]
+    return objects, workload
 
 
 def list_pod_templates(workload: Any) -> list[Any]:  # noqa: ANN401 - any kind of object
