@@ -17,7 +17,19 @@ from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
 
 _OBJECTIVES = ("fewest_gpus", "cheapest", "fastest")
-FORMATS = ("kubernetes", "dra", "kueue", "podgroup", "slurm", "ray", "skypilot")
+FORMATS = (
+    "kubernetes",
+    "dra",
+    "kueue",
+    "podgroup",
+    "volcano",
+    "kai",
+    "hami",
+    "slinky",
+    "slurm",
+    "ray",
+    "skypilot",
+)
 """Words of ``service/formats/manifests/registry.py``, which a question alone need not load."""
 _COUNTS = {
     "max_gpus": "largest number to try (default 1024)",

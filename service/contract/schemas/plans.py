@@ -26,7 +26,19 @@ from service.contract.schemas.reservations import NeverAnswer, NotTodayAnswer, P
 from service.contract.schemas.workload import WorkloadRequest
 from service.planner.plans.objectives import Objective
 
-FormatWord = Literal["kubernetes", "dra", "kueue", "podgroup", "slurm", "ray", "skypilot"]
+FormatWord = Literal[
+    "kubernetes",
+    "dra",
+    "kueue",
+    "podgroup",
+    "volcano",
+    "kai",
+    "hami",
+    "slinky",
+    "slurm",
+    "ray",
+    "skypilot",
+]
 ImageName = Annotated[
     str,
     Meta(
@@ -83,7 +95,7 @@ class PlanRequest(Strict, frozen=True, kw_only=True):
         bool, Meta(description="Ask for the front of memory, time and cost as well.")
     ] = False
     format: Annotated[
-        Annotated[list[FormatWord], Meta(min_length=1, max_length=8)] | UnsetType,
+        Annotated[list[FormatWord], Meta(min_length=1, max_length=32)] | UnsetType,
         Meta(
             description=(
                 "Formats that `requests` of each candidate has as well, each by its word; null "

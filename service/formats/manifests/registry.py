@@ -5,8 +5,12 @@ from types import MappingProxyType
 
 from service.formats.manifests.dra import render_dra_objects
 from service.formats.manifests.format import Document, Format, Rendering
+from service.formats.manifests.hami import render_hami_objects
+from service.formats.manifests.kai import render_kai_objects
 from service.formats.manifests.kueue import render_kueue_objects
 from service.formats.manifests.podgroup import render_pod_group
+from service.formats.manifests.slinky import render_slinky_objects
+from service.formats.manifests.volcano import render_volcano_objects
 from service.formats.renderings.job import NVIDIA, Job, Launch, UnrenderableError
 from service.formats.renderings.kubernetes import render_kubernetes_objects
 from service.formats.renderings.render import make_launch
@@ -43,6 +47,32 @@ _ROWS = (
         title="PodGroup: a Job whose pods start together, by Kubernetes' own scheduler",
         render=render_pod_group,
         serves=False,
+    ),
+    Format(
+        word="volcano",
+        title="Volcano: a Job whose pods start together, small ones on a share of a GPU",
+        render=render_volcano_objects,
+        vendors=frozenset({NVIDIA}),
+    ),
+    Format(
+        word="kai",
+        title="KAI Scheduler: the objects of Kubernetes in a queue, small ones on a share of a GPU",
+        render=render_kai_objects,
+        vendors=frozenset({NVIDIA}),
+    ),
+    Format(
+        word="hami",
+        title="HAMi: the objects of Kubernetes, their GPUs limited to the bytes of the answer",
+        render=render_hami_objects,
+        takes_slices=False,
+        vendors=frozenset({NVIDIA}),
+    ),
+    Format(
+        word="slinky",
+        title="Slinky: the objects of Kubernetes, on nodes that Slurm gives",
+        render=render_slinky_objects,
+        takes_slices=False,
+        vendors=frozenset({"amd", NVIDIA}),
     ),
     Format(word="slurm", title="Slurm: a batch script", render=render_slurm_script),
     Format(word="ray", title="Ray: a placement group and its actors", render=_render_ray),

@@ -50,3 +50,15 @@ def drop_gpu_labels(pod: Any, job: Job) -> None:  # noqa: ANN401 - a pod's spec
 def as_list(items: list[Any]) -> dict[str, object]:
     """Return objects as a List for ``kubectl apply``."""
     return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def label(item: Any, labels: dict[str, str]) -> None:  # noqa: ANN401 - an object or a template
+    """Add labels to an object or a template."""
+    metadata = item["metadata"]
+    metadata["labels"] = metadata.get("labels", {}) | labels
+
+
+def annotate(item: Any, annotations: dict[str, str]) -> None:  # noqa: ANN401 - as above
+    """Add annotations to an object or a template."""
+    metadata = item["metadata"]
+    metadata["annotations"] = metadata.get("annotations", {}) | annotations

@@ -1,15 +1,21 @@
 from typing import Literal
 
-PlanRequestFormatItem = Literal["dra", "kubernetes", "kueue", "podgroup", "ray", "skypilot", "slurm"]
+PlanRequestFormatItem = Literal[
+    "dra", "hami", "kai", "kubernetes", "kueue", "podgroup", "ray", "skypilot", "slinky", "slurm", "volcano"
+]
 
 PLAN_REQUEST_FORMAT_ITEM_VALUES: set[PlanRequestFormatItem] = {
     "dra",
+    "hami",
+    "kai",
     "kubernetes",
     "kueue",
     "podgroup",
     "ray",
     "skypilot",
+    "slinky",
     "slurm",
+    "volcano",
 }
 
 
