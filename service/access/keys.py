@@ -29,12 +29,13 @@ _NUM_JWT_DOTS = 2
 class Scope(StrEnum):
     """Permissions of a key.
 
-    Look, plan and reserve, measure, change everything.
+    Look, plan and reserve, measure, hand in what jobs used, change everything.
     """
 
     READ = "read"
     PLAN = "plan"
     MEASURE = "measure"
+    FIELD = "field"
     ADMIN = "admin"
 
 

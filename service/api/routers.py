@@ -22,8 +22,8 @@ from service.api.resources import (
 from service.api.resources.clusters import inventories as clusters
 from service.api.resources.clusters import reservations
 from service.api.resources.imports import launches
+from service.api.resources.measurements import field_data, withdrawals
 from service.api.resources.measurements import jobs as measurements
-from service.api.resources.measurements import withdrawals
 
 ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     models.router,
@@ -40,6 +40,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     explain.router,
     measurements.router,
     withdrawals.router,
+    field_data.router,
     workers.router,
     calibrations.router,
     accuracy.router,

@@ -146,10 +146,9 @@ def apply_lower_bound(
 
 
 def _get_basis(source: KnownCalibration | Pool, point: MeasuredPoint) -> str:
-    """Return whether a quantity was measured at this point, or elsewhere."""
-    if isinstance(source, Pool) or _find_exact(source.calibration, point) is None:
-        return CALIBRATED
-    return MEASURED
+    """Return whether a quantity was measured at this point by a probe, or otherwise."""
+    exact = None if isinstance(source, Pool) else _find_exact(source.calibration, point)
+    return CALIBRATED if exact is None or exact.claimed else MEASURED
 
 
 def _get_quantity(source: KnownCalibration | Pool) -> Quantity:
@@ -162,13 +161,14 @@ def _describe_source(source: KnownCalibration | Pool, point: MeasuredPoint) -> d
     # A time or a reserved reading of this very point does not make its allocated bytes measured
     # ones.
     exact = _find_exact(source.calibration, point)
-    measured = source.calibration.quantity is Quantity.ALLOCATED and exact is not None
+    at_point = source.calibration.quantity is Quantity.ALLOCATED and exact is not None
+    measured = at_point and exact is not None and not exact.claimed
     return {
-        "proven": measured and exact is not None and not exact.claimed,
+        "proven": measured,
         "num_imported": source.calibration.num_claimed,
         "calibration": source.name,
         "basis": MEASURED if measured else CALIBRATED,
-        "level": (Level.POINT if measured else Level.KEY).value,
+        "level": (Level.POINT if at_point else Level.KEY).value,
         "num_measurements": len(source.calibration.evidence),
     }
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "workers": "list the workers of a server, and what they do now",
     "measure": "ask for a measurement and watch it",
     "measurements": "list, show, export and import measurements",
+    "field-data": "who handed in measurements: approve or withdraw them",
     "accuracy": "how far answers were from measurements, before and after calibration",
     "calibrations": "list what was learnt from measurements, measure it again",
     "mcp": "serve tools for language models over stdin and stdout",
@@ -41,7 +42,7 @@ COMMANDS = {
 }
 """Command → one line of help."""
 _FOLDERS = {
-    **dict.fromkeys(("audit", "families", "gpus", "workers"), "lists."),
+    **dict.fromkeys(("audit", "families", "field-data", "gpus", "workers"), "lists."),
     **dict.fromkeys(("generate", "pipelines"), "diffusion."),
     "slurm-flags": "schedulers.",
     **dict.fromkeys(("completion", "help", "version"), "about."),

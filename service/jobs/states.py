@@ -88,3 +88,16 @@ def get_lease(job: JobState | None, *, attempt: int) -> Lease:
     if job is None or job.attempt != attempt or job.status not in FINISHABLE:
         return Lease.LOST
     return Lease.CANCELLED if job.cancel_requested else Lease.HELD
+
+
+class ClaimState(StrEnum):
+    """Whether a measurement that somebody brought along counts.
+
+    A ``pending`` one waits for an operator; a ``held`` one is far from the answer, and is approved
+    by its id alone. Only an ``approved`` one teaches.
+    """
+
+    PENDING = "pending"
+    HELD = "held"
+    APPROVED = "approved"
+    WITHDRAWN = "withdrawn"

@@ -3,7 +3,7 @@
 Rows, one of them, and what a file would store.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from service.cli.http import Document
@@ -95,13 +95,26 @@ def _describe_outcome(answer: Document) -> str:
         return "nothing was stored: nothing of the job that you say was found in it"
     if not answer["dry_run"]:
         num_known = sum(item["status"] == "known" for item in answer["items"])
-        return f"stored {answer['num_stored']}" + (
-            f", {num_known} stored before" if num_known else ""
+        return f"stored {answer['num_stored']}" + "".join(
+            (
+                f", {num_known} stored before" if num_known else "",
+                _describe_approval(answer["items"]),
+            )
         )
     num_new = sum(item["status"] == "new" for item in answer["items"])
     if num_new < count:
         return f"nothing was stored: {num_new} of {count} would be"
     return f"nothing was stored: {num_new} would be, with --yes"
+
+
+def _describe_approval(items: Sequence[Document]) -> str:
+    """Return how many of what was stored wait for an operator."""
+    states = [item.get("approval") for item in items if item["status"] == "stored"]
+    num_held = states.count("held")
+    if not num_held and "pending" not in states:
+        return ""
+    apart = f" ({num_held} held apart, far from the answer)" if num_held else ""
+    return f"; {states.count('pending') + num_held} teach once an operator approves them{apart}"
 
 
 def _iter_item_rows(item: Document) -> Iterator[tuple[str, ...]]:

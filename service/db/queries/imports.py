@@ -1,22 +1,25 @@
-"""Statements about imported measurements.
+"""Statements about imported measurements, and who brought them.
 
 Their rows were never jobs, and are written finished.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from service.db.records.claims import Claim, SourceCount
 from service.db.records.measurements import NewImport
+from service.db.tables.claims import ClaimRow
 from service.db.tables.core import MeasureJobRow, MeasurementEventRow, MeasurementResultRow
 from service.jobs.contract import make_document
-from service.jobs.states import Status
+from service.jobs.states import ClaimState, Status
 
 Job = MeasureJobRow
 PHASE = "imported"
+MAX_SOURCES = 1000
 
 
 def read_imported_ids(session: Session, hashes: Collection[str]) -> dict[str, UUID]:
@@ -71,6 +74,103 @@ def set_calibration(session: Session, measurement_id: UUID, calibration_id: UUID
         )
 
 
+def insert_claim(session: Session, job_id: UUID, claim: Claim) -> None:
+    """Store who brought a measurement."""
+    session.add(
+        ClaimRow(
+            job_id=job_id,
+            source=claim.source,
+            source_key=claim.source_key,
+            state=claim.state,
+            reason=claim.reason,
+            decided_by=claim.decided_by,
+            decided_at=None if claim.decided_by is None else func.now(),
+        )
+    )
+    session.flush()
+
+
+def read_claims(session: Session, job_ids: Collection[UUID]) -> dict[UUID, Claim]:
+    """Return the claims of measurements; those without one are missing."""
+    rows = session.scalars(select(ClaimRow).where(ClaimRow.job_id.in_(job_ids)))
+    return {row.job_id: _to_claim(row) for row in rows}
+
+
+def make_approved_condition() -> ColumnElement[bool]:
+    """Return the condition that a measurement is not waiting for an operator."""
+    return ~exists().where(ClaimRow.job_id == Job.id, ClaimRow.state != ClaimState.APPROVED)
+
+
+def list_ids(
+    session: Session, source: str, states: Collection[ClaimState], *, limit: int
+) -> Sequence[UUID]:
+    """Return the oldest measurements of a source in some states."""
+    statement = (
+        select(ClaimRow.job_id)
+        .where(ClaimRow.source == source, ClaimRow.state.in_(states))
+        .order_by(ClaimRow.created_at, ClaimRow.job_id)
+        .limit(limit)
+    )
+    return session.scalars(statement).all()
+
+
+def decide(
+    session: Session, job_ids: Collection[UUID], state: ClaimState, *, decided_by: str | None
+) -> frozenset[UUID]:
+    """Set the state of claims; return those that had another one."""
+    statement = (
+        update(ClaimRow)
+        .where(
+            ClaimRow.job_id.in_(job_ids),
+            ClaimRow.state.not_in((state, ClaimState.WITHDRAWN)),
+        )
+        .values(state=state, decided_by=decided_by, decided_at=func.now())
+        .returning(ClaimRow.job_id)
+    )
+    return frozenset(session.scalars(statement))
+
+
+def exclude_source(session: Session, source: str, *, decided_by: str | None) -> None:
+    """Let nothing of a source teach from now on."""
+    session.execute(
+        update(ClaimRow)
+        .where(ClaimRow.source == source, ClaimRow.state == ClaimState.APPROVED)
+        .values(
+            state=ClaimState.HELD,
+            reason="its source was withdrawn",
+            decided_by=decided_by,
+            decided_at=func.now(),
+        )
+    )
+
+
+def list_sources(session: Session) -> tuple[SourceCount, ...]:
+    """Return every source with its measurements by state, newest first."""
+    newest_at = func.max(ClaimRow.created_at)
+    counts = {
+        state: func.count().filter(ClaimRow.state == state).label(state.value)
+        for state in ClaimState
+    }
+    statement = (
+        select(ClaimRow.source, ClaimRow.source_key, newest_at.label("newest_at"), *counts.values())
+        .group_by(ClaimRow.source, ClaimRow.source_key)
+        .order_by(newest_at.desc(), ClaimRow.source)
+        .limit(MAX_SOURCES)
+    )
+    return tuple(
+        SourceCount(
+            source=row.source,
+            source_key=row.source_key,
+            num_pending=row.pending,
+            num_held=row.held,
+            num_approved=row.approved,
+            num_withdrawn=row.withdrawn,
+            newest_at=row.newest_at,
+        )
+        for row in session.execute(statement)
+    )
+
+
 def _make_result_row(new: NewImport) -> MeasurementResultRow:
     return MeasurementResultRow(
         job_id=new.id,
@@ -83,4 +183,15 @@ def _make_result_row(new: NewImport) -> MeasurementResultRow:
         readings=[dict(reading) for reading in new.readings],
         extrapolated=False,
         notes=list(new.notes),
+    )
+
+
+def _to_claim(row: ClaimRow) -> Claim:
+    return Claim(
+        source=row.source,
+        source_key=row.source_key,
+        state=ClaimState(row.state),
+        reason=row.reason,
+        decided_by=row.decided_by,
+        decided_at=row.decided_at,
     )

@@ -10,6 +10,7 @@ from sqlalchemy import func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from service.db.queries.artifacts import list_artifacts
+from service.db.queries.imports import make_approved_condition
 from service.db.records.measurements import (
     StoredArtifact,
     StoredEvent,
@@ -100,14 +101,19 @@ def list_succeeded_with_key(
     They are the evidence for its next calibration.
 
     An import is among them where it has what PyTorch's allocator counted, beside which all else is
-    learnt, or all memory in use on the GPU.
+    learnt, or all memory in use on the GPU; one that waits for an operator is not.
     """
     has_peak = [MeasurementResultRow.peaks[name].as_string().is_not(None) for name in _TEACHING]
     is_evidence = or_(Job.source == "probe", *has_peak)
     query = (
         select(Job, MeasurementResultRow)
         .join(MeasurementResultRow, MeasurementResultRow.job_id == Job.id)
-        .where(Job.key == key, Job.state == Status.SUCCEEDED, is_evidence)
+        .where(
+            Job.key == key,
+            Job.state == Status.SUCCEEDED,
+            is_evidence,
+            make_approved_condition(),
+        )
         .order_by(Job.created_at.desc(), Job.id.desc())
         .limit(limit)
     )

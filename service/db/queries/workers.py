@@ -12,7 +12,8 @@ from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from service.db.tables.core import MeasureJobRow, WorkerRow
+from service.db.tables.core import MeasureJobRow
+from service.db.tables.workers import WorkerRow
 from service.jobs.states import Status
 
 

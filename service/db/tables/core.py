@@ -1,4 +1,4 @@
-"""Tables of measurements, calibrations and workers.
+"""Tables of measurements and calibrations.
 
 Constraints say which rows can exist at all. Times are the database's, bytes are integers.
 """
@@ -22,25 +22,28 @@ from sqlalchemy.orm import Mapped, mapped_column
 from service.db.tables.access import ApiKeyRow
 from service.db.tables.artifacts import ArtifactRow
 from service.db.tables.base import Base, Json, make_membership_condition
+from service.db.tables.claims import ClaimRow
 from service.db.tables.clusters import ReservationRow
 from service.db.tables.learning import QUANTITIES, ResidualRow
 from service.db.tables.models import ConfigRecordingRow, ModelRow
 from service.db.tables.types import StorableJSON
+from service.db.tables.workers import WorkerRow
 from service.jobs.contract import ProbeDevice
 from service.jobs.states import Status
 
 EVENT_KINDS = ("status", "plan", "progress", "sample")
 SOURCES = ("probe", "import", "recording")
-WORKER_STATES = ("idle", "busy", "stopped")
 
 SCHEMA = Base.metadata
 _IMPORTED_TABLES = (
     ApiKeyRow,
     ArtifactRow,
+    ClaimRow,
     ConfigRecordingRow,
     ModelRow,
     ReservationRow,
     ResidualRow,
+    WorkerRow,
 )
 """Tables of other modules; importing these is what declares them."""
 
@@ -243,34 +246,6 @@ class CalibrationRow(Base):
     evidence: Mapped[list[uuid.UUID]]
     """The measurements it rests on."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
-
-
-class WorkerRow(Base):
-    """A worker process.
-
-    One whose heartbeat is older than a lease is gone.
-    """
-
-    __tablename__ = "workers"
-    __table_args__ = (
-        CheckConstraint(make_membership_condition("state", WORKER_STATES), name="state"),
-        CheckConstraint("state = 'busy' OR current_job_id IS NULL", name="only_busy_has_a_job"),
-        Index(None, "last_heartbeat"),
-    )
-
-    name: Mapped[str] = mapped_column(primary_key=True)
-    host: Mapped[str]
-    pid: Mapped[int] = mapped_column(Integer)
-    devices: Mapped[list[Json]]
-    versions: Mapped[Json]
-    observed: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
-    """Memory in use and processes on its GPU when it was last idle, all of them somebody else's."""
-    state: Mapped[str] = mapped_column(default="idle", server_default="idle")
-    current_job_id: Mapped[uuid.UUID | None] = mapped_column(
-        ForeignKey("measurements.id", ondelete="SET NULL")
-    )
-    last_heartbeat: Mapped[datetime] = mapped_column(server_default=func.now())
-    started_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class IdempotencyRow(Base):

@@ -12,6 +12,7 @@ from uuid import UUID
 from service.base.errors import InvalidRequestError
 from service.calibration.key import build_calibration_key
 from service.catalog.gpus import find_gpus, resolve_gpu
+from service.db.records.claims import Claim
 from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout
@@ -57,7 +58,8 @@ class ImportQuestion:
 class Item:
     """One job of the file as one measurement.
 
-    With ``problems`` it cannot be stored; with an ``id`` it is stored.
+    With ``problems`` it cannot be stored; with an ``id`` it is stored. ``claim`` says who brought
+    it, ``None`` where nobody was named.
     """
 
     job: str | None
@@ -72,6 +74,7 @@ class Item:
     problems: tuple[str, ...] = ()
     id: UUID | None = None
     is_new: bool = True
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,59 +6,84 @@ from uuid import UUID, uuid4
 
 from service.base.errors import ImportRefusedError
 from service.db.queries import imports as queries
+from service.db.records.claims import Claim
 from service.db.records.measurements import NewImport
 from service.db.session import transaction
 from service.formats.measured.reading import Quantity
+from service.jobs.states import ClaimState
+from service.usecases.imports.claims import Claimant, make_claim
 from service.usecases.imports.imports import Document, ImportReport, Item, make_reading_document
 from service.usecases.learning.learning import learn
 from service.usecases.stored import Sessions
 
 
-def look_up(sessions: Sessions, report: ImportReport) -> ImportReport:
+def look_up(
+    sessions: Sessions, report: ImportReport, claimant: Claimant | None = None
+) -> ImportReport:
     """Mark the items of a report that are stored already."""
+    claimed = _claim(report, claimant)
     with transaction(sessions) as session:
-        stored_ids = queries.read_imported_ids(session, [item.import_hash for item in report.items])
-    return replace(report, items=tuple(_mark_stored(item, stored_ids) for item in report.items))
+        stored_ids = queries.read_imported_ids(
+            session, [item.import_hash for item in claimed.items]
+        )
+        claims = queries.read_claims(session, list(stored_ids.values()))
+    return replace(
+        claimed, items=tuple(_mark_stored(item, stored_ids, claims) for item in claimed.items)
+    )
 
 
-def store(sessions: Sessions, report: ImportReport) -> ImportReport:
+def store(
+    sessions: Sessions, report: ImportReport, claimant: Claimant | None = None
+) -> ImportReport:
     """Store all new measurements of a file, or none.
 
-    What was stored before keeps its measurement.
+    What was stored before keeps its measurement. What ``claimant`` brings teaches once it is
+    approved; without one it teaches at once.
     """
     check_storable(report)
-    new_ids = {item.import_hash: uuid4() for item in report.items}
+    items = _claim(report, claimant).items
+    new_ids = {item.import_hash: uuid4() for item in items}
     with transaction(sessions) as session:
         stored_ids = queries.read_imported_ids(session, list(new_ids))
-        for item in report.items:
+        for item in items:
             if item.import_hash not in stored_ids:
                 # Somebody may import the same at this moment: his measurement is then the one that
                 # is known.
                 stored_ids[item.import_hash] = queries.insert_import(
                     session, _make_row(item, new_ids[item.import_hash])
                 )
-        new = [
-            item
-            for item in report.items
-            if stored_ids[item.import_hash] == new_ids[item.import_hash]
-        ]
+        new = [item for item in items if stored_ids[item.import_hash] == new_ids[item.import_hash]]
+        for item in new:
+            if item.claim is not None:
+                queries.insert_claim(session, new_ids[item.import_hash], item.claim)
         # In the order of their keys, each of which is locked: two imports at once must not wait for
         # each other.
         for item in sorted(new, key=lambda item: item.key):
-            queries.set_calibration(
-                session,
-                new_ids[item.import_hash],
-                learn(session, new_ids[item.import_hash], key=item.key),
-            )
+            if item.claim is None or item.claim.state is ClaimState.APPROVED:
+                queries.set_calibration(
+                    session,
+                    new_ids[item.import_hash],
+                    learn(session, new_ids[item.import_hash], key=item.key),
+                )
+        claims = queries.read_claims(session, list(stored_ids.values()))
+    known = [item for item in items if stored_ids[item.import_hash] != new_ids[item.import_hash]]
+    marked = {item.import_hash: _mark_stored(item, stored_ids, claims) for item in known}
     stored = tuple(
-        replace(
-            item,
-            id=stored_ids[item.import_hash],
-            is_new=stored_ids[item.import_hash] == new_ids[item.import_hash],
-        )
-        for item in report.items
+        marked.get(item.import_hash) or replace(item, id=stored_ids[item.import_hash])
+        for item in items
     )
     return replace(report, items=stored)
+
+
+def _claim(report: ImportReport, claimant: Claimant | None) -> ImportReport:
+    if claimant is None:
+        return report
+    return replace(
+        report,
+        items=tuple(
+            replace(item, claim=make_claim(item.compared, claimant)) for item in report.items
+        ),
+    )
 
 
 def check_storable(report: ImportReport) -> None:
@@ -80,9 +105,12 @@ def check_storable(report: ImportReport) -> None:
         raise ImportRefusedError(message, errors=errors)
 
 
-def _mark_stored(item: Item, stored_ids: Mapping[str, UUID]) -> Item:
+def _mark_stored(item: Item, stored_ids: Mapping[str, UUID], claims: Mapping[UUID, Claim]) -> Item:
+    """Return an item with its stored measurement and claim."""
     stored_id = stored_ids.get(item.import_hash)
-    return item if stored_id is None else replace(item, id=stored_id, is_new=False)
+    if stored_id is None:
+        return item
+    return replace(item, id=stored_id, is_new=False, claim=claims.get(stored_id))
 
 
 def make_peaks_document(item: Item) -> Document:

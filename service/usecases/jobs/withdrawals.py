@@ -4,10 +4,11 @@ from uuid import UUID
 
 from service.base.errors import MeasurementNotFoundError, NotWithdrawableError
 from service.db.queries import measurements as queries
+from service.db.queries.imports import decide
 from service.db.queries.recordings import SOURCE as RECORDING
 from service.db.session import transaction
 from service.db.tables.core import MeasureJobRow
-from service.jobs.states import Status
+from service.jobs.states import ClaimState, Status
 from service.usecases.jobs.status_changes import change_status
 from service.usecases.learning.learning import unlearn
 from service.usecases.stored import Sessions
@@ -15,12 +16,13 @@ from service.usecases.stored import Sessions
 PHASE = "withdrawn"
 
 
-def withdraw(sessions: Sessions, job_id: UUID) -> None:
+def withdraw(sessions: Sessions, job_id: UUID, *, by: str | None = None) -> None:
     """Withdraw a measurement and recompute its key's calibrations.
 
     A measurement that succeeded counts no more. Withdrawing twice is the same as once.
 
-    It stays readable, cancelled after all. What was imported may be imported again.
+    It stays readable, cancelled after all. What was imported may be imported again. ``by`` is the
+    name of whoever withdraws it.
     """
     with transaction(sessions) as session:
         row = queries.lock_job(session, job_id)
@@ -34,6 +36,7 @@ def withdraw(sessions: Sessions, job_id: UUID) -> None:
         row.phase = PHASE
         if row.import_hash is not None:
             row.import_hash = f"{PHASE}:{job_id}"
+        decide(session, [job_id], ClaimState.WITHDRAWN, decided_by=by)
         session.flush()
         stored = queries.read_measurement(session, job_id)
         if stored is not None:

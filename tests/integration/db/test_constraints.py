@@ -16,9 +16,9 @@ from service.db.tables.core import (
     MeasureJobRow,
     MeasurementEventRow,
     MeasurementResultRow,
-    WorkerRow,
 )
 from service.db.tables.models import ModelRow
+from service.db.tables.workers import WorkerRow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -15,6 +15,7 @@ from service.api.http.decoding import read_body
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
+from service.api.resources.measurements.field_data import get_claimant
 from service.api.resources.resolving import resolve_model
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_gpu
@@ -69,6 +70,8 @@ ANSWER_EXAMPLE = {
             "readings": [],
             "notes": [],
             "problems": [],
+            "approval": "pending",
+            "held_reason": None,
         },
     ],
     "num_left_out": 1,
@@ -89,7 +92,7 @@ ANSWER_EXAMPLE = {
     request_max_body_size=MAX_IMPORT_BYTES,
     operation=Operation(
         id="importMeasurements",
-        scope=Scope.MEASURE,
+        scope=Scope.FIELD,
         is_change=True,
         tag="measurements",
         summary="Store what was measured without a probe.",
@@ -99,7 +102,8 @@ ANSWER_EXAMPLE = {
         "Trainer's results. A dry run, "
         "which is the default, answers what would be stored beside what the estimator says; "
         "nothing of a file is stored when "
-        "any of its jobs contradicts its question, and nothing is stored twice.",
+        "any of its jobs contradicts its question, and nothing is stored twice. What is stored "
+        "teaches once an operator approves it (`approval`); an operator's own does at once.",
         body=ImportRequest,
         headers={"Hub-Token": HubToken},
         example=EXAMPLE,
@@ -133,10 +137,11 @@ def _import(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         plans=deps.plans,
         find_corrections=deps.corrections,
     )
+    claimant = get_claimant(request)
     report = (
-        stored_imports.look_up(deps.sessions, report)
+        stored_imports.look_up(deps.sessions, report, claimant)
         if payload.dry_run
-        else stored_imports.store(deps.sessions, report)
+        else stored_imports.store(deps.sessions, report, claimant)
     )
     answer = _build_answer(parsed, report, dry_run=payload.dry_run)
     return json_response(answer, status=201 if answer.num_stored else 200)
@@ -239,4 +244,6 @@ def _build_item(item: Item, *, dry_run: bool) -> ImportItem:
         ],
         notes=item.notes,
         problems=item.problems,
+        approval=None if item.claim is None or item.problems else item.claim.state,
+        held_reason=None if item.claim is None or item.problems else item.claim.reason,
     )

@@ -6,6 +6,7 @@ from litestar import Request, Router, post
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
+from service.api.http.auth import get_principal
 from service.api.http.dependencies import get_dependencies
 from service.api.http.operation import STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
@@ -41,7 +42,8 @@ from service.usecases.jobs.withdrawals import withdraw
 def withdraw_one(request: Request[Any, Any, Any]) -> ASGIApp:
     """Withdraw a measurement."""
     deps, job_id = get_dependencies(request), read_measurement_id(request)
-    withdraw(deps.sessions, job_id)
+    principal = get_principal(request.scope)
+    withdraw(deps.sessions, job_id, by=None if principal is None else principal.name)
     deps.corrections.refresh()
     return json_response(build_measurement_answer(measurements.read(deps.sessions, job_id)))
 

@@ -41,6 +41,7 @@ from .change_kind import ChangeKind
 from .change_page import ChangePage
 from .checkpoint_answer import CheckpointAnswer
 from .checkpointing import Checkpointing
+from .claim_state import ClaimState
 from .class_answer import ClassAnswer
 from .client import Client
 from .clip_request import ClipRequest
@@ -82,6 +83,8 @@ from .failure_quantity import FailureQuantity
 from .failure_speaker import FailureSpeaker
 from .family_answer import FamilyAnswer
 from .field_change_answer import FieldChangeAnswer
+from .field_data_answer import FieldDataAnswer
+from .field_data_decision import FieldDataDecision
 from .field_error import FieldError
 from .fit_answer import FitAnswer
 from .fit_answer_replayed_type_0 import FitAnswerReplayedType0
@@ -303,6 +306,9 @@ from .share_answer import ShareAnswer
 from .share_request import ShareRequest
 from .shipped_answer import ShippedAnswer
 from .sound_request import SoundRequest
+from .source_answer import SourceAnswer
+from .source_list import SourceList
+from .source_withdrawal import SourceWithdrawal
 from .span_answer import SpanAnswer
 from .speculative_request import SpeculativeRequest
 from .stage_answer import StageAnswer
@@ -370,6 +376,7 @@ __all__ = (
     "ChangePage",
     "CheckpointAnswer",
     "Checkpointing",
+    "ClaimState",
     "ClassAnswer",
     "Client",
     "ClipRequest",
@@ -411,6 +418,8 @@ __all__ = (
     "FailureSpeaker",
     "FamilyAnswer",
     "FieldChangeAnswer",
+    "FieldDataAnswer",
+    "FieldDataDecision",
     "FieldError",
     "FitAnswer",
     "FitAnswerReplayedType0",
@@ -632,6 +641,9 @@ __all__ = (
     "ShareRequest",
     "ShippedAnswer",
     "SoundRequest",
+    "SourceAnswer",
+    "SourceList",
+    "SourceWithdrawal",
     "SpanAnswer",
     "SpeculativeRequest",
     "StageAnswer",

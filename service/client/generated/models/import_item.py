@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
+from ..models.claim_state import ClaimState, check_claim_state
+
 if TYPE_CHECKING:
     from ..models.import_item_environment import ImportItemEnvironment
     from ..models.import_item_peaks import ImportItemPeaks
@@ -32,6 +34,10 @@ class ImportItem:
         readings (list[ReadingAnswer]): The numbers of the file that it is made of.
         notes (list[str]): What was filled in from the file.
         problems (list[str]): Why it was refused; empty where it was not.
+        approval (ClaimState | None): Whether it teaches: `approved` ones do; `pending` ones wait for an operator,
+            `held` ones too, and are approved by their ids alone. Null where it cannot be stored, or was before there were
+            approvals.
+        held_reason (None | str): Why it is held apart; null where it is not.
     """
 
     job: None | str
@@ -44,6 +50,8 @@ class ImportItem:
     readings: list[ReadingAnswer]
     notes: list[str]
     problems: list[str]
+    approval: ClaimState | None
+    held_reason: None | str
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,6 +87,15 @@ class ImportItem:
 
         problems = self.problems
 
+        approval: None | str
+        if isinstance(self.approval, str):
+            approval = self.approval
+        else:
+            approval = self.approval
+
+        held_reason: None | str
+        held_reason = self.held_reason
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -93,6 +110,8 @@ class ImportItem:
                 "readings": readings,
                 "notes": notes,
                 "problems": problems,
+                "approval": approval,
+                "held_reason": held_reason,
             }
         )
 
@@ -160,6 +179,28 @@ class ImportItem:
 
         problems = cast(list[str], d.pop("problems"))
 
+        def _parse_approval(data: object) -> ClaimState | None:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, str):
+                    raise TypeError()
+                approval_type_0 = check_claim_state(data)
+
+                return approval_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(ClaimState | None, data)
+
+        approval = _parse_approval(d.pop("approval"))
+
+        def _parse_held_reason(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        held_reason = _parse_held_reason(d.pop("held_reason"))
+
         import_item = cls(
             job=job,
             status=status,
@@ -171,6 +212,8 @@ class ImportItem:
             readings=readings,
             notes=notes,
             problems=problems,
+            approval=approval,
+            held_reason=held_reason,
         )
 
         import_item.additional_properties = d

@@ -1,9 +1,10 @@
 from typing import Literal
 
-Scope = Literal["admin", "measure", "plan", "read"]
+Scope = Literal["admin", "field", "measure", "plan", "read"]
 
 SCOPE_VALUES: set[Scope] = {
     "admin",
+    "field",
     "measure",
     "plan",
     "read",

@@ -10,6 +10,7 @@ from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.workload import WorkloadRequest
 from service.formats.measured.reading import Format
+from service.jobs.states import ClaimState
 
 MAX_IMPORT_BYTES = 48_000_000
 """A body: a snapshot of some 35 MB in base64, or a log of more."""
@@ -155,6 +156,19 @@ class ImportItem(Answer, frozen=True, kw_only=True):
     readings: Sequence[ReadingAnswer]
     notes: Sequence[str]
     problems: Sequence[str]
+    approval: Annotated[
+        ClaimState | None,
+        Meta(
+            description=(
+                "Whether it teaches: `approved` ones do; `pending` ones wait for an operator, "
+                "`held` ones too, and are approved by their ids alone. Null where it cannot be "
+                "stored, or was before there were approvals."
+            )
+        ),
+    ]
+    held_reason: Annotated[
+        str | None, Meta(description="Why it is held apart; null where it is not.")
+    ]
 
 
 class LeftOutAnswer(Answer, frozen=True, kw_only=True):

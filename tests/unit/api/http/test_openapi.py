@@ -12,6 +12,9 @@ from tests.unit.api.builders import served
 Json = dict[str, Any]
 METHODS = {"get", "post", "put", "delete"}
 RESOURCES = {
+    "/v1/field-data",
+    "/v1/field-data/approve",
+    "/v1/field-data/withdraw",
     "/v1/models",
     "/v1/models/{name}",
     "/v1/models/{organization}/{name}",
