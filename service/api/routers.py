@@ -21,6 +21,7 @@ from service.api.resources import (
 )
 from service.api.resources.clusters import inventories as clusters
 from service.api.resources.clusters import reservations
+from service.api.resources.formats import renderings
 from service.api.resources.imports import launches
 from service.api.resources.measurements import field_data, withdrawals
 from service.api.resources.measurements import jobs as measurements
@@ -35,6 +36,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     fit.router,
     how_many.router,
     plans.router,
+    renderings.router,
     ceilings.router,
     launches.router,
     explain.router,

@@ -22,6 +22,7 @@ COMMANDS = {
     "generate": "does a call of a diffusers pipeline fit? the same",
     "explain": "why did a run fail for memory, and what would have fitted? the same",
     "gpus": "list and show the GPUs that questions may name",
+    "formats": "list the formats of schedulers that a job is rendered in",
     "families": "list the families of models, and what is modelled of each",
     "pipelines": "list, show and record pipelines of diffusers",
     "models": "list, show, store and delete models",
@@ -42,7 +43,7 @@ COMMANDS = {
 }
 """Command → one line of help."""
 _FOLDERS = {
-    **dict.fromkeys(("audit", "families", "field-data", "gpus", "workers"), "lists."),
+    **dict.fromkeys(("audit", "families", "field-data", "formats", "gpus", "workers"), "lists."),
     **dict.fromkeys(("generate", "pipelines"), "diffusion."),
     "slurm-flags": "schedulers.",
     **dict.fromkeys(("completion", "help", "version"), "about."),

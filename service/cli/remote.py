@@ -53,6 +53,15 @@ def plan(document: Document, server: str) -> Document:
     return answer
 
 
+def rendering(document: Document, server: str) -> Document:
+    """Return a job in a format, as the server renders it."""
+    body = {name: value for name, value in document.items() if name != "format"}
+    with connect(server) as client:
+        path = build_path("formats", document["format"])
+        answer: Document = ask(client, "POST", path, body=body).json()
+    return answer
+
+
 def launch(document: Document, server: str) -> Document:
     """Return the server's reading of a launch."""
     with connect(server) as client:

@@ -3,15 +3,25 @@ unless a server is named.
 """
 
 import argparse
+import sys
 from importlib import import_module
+from typing import Any
 
-from service.cli.answer_source import add_source, answer_question, get_source, tell_source
+from service.base.errors import InvalidRequestError
+from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
+from service.cli.commands.plan import FORMATS
 from service.cli.confidence import add_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu
 from service.cli.launch.questions import add_launch, take_launch
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
-from service.terminal.arguments import DOES_NOT_FIT, FITS, TIGHT
+from service.terminal.arguments import (
+    DOES_NOT_FIT,
+    FITS,
+    TIGHT,
+    format_choices,
+    make_choice_reader,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave with 3 in place of 0 where it is tight: it fits at the point of the interval "
         "and not at its upper end",
+    )
+    parser.add_argument(
+        "--format",
+        type=make_choice_reader(FORMATS),
+        metavar=format_choices(FORMATS),
+        help="print the job alone, as this scheduler's client reads it, where it fits",
+    )
+    parser.add_argument(
+        "--container-image", metavar="NAME", help="image of the pods, in place of the engine's own"
     )
     parser.add_argument(
         "--json", action="store_true", help="print the answer as POST /v1/fit sends it"
@@ -45,6 +64,11 @@ def run(options: argparse.Namespace) -> int:
         **build_workload(options),
         "confidence": options.confidence,
     }
+    if options.format is not None:
+        return _print_format(document, options, source)
+    if options.container_image is not None:
+        message = "--container-image is of a rendered job: say --format as well"
+        raise InvalidRequestError(message)
     result = answer_question("fit", document, source)
     if options.json:
         print_json(result)
@@ -56,5 +80,29 @@ def run(options: argparse.Namespace) -> int:
         view = import_module("service.cli.views.fit")
         view.show_fit(f"{subject}, {num_gpus} {'GPU' if num_gpus == 1 else 'GPUs'}", result)
     tell_source(source, is_json=options.json)
+    return _get_code(options, result["verdict"])
+
+
+def _print_format(document: dict[str, Any], options: argparse.Namespace, source: Source) -> int:
+    """Print a job in a format; who answered is no part of it.
+
+    Raises InvalidRequestError where the format cannot carry it.
+    """
+    document |= {"format": options.format}
+    if options.container_image is not None:
+        document |= {"container_image": options.container_image}
+    result = answer_question("rendering", document, source)
+    if options.json:
+        print_json(result)
+    elif result["verdict"] == "does_not_fit":
+        sys.stderr.write(f"headroom: there is no job to print: {result['reason']}\n")
+    elif result["text"] is None:
+        raise InvalidRequestError(f"{result['format']}: {result['reason']}")
+    else:
+        sys.stdout.write(result["text"])
+    return _get_code(options, result["verdict"])
+
+
+def _get_code(options: argparse.Namespace, verdict: str) -> int:
     codes = {"does_not_fit": DOES_NOT_FIT, "tight": TIGHT if options.strict else FITS}
-    return codes.get(result["verdict"], FITS)
+    return codes.get(verdict, FITS)

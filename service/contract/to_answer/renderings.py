@@ -7,7 +7,8 @@ from service.catalog.gpus import list_gpus
 from service.catalog.models import list_checkpoints
 from service.contract.schemas.fields import JsonObject
 from service.estimator.values.device import Device, parse_slice
-from service.estimator.values.workload import ServeWorkload
+from service.estimator.values.result import Estimate
+from service.estimator.values.workload import ServeWorkload, Workload
 from service.formats.manifests.registry import render_format
 from service.formats.renderings.job import GpuKind, GpuNames, Job
 from service.formats.renderings.render import render
@@ -34,13 +35,11 @@ def render_requests(
     """
     workload, layout = candidate.workload, candidate.layout
     gpu = get_gpu_names(device)
-    draft = workload.speculative if isinstance(workload, ServeWorkload) else None
+    needed_bytes = get_needed_bytes(candidate.estimate, device)
     job = Job(
         model_name=question.model_name,
         checkpoints=question.checkpoints,
-        draft_checkpoints=()
-        if draft is None or draft.name is None
-        else list_checkpoints(draft.name),
+        draft_checkpoints=list_draft_checkpoints(workload),
         model=question.architecture,
         workload=workload,
         layout=layout,
@@ -51,16 +50,25 @@ def render_requests(
         mig_profile=device.mig_profile,
         host_bytes_per_node=candidate.estimate.host_bytes_per_node,
         image=question.image,
-        needed_bytes=_get_needed_bytes(candidate, device),
+        needed_bytes=needed_bytes,
         substitutes=tuple(_iter_substitutes(candidate, device, offers)),
-        known_gpus=tuple(_iter_known_gpus(candidate, device)) if gpu is None else (),
+        known_gpus=list_known_gpus(needed_bytes) if gpu is None else (),
     )
     return _add_formats(render(job), job, question.formats)
 
 
-def _get_needed_bytes(candidate: Candidate, device: Device) -> int:
-    estimate = candidate.estimate
+def get_needed_bytes(estimate: Estimate, device: Device) -> int:
+    """Return what must fit on each GPU.
+
+    It is the upper end of the answer's interval.
+    """
     return estimate.device_interval.high + shared_host_bytes(estimate, device)
+
+
+def list_draft_checkpoints(workload: Workload) -> tuple[str, ...]:
+    """Return ids on the hub of weights of a server's draft model."""
+    draft = workload.speculative if isinstance(workload, ServeWorkload) else None
+    return () if draft is None or draft.name is None else list_checkpoints(draft.name)
 
 
 def _iter_substitutes(
@@ -74,16 +82,18 @@ def _iter_substitutes(
             continue
         for same in offered.plan.candidates:
             if (same.layout, same.workload) == configuration:
-                needed = _get_needed_bytes(same, other)
+                needed = get_needed_bytes(same.estimate, other)
                 yield GpuKind(device=other, names=names, needed_bytes=needed)
                 break
 
 
-def _iter_known_gpus(candidate: Candidate, device: Device) -> Iterator[GpuKind]:
-    needed = _get_needed_bytes(candidate, device)
-    for entry in list_gpus():
-        other = entry.to_device()
-        yield GpuKind(device=other, names=get_gpu_names(other), needed_bytes=needed)
+def list_known_gpus(needed_bytes: int) -> tuple[GpuKind, ...]:
+    """Return the catalogue's GPUs, for a job that only told a memory."""
+    devices = [entry.to_device() for entry in list_gpus()]
+    return tuple(
+        GpuKind(device=device, names=get_gpu_names(device), needed_bytes=needed_bytes)
+        for device in devices
+    )
 
 
 def _add_formats(requests: JsonObject, job: Job, formats: Sequence[str]) -> JsonObject:

@@ -9,6 +9,7 @@ from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_device
 from service.catalog.prices import Price, list_prices
 from service.contract.schemas.fields import get_or_none
+from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.plans import PlanRequest
 from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.searches import adopt_cache, read_devices, read_search
@@ -74,9 +75,7 @@ def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> 
     search = adopt_cache(read_search(request), model)
     return PlanQuestion(
         architecture=as_loaded(model.architecture, search.question.workload),
-        model_name=request.model.rpartition("/")[2]
-        if isinstance(request.model, str) and not model.notes
-        else model.name or model.architecture.family,
+        model_name=name_objects(request.model, model),
         checkpoints=model.checkpoints,
         question=search.question,
         offers=_build_offers(request, prices),
@@ -85,6 +84,15 @@ def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> 
         assumptions=(*model.notes, *search.assumptions),
         formats=tuple(get_or_none(request.format) or ()),
         image=get_or_none(request.container_image),
+    )
+
+
+def name_objects(reference: ModelReference, model: ResolvedModel) -> str:
+    """Return the name by which rendered objects are called."""
+    return (
+        reference.rpartition("/")[2]
+        if isinstance(reference, str) and not model.notes
+        else model.name or model.architecture.family
     )
 
 

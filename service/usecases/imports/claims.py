@@ -77,7 +77,8 @@ def make_claim(compared: Iterable[QuantityComparison], claimant: Claimant) -> Cl
 def explain_distance(compared: Iterable[QuantityComparison]) -> str | None:
     """Explain why a reading is far from its answer.
 
-    It is then not approved with others. ``None`` where it is near. What cannot be compared is as far as anything.
+    It is then not approved with others. ``None`` where it is near; what cannot be compared is as
+    far as anything.
     """
     teaching = [comparison for comparison in compared if comparison.quantity in _TEACHING]
     for comparison in teaching:
@@ -107,8 +108,8 @@ def approve(
 ) -> Decision:
     """Let measurements teach, by their ids or of a source.
 
-    Of a source up to 1,000 that wait are decided. What is held apart is approved by its id alone. Raises NotFoundError for an id that nobody
-    brought.
+    Of a source up to 1,000 that wait are decided. What is held apart is approved by its id alone.
+    Raises NotFoundError for an id that nobody brought.
     """
     ids, has_more = _choose(sessions, source, job_ids, (ClaimState.PENDING,))
     approved: list[UUID] = []

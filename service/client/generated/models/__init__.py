@@ -91,6 +91,8 @@ from .fit_answer_replayed_type_0 import FitAnswerReplayedType0
 from .fit_part import FitPart
 from .fit_request import FitRequest
 from .format_ import Format
+from .format_answer import FormatAnswer
+from .format_page import FormatPage
 from .framework import Framework
 from .generate_request import GenerateRequest
 from .generate_request_dtype import GenerateRequestDtype
@@ -280,6 +282,10 @@ from .remeasure_answer import RemeasureAnswer
 from .remedy_answer import RemedyAnswer
 from .remedy_answer_change import RemedyAnswerChange
 from .remedy_search_answer import RemedySearchAnswer
+from .render_fit_name import RenderFitName
+from .rendering_answer import RenderingAnswer
+from .rendering_answer_document_type_0 import RenderingAnswerDocumentType0
+from .rendering_request import RenderingRequest
 from .reservation_answer import ReservationAnswer
 from .reservation_page import ReservationPage
 from .reservation_request import ReservationRequest
@@ -426,6 +432,8 @@ __all__ = (
     "FitPart",
     "FitRequest",
     "Format",
+    "FormatAnswer",
+    "FormatPage",
     "Framework",
     "GenerateRequest",
     "GenerateRequestDtype",
@@ -615,6 +623,10 @@ __all__ = (
     "RemedyAnswer",
     "RemedyAnswerChange",
     "RemedySearchAnswer",
+    "RenderFitName",
+    "RenderingAnswer",
+    "RenderingAnswerDocumentType0",
+    "RenderingRequest",
     "ReservationAnswer",
     "ReservationPage",
     "ReservationRequest",

@@ -20,6 +20,8 @@ RESOURCES = {
     "/v1/models/{organization}/{name}",
     "/v1/families",
     "/v1/gpus",
+    "/v1/formats",
+    "/v1/formats/{name}",
     "/v1/pipelines",
     "/v1/pipelines/fit",
     "/v1/clusters",
@@ -263,6 +265,7 @@ def test_changes_need_more_than_a_readers_key(document: Json) -> None:
         "/v1/explain",
         "/v1/launches/import",
         "/v1/pipelines/fit",
+        "/v1/formats/{name}",
     }
     for path, method, operation in operations(document):
         if method != "get" and path not in questions:

@@ -1,0 +1,104 @@
+"""Formats of schedulers, and fits rendered in them."""
+
+from functools import partial
+from typing import Any
+
+from litestar import Request, Router, get, post
+from litestar.params import FromPath, RawBody
+from litestar.types import ASGIApp
+
+from service.api.computing.budgets import Budget
+from service.api.http.computing import compute_search
+from service.api.http.decoding import read_body
+from service.api.http.dependencies import Dependencies, get_dependencies
+from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.http.responses import json_response
+from service.api.resources.resolving import bring_draft, resolve_model
+from service.base.errors import InvalidRequestError
+from service.contract.schemas.formats.renderings import (
+    FormatName,
+    FormatPage,
+    RenderingAnswer,
+    RenderingRequest,
+)
+from service.contract.schemas.models import HubToken
+from service.contract.to_answer.formats.renderings import build_format, build_rendering_answer
+from service.contract.to_question.formats.renderings import read_rendering
+from service.estimator.cache import PlanCache
+from service.formats.manifests.registry import FORMATS
+from service.telemetry.spans import span
+from service.usecases.questions.fit import judge_fit
+from service.usecases.questions.renderings import RenderingQuestion
+
+EXAMPLE = {
+    "model": "llama-3.2-1b",
+    "workload": {"task": "serve", "engine": "vllm", "num_sequences": 8, "prompt_tokens": 512},
+    "gpu": "L4",
+}
+
+
+@get(
+    "/",
+    sync_to_thread=False,
+    operation=Operation(
+        id="listFormats",
+        tag="plans",
+        summary="List the formats of schedulers that a job is rendered in, and what each carries.",
+        replies={200: Reply(description="All of them.", bodies=(FormatPage,))},
+        problems=(422,),
+    ),
+)
+def list_all() -> ASGIApp:
+    """List the formats."""
+    return json_response(FormatPage(items=[build_format(row) for row in FORMATS.values()]))
+
+
+@post(
+    "/{name:str}",
+    status_code=200,
+    operation=Operation(
+        id="renderFit",
+        tag="plans",
+        summary="Render a workload on a GPU in a layout for a scheduler, where it fits.",
+        description=(
+            "The question is that of POST /v1/fit, and its layout is taken as it is; POST "
+            "/v1/plans searches one and has the same formats. What does not fit is not rendered: "
+            "`reason` says what lacks."
+        ),
+        body=RenderingRequest,
+        path={"name": FormatName},
+        headers={"Hub-Token": HubToken},
+        example=EXAMPLE,
+        replies={200: Reply(description="The rendering.", bodies=(RenderingAnswer,))},
+        problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+async def render(request: Request[Any, Any, Any], name: FromPath[str], body: RawBody) -> ASGIApp:
+    """Render a fit."""
+    return await compute_search(
+        request,
+        partial(_read_rendering, request, name, body),
+        partial(_answer, get_dependencies(request)),
+    )
+
+
+def _read_rendering(request: Request[Any, Any, Any], word: str, body: RawBody) -> RenderingQuestion:
+    deps = get_dependencies(request)
+    payload = bring_draft(deps, read_body(request.scope, body, RenderingRequest), request.scope)
+    if word not in FORMATS:
+        message = f"there is no format {word!r}; formats: {', '.join(FORMATS)}"
+        raise InvalidRequestError(message, errors=[{"field": "name", "message": message}])
+    return read_rendering(word, payload, resolve_model(deps, payload.model, request.scope))
+
+
+def _answer(deps: Dependencies, question: RenderingQuestion, budget: Budget) -> ASGIApp:
+    with span("rendering.judge", format=question.word):
+        report = judge_fit(
+            question.fit,
+            plans=PlanCache().with_cancellation(budget.check),
+            find_corrections=budget.limit(deps.corrections),
+        )
+    return json_response(build_rendering_answer(question, report))
+
+
+router = Router(path="/v1/formats", route_handlers=[list_all, render])

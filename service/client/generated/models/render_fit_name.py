@@ -1,0 +1,25 @@
+from typing import Literal
+
+RenderFitName = Literal[
+    "dra", "hami", "kai", "kubernetes", "kueue", "podgroup", "ray", "skypilot", "slinky", "slurm", "volcano"
+]
+
+RENDER_FIT_NAME_VALUES: set[RenderFitName] = {
+    "dra",
+    "hami",
+    "kai",
+    "kubernetes",
+    "kueue",
+    "podgroup",
+    "ray",
+    "skypilot",
+    "slinky",
+    "slurm",
+    "volcano",
+}
+
+
+def check_render_fit_name(value: str) -> RenderFitName:
+    if value in RENDER_FIT_NAME_VALUES:
+        return value
+    raise TypeError(f"Unexpected value {value!r}. Expected one of {RENDER_FIT_NAME_VALUES!r}")
