@@ -146,7 +146,7 @@ def apply_lower_bound(
 
 
 def _get_basis(source: KnownCalibration | Pool, point: MeasuredPoint) -> str:
-    """Return whether a quantity was measured at this point by a probe, or otherwise."""
+    """Return whether a probe measured a quantity at this point."""
     exact = None if isinstance(source, Pool) else _find_exact(source.calibration, point)
     return CALIBRATED if exact is None or exact.claimed else MEASURED
 
