@@ -24,7 +24,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCount:
-    """How many measurements of a source are in each state."""
+    """Number of a source's measurements by state."""
 
     source: str
     source_key: str | None
