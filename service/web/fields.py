@@ -17,6 +17,8 @@ from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.plans import PlanRequest
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import TrainRequest
+from service.formats.manifests.format import Format
+from service.formats.manifests.registry import FORMATS
 
 FORMS: dict[str, type[msgspec.Struct]] = {
     "train": TrainRequest,
@@ -101,6 +103,11 @@ def list_launchers() -> tuple[str, ...]:
 def list_objectives() -> tuple[str, ...]:
     """Return the objectives of a plan."""
     return _list_choices(PlanRequest, "objective")
+
+
+def list_formats() -> tuple[Format, ...]:
+    """Return the formats of schedulers, in the order of the offer."""
+    return tuple(FORMATS.values())
 
 
 def _list_choices(struct: type[msgspec.Struct], name: str) -> tuple[str, ...]:

@@ -16,7 +16,13 @@ from litestar.types import ASGIApp
 
 from service.api.http.responses import BytesResponse, bytes_response
 from service.web import assets
-from service.web.fields import TRAINING_LAYOUT, get_fields, list_launchers, list_objectives
+from service.web.fields import (
+    TRAINING_LAYOUT,
+    get_fields,
+    list_formats,
+    list_launchers,
+    list_objectives,
+)
 from service.web.policy import HEADERS
 
 AnyRequest = Request[Any, Any, Any]
@@ -111,6 +117,7 @@ def render(name: str) -> Page:
     template = environment.get_template(name)
     context = {
         "fields_of": get_fields,
+        "formats": list_formats,
         "launchers": list_launchers,
         "objectives": list_objectives,
         "training_layout": TRAINING_LAYOUT,

@@ -9,12 +9,14 @@ from litestar.types import ASGIApp
 
 from service.api.computing.budgets import Budget
 from service.api.http.computing import compute_search
-from service.api.http.decoding import read_body
+from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.base.errors import InvalidRequestError
+from service.contract.schemas.fields import PageQuery
 from service.contract.schemas.formats.renderings import (
     FormatName,
     FormatPage,
@@ -29,6 +31,7 @@ from service.formats.manifests.registry import FORMATS
 from service.telemetry.spans import span
 from service.usecases.questions.fit import judge_fit
 from service.usecases.questions.renderings import RenderingQuestion
+from service.usecases.stored import make_page_by_name
 
 EXAMPLE = {
     "model": "llama-3.2-1b",
@@ -44,13 +47,23 @@ EXAMPLE = {
         id="listFormats",
         tag="plans",
         summary="List the formats of schedulers that a job is rendered in, and what each carries.",
-        replies={200: Reply(description="All of them.", bodies=(FormatPage,))},
+        query=PageQuery,
+        replies={200: Reply(description="One page.", bodies=(FormatPage,))},
         problems=(422,),
     ),
 )
-def list_all() -> ASGIApp:
+def list_all(request: Request[Any, Any, Any]) -> ASGIApp:
     """List the formats."""
-    return json_response(FormatPage(items=[build_format(row) for row in FORMATS.values()]))
+    query = read_query(request.scope, PageQuery)
+    page = make_page_by_name(
+        tuple(FORMATS.values()),
+        make_page_request(query.limit, query.cursor),
+        list_name="formats",
+        name=lambda row: row.word,
+    )
+    return json_response(
+        FormatPage(items=[build_format(row) for row in page.items], next_cursor=page.next_cursor)
+    )
 
 
 @post(

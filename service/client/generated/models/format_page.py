@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
-from ..types import UNSET, Unset
-
 if TYPE_CHECKING:
     from ..models.format_answer import FormatAnswer
 
@@ -17,15 +15,15 @@ T = TypeVar("T", bound="FormatPage")
 
 @_attrs_define
 class FormatPage:
-    """All formats, in the order of the offer; there is one page.
+    """One page of formats, in the order of the offer.
 
     Attributes:
         items (list[FormatAnswer]): What this page holds, in the order of the list.
-        next_cursor (None | str | Unset): Null: there is one page.
+        next_cursor (None | str): Where the next page begins; null on the last one.
     """
 
     items: list[FormatAnswer]
-    next_cursor: None | str | Unset = UNSET
+    next_cursor: None | str
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -34,21 +32,17 @@ class FormatPage:
             items_item = items_item_data.to_dict()
             items.append(items_item)
 
-        next_cursor: None | str | Unset
-        if isinstance(self.next_cursor, Unset):
-            next_cursor = UNSET
-        else:
-            next_cursor = self.next_cursor
+        next_cursor: None | str
+        next_cursor = self.next_cursor
 
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
             {
                 "items": items,
+                "next_cursor": next_cursor,
             }
         )
-        if next_cursor is not UNSET:
-            field_dict["next_cursor"] = next_cursor
 
         return field_dict
 
@@ -64,14 +58,12 @@ class FormatPage:
 
             items.append(items_item)
 
-        def _parse_next_cursor(data: object) -> None | str | Unset:
+        def _parse_next_cursor(data: object) -> None | str:
             if data is None:
                 return data
-            if isinstance(data, Unset):
-                return data
-            return cast(None | str | Unset, data)
+            return cast(None | str, data)
 
-        next_cursor = _parse_next_cursor(d.pop("next_cursor", UNSET))
+        next_cursor = _parse_next_cursor(d.pop("next_cursor"))
 
         format_page = cls(
             items=items,

@@ -86,7 +86,9 @@ class FormatAnswer(Answer, frozen=True, kw_only=True):
 
 
 class FormatPage(Answer, frozen=True, kw_only=True):
-    """All formats, in the order of the offer; there is one page."""
+    """One page of formats, in the order of the offer."""
 
     items: list[FormatAnswer]
-    next_cursor: Annotated[str | None, Meta(description="Null: there is one page.")] = None
+    next_cursor: Annotated[
+        str | None, Meta(description="Where the next page begins; null on the last one.")
+    ]

@@ -33,8 +33,11 @@ def _render(client: TestClient[Any], word: str, **more: object) -> dict[str, Any
 def test_every_format_is_listed(client: TestClient[Any]) -> None:
     """In the order of the table, with what each carries."""
     page = client.get("/v1/formats").json()
+    first = client.get("/v1/formats", params={"limit": 3}).json()
+    rest = client.get("/v1/formats", params={"cursor": first["next_cursor"]}).json()
 
     assert [item["word"] for item in page["items"]] == list(FORMATS)
+    assert first["items"] + rest["items"] == page["items"]
     assert page["next_cursor"] is None
     podgroup = next(item for item in page["items"] if item["word"] == "podgroup")
     assert (podgroup["trains"], podgroup["serves"], podgroup["vendors"]) == (True, False, None)

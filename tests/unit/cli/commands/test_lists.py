@@ -53,7 +53,7 @@ def print_items(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dic
     return items
 
 
-@pytest.mark.parametrize("name", ["gpus", "families"])
+@pytest.mark.parametrize("name", ["gpus", "families", "formats"])
 def test_a_list_is_what_the_api_sends(
     client: TestClient[Any], capsys: pytest.CaptureFixture[str], name: str
 ) -> None:

@@ -1,14 +1,16 @@
 // The question as a script asks it: the page uses no other way than anybody's.
 import { fill } from "../dom.js";
 import { textTabs } from "../tabs.js";
+import { showJob } from "./job.js";
 
 const PLAIN = /^[\w.,:/@+-]+$/;
 const CONFIG_FILE = "config.json";
 
-/** Show the request as commands, as Python and as JSON. */
+/** Show the request as commands, as Python and as JSON, and its job as schedulers take it. */
 export function showScript(element, question) {
   const texts = [["curl", curl(question)], ["headroom", command(question)], ["Python", python(question)], ["JSON", json(question)]];
   fill(element, textTabs("The same question from a script", texts.filter(([, text]) => text !== null)));
+  showJob(question);
 }
 
 function json(question) {
