@@ -22,6 +22,7 @@ from service.api.resources import (
 from service.api.resources.clusters import inventories as clusters
 from service.api.resources.clusters import reservations
 from service.api.resources.formats import renderings
+from service.api.resources.hooks import kubernetes as kubernetes_hook
 from service.api.resources.imports import launches
 from service.api.resources.measurements import field_data, withdrawals
 from service.api.resources.measurements import jobs as measurements
@@ -40,6 +41,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     ceilings.router,
     launches.router,
     explain.router,
+    kubernetes_hook.router,
     measurements.router,
     withdrawals.router,
     field_data.router,

@@ -75,6 +75,12 @@ class Settings:
     """Names that the hub may redirect to, beside its own; ``.name`` stands for all below it."""
     hub_private: bool = False
     """Whether a mirror may have an address that is not public, and plain HTTP."""
+    hook_deadline_s: float = 2.0
+    """How long a scheduler's hook waits for its answer."""
+    hook_fail: str = "open"
+    """What becomes of a job that cannot be answered: it passes (``open``) or not (``closed``)."""
+    hook_gpu: str | None = None
+    """The GPU of jobs that do not say theirs."""
     metrics_dir: Path | None = None
     """Where several processes of one server count together; the name of its variable is the
     library's.

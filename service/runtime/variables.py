@@ -201,6 +201,9 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "hub_endpoint": ("HF_ENDPOINT", _parse_endpoint),
     "hub_hosts": ("HEADROOM_HUB_HOSTS", _parse_hosts),
     "hub_private": ("HEADROOM_HUB_PRIVATE", _parse_flag),
+    "hook_deadline_s": ("HEADROOM_HOOK_DEADLINE_S", _parse_seconds),
+    "hook_fail": ("HEADROOM_HOOK_FAIL", _make_choice_parser(("open", "closed"))),
+    "hook_gpu": ("HEADROOM_HOOK_GPU", _parse_text),
     "metrics_dir": ("PROMETHEUS_MULTIPROC_DIR", _parse_path),
 }
 """Field → environment variable and its parser; a test holds it against the fields of Settings."""

@@ -61,10 +61,12 @@ class Dependencies:
     """
     search_turns: Turns = field(default_factory=lambda: Turns(_SEARCHES))
     """Turns at plans, ceilings, numbers of GPUs and slices of batches."""
+    hook_turns: Turns = field(default_factory=lambda: Turns(_SEARCHES))
+    """Turns at decisions about submitted jobs, whose schedulers wait for them."""
     import_turns: Turns = field(default_factory=lambda: Turns(1))
     """Turns at reading files of measurements and inventories."""
     computing_limiter: CapacityLimiter = field(
-        default_factory=lambda: CapacityLimiter(_SEARCHES + 4)
+        default_factory=lambda: CapacityLimiter(2 * _SEARCHES + 4)
     )
     """Threads for what those turns let in."""
     count_weights: Callable[[Config], StaticPart | None] = lambda _config: None

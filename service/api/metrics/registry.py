@@ -75,6 +75,16 @@ class Metrics:
         self._estimated = self._make_counter(
             "estimated_layouts", "Of these, those that were worked out in full.", "question"
         )
+        self._hooks = self._make_counter(
+            "hook_decisions", "Decisions about submitted jobs.", "door", "verdict", "action"
+        )
+        self._hook_seconds = Histogram(
+            "headroom_hook_seconds",
+            "Seconds per decision about a submitted job.",
+            ("door",),
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
         self._failed_notifications = self._make_counter(
             "doorbell_failures", "Rings that Redis did not take."
         )
@@ -105,6 +115,11 @@ class Metrics:
         if child is None:
             child = self._verdicts[verdict] = self._fits.labels(verdict)
         child.inc(number)
+
+    def count_hook(self, door: str, verdict: str, action: str, seconds: float) -> None:
+        """Count a decision about a submitted job."""
+        self._hooks.labels(door, verdict, action).inc()
+        self._hook_seconds.labels(door).observe(seconds)
 
     def count_cached_fit(self) -> None:
         """Count a fit question whose answer was finished before."""

@@ -22,6 +22,7 @@ PAGES = (
     "docs/howto/largest-batch.md",
     "docs/howto/images-and-video.md",
     "docs/howto/plan-on-a-cluster.md",
+    "docs/howto/hooks.md",
     "docs/howto/slurm.md",
     "docs/howto/kubernetes.md",
     "docs/howto/import-cluster.md",

@@ -85,6 +85,9 @@ def test_every_variable_is_read() -> None:
         "HF_ENDPOINT": "https://hub.example/",
         "HEADROOM_HUB_HOSTS": "cdn.example, .Files.example",
         "HEADROOM_HUB_PRIVATE": "1",
+        "HEADROOM_HOOK_DEADLINE_S": "1.5",
+        "HEADROOM_HOOK_FAIL": "closed",
+        "HEADROOM_HOOK_GPU": "A100-SXM4-80GB",
         "PROMETHEUS_MULTIPROC_DIR": "/var/lib/metrics",
     }
 
@@ -123,6 +126,9 @@ def test_every_variable_is_read() -> None:
         hub_endpoint="https://hub.example",
         hub_hosts=("cdn.example", ".files.example"),
         hub_private=True,
+        hook_deadline_s=1.5,
+        hook_fail="closed",
+        hook_gpu="A100-SXM4-80GB",
         metrics_dir=Path("/var/lib/metrics"),
     )
 
@@ -150,7 +156,7 @@ def test_every_variable_is_read() -> None:
         ("HEADROOM_OIDC_ISSUER", "http://login.example", "an https:// URL"),
         ("HEADROOM_OIDC_ISSUER", "login.example", "an https:// URL"),
         ("HEADROOM_OIDC_SCOPES", "gpu-users", "pairs such as"),
-        ("HEADROOM_OIDC_SCOPES", "gpu-users=fly", "read, plan, measure, admin"),
+        ("HEADROOM_OIDC_SCOPES", "gpu-users=fly", "read, plan, measure, field, admin"),
         ("HEADROOM_OIDC_RATE", "often", "600/minute"),
         ("HEADROOM_HUB", "yes", "true or false"),
         ("HF_ENDPOINT", "huggingface.co", "a URL such as"),

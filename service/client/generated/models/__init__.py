@@ -1,6 +1,17 @@
 """Contains all the data models used in inputs/outputs"""
 
 from .accuracy_answer import AccuracyAnswer
+from .admission_answer import AdmissionAnswer
+from .admission_request import AdmissionRequest
+from .admission_request_object_type_0 import AdmissionRequestObjectType0
+from .admission_response import AdmissionResponse
+from .admission_response_audit_annotations import AdmissionResponseAuditAnnotations
+from .admission_response_patch_type_type_0 import AdmissionResponsePatchTypeType0
+from .admission_review import AdmissionReview
+from .admission_review_api_version import AdmissionReviewApiVersion
+from .admission_review_kind import AdmissionReviewKind
+from .admission_status import AdmissionStatus
+from .admission_user import AdmissionUser
 from .agreement import Agreement
 from .allocation_answer import AllocationAnswer
 from .allocation_request import AllocationRequest
@@ -198,6 +209,7 @@ from .method import Method
 from .mig_answer import MigAnswer
 from .mig_slices_answer import MigSlicesAnswer
 from .mig_slices_request import MigSlicesRequest
+from .mode import Mode
 from .model_answer import ModelAnswer
 from .model_answer_architecture import ModelAnswerArchitecture
 from .model_answer_weight_bytes import ModelAnswerWeightBytes
@@ -342,6 +354,17 @@ from .worst_rank_answer import WorstRankAnswer
 
 __all__ = (
     "AccuracyAnswer",
+    "AdmissionAnswer",
+    "AdmissionRequest",
+    "AdmissionRequestObjectType0",
+    "AdmissionResponse",
+    "AdmissionResponseAuditAnnotations",
+    "AdmissionResponsePatchTypeType0",
+    "AdmissionReview",
+    "AdmissionReviewApiVersion",
+    "AdmissionReviewKind",
+    "AdmissionStatus",
+    "AdmissionUser",
     "Agreement",
     "AllocationAnswer",
     "AllocationRequest",
@@ -539,6 +562,7 @@ __all__ = (
     "MigAnswer",
     "MigSlicesAnswer",
     "MigSlicesRequest",
+    "Mode",
     "ModelAnswer",
     "ModelAnswerArchitecture",
     "ModelAnswerWeightBytes",

@@ -36,6 +36,8 @@ RESOURCES = {
     "/v1/ceilings",
     "/v1/launches/import",
     "/v1/explain",
+    "/v1/hooks/kubernetes",
+    "/v1/hooks/kubernetes/{mode}",
     "/v1/measurements",
     "/v1/measurements/import",
     "/v1/measurements/{id}",
@@ -63,6 +65,10 @@ def start() -> Iterator[TestClient[Any]]:
     """Serve the API over fakes for the tests of this file."""
     with served() as client:
         yield client
+
+
+FOREIGN = "/v1/hooks/"
+"""Paths whose bodies are the documents of other programs, which grow with their versions."""
 
 
 @pytest.fixture(scope="module", name="document")
@@ -122,8 +128,9 @@ def test_requests_are_strict_all_the_way_down(document: Json) -> None:
     schemas = document["components"]["schemas"]
     pending = [
         name
-        for _, _, operation in operations(document)
+        for path, _, operation in operations(document)
         for name in references(operation.get("requestBody"))
+        if not path.startswith(FOREIGN)
     ]
     seen: set[str] = set()
     while pending:
@@ -199,11 +206,12 @@ def test_bodies_are_read_by_every_operation_that_documents_one(
     for path, method, operation in operations(document):
         if "requestBody" in operation:
             answer = client.request(
-                method, path.format(name="a", id="1"), json={"no_such_field": 1}
+                method, path.format(name="a", id="1", mode="warn"), json={"no_such_field": 1}
             )
 
             assert answer.status_code == 422, path
-            assert answer.json()["errors"][0]["field"] == "no_such_field"
+            if not path.startswith(FOREIGN):
+                assert answer.json()["errors"][0]["field"] == "no_such_field"
             assert "422" in operation["responses"]
 
 
@@ -238,7 +246,9 @@ def test_unknown_parameters_are_refused_by_every_operation_that_documents_none(
 
     assert ("/v1/fit", "post") in {(path, method) for path, method, _ in silent}
     for path, method, operation in silent:
-        answer = client.request(method, path.format(name="a", id="1"), params={"x": "1"}, json={})
+        answer = client.request(
+            method, path.format(name="a", id="1", mode="warn"), params={"x": "1"}, json={}
+        )
 
         assert answer.status_code == 422, path
         assert "takes no parameters" in answer.json()["errors"][0]["message"]
@@ -266,6 +276,8 @@ def test_changes_need_more_than_a_readers_key(document: Json) -> None:
         "/v1/launches/import",
         "/v1/pipelines/fit",
         "/v1/formats/{name}",
+        "/v1/hooks/kubernetes",
+        "/v1/hooks/kubernetes/{mode}",
     }
     for path, method, operation in operations(document):
         if method != "get" and path not in questions:

@@ -1,0 +1,189 @@
+"""Decisions about submitted jobs, within a deadline and a budget."""
+
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import anyio
+from litestar import Request
+
+from service.api.computing.budgets import Budget
+from service.api.http.computing import compute
+from service.api.http.dependencies import Dependencies, get_dependencies
+from service.api.resources.resolving import resolve_model
+from service.base.errors import ServiceError
+from service.contract.schemas.how_many import HowManyRequest
+from service.contract.to_question.fits import read_fit
+from service.contract.to_question.searches import read_how_many
+from service.contract.to_question.submissions.questions import (
+    OpenSubmissionError,
+    SubmissionQuestion,
+    drop_replicas,
+    read_submission,
+)
+from service.contract.to_question.validation_errors import decode
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.units import ceil_div
+from service.formats.submissions.submission import Submission
+from service.planner.fit.fit import FitReport
+from service.planner.fit.verdict import Verdict
+from service.usecases.hooks.decision import (
+    SILENT,
+    Action,
+    Decision,
+    HookVerdict,
+    Mode,
+    Shortage,
+    decide_shortage,
+    decide_unknown,
+    format_bytes,
+    make_line,
+)
+from service.usecases.questions.fit import FitQuestion, judge_fit
+from service.usecases.questions.how_many import answer_how_many
+
+_MAX_GPUS = 64
+"""Largest number of GPUs that a hook looks for."""
+
+
+async def decide_submission(
+    request: Request[Any, Any, Any], submission: Submission | None, mode: Mode
+) -> Decision:
+    """Return the decision about a job, and count it.
+
+    Nothing of it is an error: what cannot be read or answered in time passes with its reason, or is
+    refused where the operator wants that.
+    """
+    deps, started = get_dependencies(request), perf_counter()
+    decision = await _decide(deps, request, submission, mode)
+    door = "unknown" if submission is None else submission.scheduler
+    if submission is not None:
+        deps.metrics.count_hook(
+            door, decision.verdict.value, decision.action.value, perf_counter() - started
+        )
+    return decision
+
+
+async def _decide(
+    deps: Dependencies,
+    request: Request[Any, Any, Any],
+    submission: Submission | None,
+    mode: Mode,
+) -> Decision:
+    closed = deps.settings.hook_fail == "closed"
+    if submission is None or _is_silent(submission):
+        return SILENT
+    deadline_s = deps.settings.hook_deadline_s
+    try:
+        with anyio.fail_after(deadline_s):
+            return await compute(
+                deps,
+                request.scope,
+                deps.hook_turns,
+                partial(_compute, deps, request, submission, mode),
+            )
+    except TimeoutError:
+        return decide_unknown(f"no answer within {deadline_s:g} s", fails_closed=closed)
+    except OpenSubmissionError as error:
+        quiet = submission.note is None
+        return decide_unknown(error.message, fails_closed=closed, quiet=quiet)
+    except (ServiceError, EstimatorError) as error:
+        why = error.detail if isinstance(error, ServiceError) else error.message
+        return decide_unknown(why, fails_closed=closed)
+
+
+def _is_silent(submission: Submission) -> bool:
+    """Return whether a job asks for no GPU and says no question."""
+    asks = submission.gpus is not None and submission.gpus.total > 0
+    return not asks and submission.note is None
+
+
+def _compute(
+    deps: Dependencies,
+    request: Request[Any, Any, Any],
+    submission: Submission,
+    mode: Mode,
+    budget: Budget,
+) -> Decision:
+    resolve = partial(resolve_model, deps, scope=request.scope)
+    question = read_submission(submission, resolve, default_gpu=deps.settings.hook_gpu)
+    fit_question = read_fit(question.request, resolve(question.request.model))
+    plans = deps.plans.with_cancellation(budget.check)
+    report = judge_fit(fit_question, plans=plans, find_corrections=budget.limit(deps.corrections))
+    shortage = _find_shortage(deps, request, question, fit_question, report, budget)
+    if shortage is None:
+        return _allow(question, report)
+    gpus = question.gpus
+    return decide_shortage(
+        shortage,
+        mode,
+        gpu=question.gpu,
+        requested=None if gpus is None else gpus.per_node,
+        can_change=submission.can_change and gpus is not None,
+    )
+
+
+def _allow(question: SubmissionQuestion, report: FitReport) -> Decision:
+    is_tight = report.verdict is not Verdict.FITS
+    word = "is tight" if is_tight else "fits"
+    assumed = f" {', '.join(question.assumed)}" if question.assumed else ""
+    return Decision(
+        verdict=HookVerdict.TIGHT if is_tight else HookVerdict.FITS,
+        action=Action.WARN if is_tight else Action.ALLOW,
+        sentence=make_line(f"headroom: {word}{assumed}: {_describe(question, report)}"),
+        gpu=question.gpu,
+    )
+
+
+def _describe(question: SubmissionQuestion, report: FitReport) -> str:
+    estimate, fits = report.estimate, report.verdict is Verdict.FITS
+    needed = estimate.device_interval.high if fits else estimate.device_bytes
+    at_most = "at most " if fits else ""
+    usable = format_bytes(report.device.usable_bytes)
+    return f"{at_most}{format_bytes(needed)} of {usable} on a {question.gpu}"
+
+
+def _find_shortage(
+    deps: Dependencies,
+    request: Request[Any, Any, Any],
+    question: SubmissionQuestion,
+    fit_question: FitQuestion,
+    report: FitReport,
+    budget: Budget,
+) -> Shortage | None:
+    """Return the shortage of a job, ``None`` where it can run."""
+    gpus, needed = question.gpus, fit_question.layout.num_gpus
+    if report.verdict is Verdict.DOES_NOT_FIT:
+        return _look_for_more(deps, request, question, report, budget)
+    if gpus is None or not gpus.total or gpus.total >= needed:
+        return None
+    return Shortage(
+        reason=f"headroom: the launch runs on {needed} GPUs, and the job asks for {gpus.total}",
+        per_node=ceil_div(needed, gpus.num_nodes),
+    )
+
+
+def _look_for_more(
+    deps: Dependencies,
+    request: Request[Any, Any, Any],
+    question: SubmissionQuestion,
+    report: FitReport,
+    budget: Budget,
+) -> Shortage:
+    """Return the fewest GPUs that hold what these do not."""
+    reason = f"headroom: does not fit: {_describe(question, report)}"
+    try:
+        search = decode(drop_replicas(question.request), HowManyRequest)
+        model = resolve_model(deps, search.model, request.scope)
+        how_many = read_how_many(search, model)
+        [(_, plan), *_] = answer_how_many(
+            how_many,
+            plans=deps.plans.with_cancellation(budget.check),
+            find_corrections=budget.limit(deps.corrections),
+        )
+    except (ServiceError, EstimatorError):
+        return Shortage(reason=reason)
+    if plan.num_gpus is None or plan.num_gpus > _MAX_GPUS:
+        return Shortage(reason=reason, nothing_fits="no number of these GPUs holds it as it is")
+    nodes = 1 if question.gpus is None else question.gpus.num_nodes
+    return Shortage(reason=reason, per_node=ceil_div(plan.num_gpus, nodes))

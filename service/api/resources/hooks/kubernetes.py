@@ -1,0 +1,152 @@
+"""POST /v1/hooks/kubernetes: an admission webhook for what asks for GPUs."""
+
+import base64
+import json
+from typing import Any
+
+from litestar import Request, Router, post
+from litestar.params import RawBody
+from litestar.types import ASGIApp
+from msgspec import UNSET
+
+from service.api.http.decoding import read_body
+from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
+from service.api.http.responses import json_response
+from service.api.resources.hooks.deciding import decide_submission
+from service.api.resources.hooks.modes import read_mode
+from service.contract.schemas.fields import get_or_none
+from service.contract.schemas.hooks.kubernetes import (
+    AdmissionAnswer,
+    AdmissionResponse,
+    AdmissionReview,
+    AdmissionStatus,
+    HookMode,
+)
+from service.estimator.values.errors import EstimatorError
+from service.formats.submissions.kubernetes import PodJob, make_patch, read_object
+from service.usecases.hooks.decision import SILENT, Action, Decision, decide_unknown
+
+_REFUSED = 403
+EXAMPLE = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "operation": "CREATE",
+        "namespace": "ml",
+        "object": {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": "tune",
+                "annotations": {
+                    "headroom.dev/question": "llama-2-7b --gpu A100-SXM4-80GB --task train "
+                    "--sequence-length 4096"
+                },
+            },
+            "spec": {
+                "template": {
+                    "spec": {
+                        "containers": [
+                            {"name": "tune", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+                        ]
+                    }
+                }
+            },
+        },
+    },
+}
+_OPTIONS: dict[str, Any] = {
+    "tag": "hooks",
+    "body": AdmissionReview,
+    "example": EXAMPLE,
+    "replies": {200: Reply(description="What becomes of the object.", bodies=(AdmissionAnswer,))},
+}
+_DESCRIPTION = (
+    "An AdmissionReview of Kubernetes (admission.k8s.io/v1) of a Pod, Job, Deployment, "
+    "StatefulSet, LeaderWorkerSet, JobSet or TrainJob. The question is the annotation "
+    "`headroom.dev/question` (a body of /v1/fit, or words of `headroom fit`), the variable "
+    "`HEADROOM_QUESTION`, or what the object launches. What cannot be read or answered in time is "
+    "let in with a warning, unless `HEADROOM_HOOK_FAIL` is `closed`."
+)
+
+
+@post(
+    "/",
+    status_code=200,
+    operation=Operation(
+        id="reviewObject",
+        summary="Review an object of Kubernetes, and warn where it does not fit.",
+        description=_DESCRIPTION,
+        problems=BODY_PROBLEMS,
+        **_OPTIONS,
+    ),
+)
+async def review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+    """Review an object and warn."""
+    return await _review(request, body)
+
+
+@post(
+    "/{mode:str}",
+    status_code=200,
+    operation=Operation(
+        id="reviewObjectInMode",
+        summary="Review an object of Kubernetes: warn, refuse or change it.",
+        description=_DESCRIPTION,
+        path={"mode": HookMode},
+        problems=(404, *BODY_PROBLEMS),
+        **_OPTIONS,
+    ),
+)
+async def review_in_mode(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+    """Review an object in a mode."""
+    return await _review(request, body)
+
+
+async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+    mode = read_mode(request)
+    reviewed = read_body(request.scope, body, AdmissionReview).request
+    user = get_or_none(reviewed.user_info)
+    job: PodJob | None = None
+    try:
+        document = get_or_none(reviewed.object) if reviewed.operation == "CREATE" else None
+        if document is not None:
+            job = read_object(document, user=None if user is None else user.username)
+    except EstimatorError as error:
+        decision = decide_unknown(error.message)
+    else:
+        submission = None if job is None else job.submission
+        decision = await decide_submission(request, submission, mode) if submission else SILENT
+    response = _build_response(reviewed.uid, job, decision)
+    return json_response(
+        AdmissionAnswer(
+            api_version="admission.k8s.io/v1", kind="AdmissionReview", response=response
+        )
+    )
+
+
+def _build_response(uid: str, job: PodJob | None, decision: Decision) -> AdmissionResponse:
+    notes = {"decision": decision.sentence} if decision.sentence else UNSET
+    if decision.action is Action.REFUSE:
+        return AdmissionResponse(
+            uid=uid,
+            allowed=False,
+            status=AdmissionStatus(code=_REFUSED, message=decision.sentence),
+            audit_annotations=notes,
+        )
+    says = decision.action in {Action.WARN, Action.CHANGE} and decision.sentence
+    patch = None
+    if decision.action is Action.CHANGE and job is not None and decision.per_node is not None:
+        patch = base64.b64encode(json.dumps(make_patch(job, decision.per_node)).encode()).decode()
+    return AdmissionResponse(
+        uid=uid,
+        allowed=True,
+        warnings=(decision.sentence,) if says else (),
+        patch_type=None if patch is None else "JSONPatch",
+        patch=patch,
+        audit_annotations=notes,
+    )
+
+
+router = Router(path="/v1/hooks/kubernetes", route_handlers=[review, review_in_mode])

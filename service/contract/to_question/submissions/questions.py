@@ -1,0 +1,159 @@
+"""Submitted jobs as questions.
+
+A job says its question itself, else what it launches does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from service.base.errors import ServiceError
+from service.catalog.gpus import find_gpus
+from service.contract.schemas.fit import FitRequest
+from service.contract.schemas.imports.launches import LaunchFileRequest, LaunchImportRequest
+from service.contract.schemas.layouts import LayoutRequest
+from service.contract.to_question.launches import ResolveModel, read_launch_request
+from service.contract.to_question.submissions.words import read_words
+from service.contract.to_question.validation_errors import decode
+from service.estimator.values.errors import EstimatorError, InvalidInputError
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.submissions.submission import GpuRequest, Submission, find_note
+
+_FIELDS = frozenset(field.name for field in msgspec.structs.fields(FitRequest))
+_SAY = "say it in headroom.dev/question, #HEADROOM or HEADROOM_QUESTION"
+_TRAFFIC: Mapping[str, object] = {"num_sequences": 1, "prompt_tokens": 512}
+"""Traffic of a server whose launch says none: whether it starts, with room for one request."""
+_REPLICAS = frozenset({"data_parallel"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionQuestion:
+    """The question of a job: a body of ``POST /v1/fit``, decoded.
+
+    ``gpus`` are those that the job asks for, ``None`` where it does not say.
+    """
+
+    request: FitRequest
+    gpu: str
+    gpus: GpuRequest | None
+    assumed: tuple[str, ...] = ()
+
+
+class OpenSubmissionError(InvalidInputError):
+    """A job that does not say enough to be answered."""
+
+
+def read_submission(
+    submission: Submission, resolve: ResolveModel, *, default_gpu: str | None = None
+) -> SubmissionQuestion:
+    """Return the question of a job.
+
+    Raises OpenSubmissionError where something is missing, InvalidInputError or InvalidRequestError
+    for what is written wrongly.
+    """
+    note = submission.note or find_note(submission.environment, submission.script)
+    missing: tuple[str, ...] = ()
+    if note is not None:
+        document = _read_note(note)
+    else:
+        try:
+            document, missing = _read_launch(submission, resolve)
+        except LaunchFormatError as error:
+            message = f"its launch cannot be read: {error.message}"
+            raise OpenSubmissionError(message, field="question") from error
+    if "gpu" not in document:
+        document["gpu"] = _choose_gpu(submission.gpus, default_gpu)
+    missing = tuple(name for name in missing if name != "gpu")
+    assumed: tuple[str, ...] = ()
+    workload: Any = document.get("workload", {})
+    if workload.get("task") == "serve":
+        open_fields = {name: value for name, value in _TRAFFIC.items() if name not in workload}
+        document["workload"] = {**workload, **open_fields}
+        missing = tuple(name for name in missing if name.partition(".")[2] not in open_fields)
+        assumed = ("for one request at a time",) if "num_sequences" in open_fields else ()
+    if missing:
+        message = f"the launch does not say {', '.join(missing)}; {_SAY}"
+        raise OpenSubmissionError(message, field="question")
+    request = decode({**document, "remedies": False}, FitRequest)
+    gpu = request.gpu if isinstance(request.gpu, str) else "GPU of that memory"
+    return SubmissionQuestion(request=request, gpu=gpu, gpus=submission.gpus, assumed=assumed)
+
+
+def drop_replicas(request: FitRequest) -> dict[str, object]:
+    """Return a body of ``POST /v1/how-many`` that leaves the replicas open."""
+    document: dict[str, Any] = msgspec.to_builtins(request)
+    layout = {
+        name: value for name, value in document.get("layout", {}).items() if name not in _REPLICAS
+    }
+    body = {name: document[name] for name in ("model", "gpu", "workload", "confidence")}
+    return {**body, **({"layout": layout} if layout else {})}
+
+
+def _read_note(note: str) -> dict[str, Any]:
+    if not note.startswith("{"):
+        return read_words(note)
+    try:
+        document = msgspec.json.decode(note)
+    except msgspec.DecodeError as error:
+        message = f"the question is no JSON: {error}"
+        raise InvalidInputError(message, field="question") from None
+    if not isinstance(document, dict):
+        message = "the question is no JSON object"
+        raise InvalidInputError(message, field="question")
+    unknown = sorted(set(document) - _FIELDS)
+    if unknown:
+        message = f"the question has no field {unknown[0]!r}; it is a body of POST /v1/fit"
+        raise InvalidInputError(message, field="question")
+    return document
+
+
+def _read_launch(
+    submission: Submission, resolve: ResolveModel
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the question of a job's launch, and its missing fields."""
+    files = [LaunchFileRequest(name=file.name, content=file.content) for file in submission.files]
+    if submission.script is not None:
+        files.append(LaunchFileRequest(name="job.sh", content=submission.script))
+    words: dict[str, Any] = {"command": list(submission.command)} if submission.command else {}
+    if files:
+        words["files"] = files
+    if not words:
+        message = f"nothing of the job says what it runs; {_SAY}"
+        raise OpenSubmissionError(message, field="question")
+    request = LaunchImportRequest(**words)
+    spread = _spread(request, submission.gpus)
+    try:
+        question = read_launch_request(spread, resolve)
+    except (ServiceError, EstimatorError):
+        if spread is request:
+            raise
+        # The launch says itself on how many GPUs it runs.
+        question = read_launch_request(request, resolve)
+    return dict(question.document), question.missing
+
+
+def _spread(request: LaunchImportRequest, gpus: GpuRequest | None) -> LaunchImportRequest:
+    """Return a launch that runs on every GPU of its job."""
+    if gpus is None or gpus.total <= 1:
+        return request
+    return msgspec.structs.replace(request, layout=LayoutRequest(data_parallel=gpus.total))
+
+
+def _choose_gpu(gpus: GpuRequest | None, default_gpu: str | None) -> str:
+    """Return the SKU of a job's GPUs.
+
+    Of several it is the smallest, which the job may get.
+    """
+    names = () if gpus is None else gpus.names
+    entries = [entry for name in names for entry in find_gpus(name)]
+    if entries:
+        return min(entries, key=lambda entry: entry.to_device().capacity_bytes).name
+    if default_gpu is not None:
+        return default_gpu
+    if names:
+        message = f"the GPU {names[0]!r} is none that is known; {_SAY}, with --gpu"
+    else:
+        message = f"the job does not say which GPU it runs on; {_SAY}, or HEADROOM_HOOK_GPU"
+    raise OpenSubmissionError(message, field="gpu")

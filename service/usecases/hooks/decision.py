@@ -1,0 +1,126 @@
+"""What a scheduler's hook decides about a job, and the line that its user reads."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.estimator.values.units import GIB
+
+MAX_SENTENCE = 300
+
+
+class Mode(StrEnum):
+    """What a hook may do about a job that does not fit.
+
+    ``warn`` lets it pass and says so, ``refuse`` refuses it, ``change`` gives it the GPUs that it
+    needs where the scheduler lets a hook do that, and refuses it elsewhere.
+    """
+
+    WARN = "warn"
+    REFUSE = "refuse"
+    CHANGE = "change"
+
+
+class HookVerdict(StrEnum):
+    """What is known of a job; ``none`` where it asks for no GPU and no question."""
+
+    FITS = "fits"
+    TIGHT = "tight"
+    DOES_NOT_FIT = "does_not_fit"
+    UNKNOWN = "unknown"
+    NONE = "none"
+
+
+class Action(StrEnum):
+    """What a hook does with a job."""
+
+    ALLOW = "allow"
+    WARN = "warn"
+    REFUSE = "refuse"
+    CHANGE = "change"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The answer of a hook.
+
+    ``sentence`` is one line, empty where there is nothing to say. ``per_node`` is the number of
+    GPUs on each node that a job gets where ``action`` is ``change``, and would need elsewhere;
+    ``gpu`` the SKU that it was answered for.
+    """
+
+    verdict: HookVerdict
+    action: Action
+    sentence: str = ""
+    per_node: int | None = None
+    gpu: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """Why a job cannot run as it is submitted: bytes of one GPU, or a number of GPUs.
+
+    ``per_node`` is what it needs on each node where that is known; ``nothing_fits`` says why no
+    number helps.
+    """
+
+    reason: str
+    per_node: int | None = None
+    nothing_fits: str | None = None
+
+
+SILENT = Decision(verdict=HookVerdict.NONE, action=Action.ALLOW)
+
+
+def format_bytes(number: int) -> str:
+    """Return bytes as people read them."""
+    return f"{number / GIB:.1f} GiB"
+
+
+def make_line(text: str) -> str:
+    """Return a text as one line of at most 300 printable characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= MAX_SENTENCE else f"{line[: MAX_SENTENCE - 1]}…"
+
+
+def decide_unknown(why: str, *, fails_closed: bool = False, quiet: bool = False) -> Decision:
+    """Return the decision about a job that cannot be answered.
+
+    It passes, unless an operator wants none to pass that is not known to fit. ``quiet`` is for jobs
+    that never asked: whoever runs a notebook need not read of it each time.
+    """
+    passing = Action.ALLOW if quiet else Action.WARN
+    return Decision(
+        verdict=HookVerdict.UNKNOWN,
+        action=Action.REFUSE if fails_closed else passing,
+        sentence=make_line(f"headroom cannot say: {why}"),
+    )
+
+
+def decide_shortage(
+    shortage: Shortage, mode: Mode, *, gpu: str, requested: int | None, can_change: bool
+) -> Decision:
+    """Return the decision about a job that does not fit.
+
+    ``requested`` is the number of GPUs that it asks for on each node.
+    """
+    changes = (
+        mode is Mode.CHANGE
+        and can_change
+        and shortage.per_node is not None
+        and shortage.per_node != requested
+    )
+    action = Action.WARN if mode is Mode.WARN else Action.REFUSE
+    return Decision(
+        verdict=HookVerdict.DOES_NOT_FIT,
+        action=Action.CHANGE if changes else action,
+        sentence=make_line(f"{shortage.reason}{_describe_way_out(shortage, gpu, changes=changes)}"),
+        per_node=shortage.per_node,
+        gpu=gpu,
+    )
+
+
+def _describe_way_out(shortage: Shortage, gpu: str, *, changes: bool) -> str:
+    if shortage.per_node is not None:
+        verb = "it gets" if changes else "it needs"
+        return f"; {verb} {shortage.per_node} x {gpu}"
+    return "" if shortage.nothing_fits is None else f"; {shortage.nothing_fits}"

@@ -1,0 +1,143 @@
+"""Objects of Kubernetes as submissions."""
+
+from typing import Any
+
+import pytest
+
+from service.formats.submissions.kubernetes import PodJob, make_patch, read_object
+from service.formats.submissions.submission import GpuRequest, SubmissionError
+
+QUESTION = {"headroom.dev/question": "llama-2-7b --task train"}
+CONTAINER = {
+    "name": "main",
+    "image": "vllm/vllm-openai:v0.33.0",
+    "args": ["meta-llama/Llama-3.1-8B"],
+    "env": [{"name": "A", "value": "b"}, {"name": "SECRET", "valueFrom": {}}],
+    "resources": {"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": 2}},
+}
+SPEC = {
+    "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+    "containers": [{"name": "side"}, CONTAINER],
+}
+
+
+def an_object(kind: str, spec: dict[str, Any], **metadata: object) -> dict[str, Any]:
+    """Return an object of a kind."""
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": "tune", "namespace": "ml", **metadata},
+        "spec": spec,
+    }
+
+
+def read(document: dict[str, Any]) -> PodJob:
+    """Return an object that runs pods."""
+    job = read_object(document, user="ann")
+    assert job is not None
+    return job
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "num_nodes", "path"),
+    [
+        ("Pod", SPEC, 1, "/spec"),
+        ("Job", {"template": {"spec": SPEC}}, 1, "/spec/template/spec"),
+        ("Job", {"parallelism": 3, "template": {"spec": SPEC}}, 3, "/spec/template/spec"),
+        ("Deployment", {"replicas": 3, "template": {"spec": SPEC}}, 1, "/spec/template/spec"),
+        (
+            "LeaderWorkerSet",
+            {"leaderWorkerTemplate": {"size": 2, "workerTemplate": {"spec": SPEC}}},
+            2,
+            "/spec/leaderWorkerTemplate/workerTemplate/spec",
+        ),
+        (
+            "JobSet",
+            {
+                "replicatedJobs": [
+                    {
+                        "replicas": 2,
+                        "template": {"spec": {"parallelism": 2, "template": {"spec": SPEC}}},
+                    }
+                ]
+            },
+            4,
+            "/spec/replicatedJobs/0/template/spec/template/spec",
+        ),
+    ],
+)
+def test_pods_are_found_in_every_kind(
+    kind: str, spec: dict[str, Any], num_nodes: int, path: str
+) -> None:
+    """Its GPUs, their product, its variables, and where a patch would change their number."""
+    job = read(an_object(kind, spec))
+
+    submission = job.submission
+    assert (submission.name, submission.queue, submission.user) == ("tune", "ml", "ann")
+    assert submission.gpus == GpuRequest(
+        per_node=2, num_nodes=num_nodes, names=("NVIDIA-H100-80GB-HBM3",)
+    )
+    assert submission.environment == {"A": "b"}
+    assert submission.can_change is (num_nodes == 1)
+    assert [change["path"] for change in make_patch(job, 4)] == [
+        f"{path}/containers/1/resources/{section}/nvidia.com~1gpu"
+        for section in ("limits", "requests")
+    ]
+
+
+def test_a_train_job_says_its_nodes_and_command() -> None:
+    """Its trainer has what a container has elsewhere."""
+    trainer = {
+        "numNodes": 2,
+        "command": ["torchrun"],
+        "args": ["train.py"],
+        "resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}},
+    }
+
+    job = read(an_object("TrainJob", {"trainer": trainer}, annotations=QUESTION))
+
+    assert job.submission.gpus == GpuRequest(per_node=8, num_nodes=2)
+    assert job.submission.command == ("torchrun", "train.py")
+    assert job.submission.note == "llama-2-7b --task train"
+    assert make_patch(job, 4) == [
+        {
+            "op": "replace",
+            "path": "/spec/trainer/resourcesPerNode/limits/nvidia.com~1gpu",
+            "value": "4",
+        }
+    ]
+
+
+def test_a_question_is_an_annotation_of_the_object_or_of_its_pods() -> None:
+    """The object's own goes first."""
+    template = {"metadata": {"annotations": QUESTION}, "spec": SPEC}
+    own = {"headroom.dev/question": "gpt2 --task train"}
+
+    inner = read(an_object("Job", {"template": template}))
+    outer = read(an_object("Job", {"template": template}, annotations=own))
+
+    assert inner.submission.note == "llama-2-7b --task train"
+    assert outer.submission.note == "gpt2 --task train"
+
+
+def test_what_an_object_made_was_shown_before() -> None:
+    """The pods of a Job over two nodes each ask for their part of it alone."""
+    owned = an_object("Pod", SPEC, ownerReferences=[{"kind": "Job", "controller": True}])
+
+    assert read_object(owned) is None
+    assert read_object({"kind": "ConfigMap"}) is None
+
+
+@pytest.mark.parametrize("spec", [{}, {"containers": []}, {"containers": "x"}, {"containers": [1]}])
+def test_a_pod_without_containers_is_refused(spec: dict[str, Any]) -> None:
+    """No cluster would take it either."""
+    with pytest.raises(SubmissionError, match="no containers"):
+        read_object(an_object("Pod", spec))
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "1e3", "eight", "999999", None, {}])
+def test_what_is_no_number_of_gpus_asks_for_none(count: object) -> None:
+    """Kubernetes refuses it, whatever is said here."""
+    spec = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": count}}}]}
+
+    assert read(an_object("Pod", spec)).submission.gpus is None
