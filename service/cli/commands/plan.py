@@ -25,6 +25,7 @@ FORMATS = (
     "volcano",
     "kai",
     "hami",
+    "runai",
     "slinky",
     "slurm",
     "ray",

@@ -34,6 +34,7 @@ FormatWord = Literal[
     "volcano",
     "kai",
     "hami",
+    "runai",
     "slinky",
     "slurm",
     "ray",

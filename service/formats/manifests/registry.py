@@ -9,6 +9,7 @@ from service.formats.manifests.hami import render_hami_objects
 from service.formats.manifests.kai import render_kai_objects
 from service.formats.manifests.kueue import render_kueue_objects
 from service.formats.manifests.podgroup import render_pod_group
+from service.formats.manifests.runai import render_runai_call
 from service.formats.manifests.slinky import render_slinky_objects
 from service.formats.manifests.volcano import render_volcano_objects
 from service.formats.renderings.job import NVIDIA, Job, Launch, UnrenderableError
@@ -64,6 +65,14 @@ _ROWS = (
         word="hami",
         title="HAMi: the objects of Kubernetes, their GPUs limited to the bytes of the answer",
         render=render_hami_objects,
+        takes_slices=False,
+        vendors=frozenset({NVIDIA}),
+    ),
+    Format(
+        word="runai",
+        title="Run:ai: a call of its API, small jobs on a share of a GPU",
+        render=render_runai_call,
+        spans_nodes=False,
         takes_slices=False,
         vendors=frozenset({NVIDIA}),
     ),

@@ -1,7 +1,7 @@
 from typing import Literal
 
 PlanRequestFormatItem = Literal[
-    "dra", "hami", "kai", "kubernetes", "kueue", "podgroup", "ray", "skypilot", "slinky", "slurm", "volcano"
+    "dra", "hami", "kai", "kubernetes", "kueue", "podgroup", "ray", "runai", "skypilot", "slinky", "slurm", "volcano"
 ]
 
 PLAN_REQUEST_FORMAT_ITEM_VALUES: set[PlanRequestFormatItem] = {
@@ -12,6 +12,7 @@ PLAN_REQUEST_FORMAT_ITEM_VALUES: set[PlanRequestFormatItem] = {
     "kueue",
     "podgroup",
     "ray",
+    "runai",
     "skypilot",
     "slinky",
     "slurm",

@@ -1,7 +1,7 @@
 from typing import Literal
 
 RenderFitName = Literal[
-    "dra", "hami", "kai", "kubernetes", "kueue", "podgroup", "ray", "skypilot", "slinky", "slurm", "volcano"
+    "dra", "hami", "kai", "kubernetes", "kueue", "podgroup", "ray", "runai", "skypilot", "slinky", "slurm", "volcano"
 ]
 
 RENDER_FIT_NAME_VALUES: set[RenderFitName] = {
@@ -12,6 +12,7 @@ RENDER_FIT_NAME_VALUES: set[RenderFitName] = {
     "kueue",
     "podgroup",
     "ray",
+    "runai",
     "skypilot",
     "slinky",
     "slurm",
