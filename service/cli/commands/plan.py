@@ -22,6 +22,8 @@ FORMATS = (
     "dra",
     "kueue",
     "podgroup",
+    "jobset",
+    "trainjob",
     "volcano",
     "kai",
     "hami",

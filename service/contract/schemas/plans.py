@@ -31,6 +31,8 @@ FormatWord = Literal[
     "dra",
     "kueue",
     "podgroup",
+    "jobset",
+    "trainjob",
     "volcano",
     "kai",
     "hami",

@@ -1,12 +1,9 @@
 from typing import Literal
 
 RenderFitName = Literal[
-    "dra", "hami", "kai", "kubernetes", "kueue", "podgroup", "ray", "runai", "skypilot", "slinky", "slurm", "volcano"
-]
-
-RENDER_FIT_NAME_VALUES: set[RenderFitName] = {
     "dra",
     "hami",
+    "jobset",
     "kai",
     "kubernetes",
     "kueue",
@@ -16,6 +13,24 @@ RENDER_FIT_NAME_VALUES: set[RenderFitName] = {
     "skypilot",
     "slinky",
     "slurm",
+    "trainjob",
+    "volcano",
+]
+
+RENDER_FIT_NAME_VALUES: set[RenderFitName] = {
+    "dra",
+    "hami",
+    "jobset",
+    "kai",
+    "kubernetes",
+    "kueue",
+    "podgroup",
+    "ray",
+    "runai",
+    "skypilot",
+    "slinky",
+    "slurm",
+    "trainjob",
     "volcano",
 }
 
