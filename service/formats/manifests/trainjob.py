@@ -3,7 +3,8 @@
 ``trainer.kubeflow.org/v1alpha1`` on the runtime ``torch-distributed`` that comes with it
 (kubeflow/trainer, ``pkg/apis/trainer/v1alpha1/trainjob_types.go``,
 ``manifests/base/runtimes/torch_distributed.yaml``). The runtime tells torchrun the nodes by
-``PET_`` variables (``pkg/constants/constants.go``); what a TrainJob has no field for is a patch of it.
+``PET_`` variables (``pkg/constants/constants.go``); what a TrainJob has no field for is a patch of
+it.
 """
 
 from typing import Any
