@@ -6,10 +6,13 @@ from types import MappingProxyType
 from service.formats.manifests.dra import render_dra_objects
 from service.formats.manifests.format import Document, Format, Rendering
 from service.formats.manifests.hami import render_hami_objects
+from service.formats.manifests.jobset import render_jobset
 from service.formats.manifests.kai import render_kai_objects
 from service.formats.manifests.kueue import render_kueue_objects
 from service.formats.manifests.podgroup import render_pod_group
+from service.formats.manifests.runai import render_runai_call
 from service.formats.manifests.slinky import render_slinky_objects
+from service.formats.manifests.trainjob import render_train_job
 from service.formats.manifests.volcano import render_volcano_objects
 from service.formats.renderings.job import NVIDIA, Job, Launch, UnrenderableError
 from service.formats.renderings.kubernetes import render_kubernetes_objects
@@ -49,6 +52,18 @@ _ROWS = (
         serves=False,
     ),
     Format(
+        word="jobset",
+        title="JobSet: a Job whose nodes are one set",
+        render=render_jobset,
+        serves=False,
+    ),
+    Format(
+        word="trainjob",
+        title="Kubeflow Trainer: a TrainJob on its runtime for torch",
+        render=render_train_job,
+        serves=False,
+    ),
+    Format(
         word="volcano",
         title="Volcano: a Job whose pods start together, small ones on a share of a GPU",
         render=render_volcano_objects,
@@ -64,6 +79,14 @@ _ROWS = (
         word="hami",
         title="HAMi: the objects of Kubernetes, their GPUs limited to the bytes of the answer",
         render=render_hami_objects,
+        takes_slices=False,
+        vendors=frozenset({NVIDIA}),
+    ),
+    Format(
+        word="runai",
+        title="Run:ai: a call of its API, small jobs on a share of a GPU",
+        render=render_runai_call,
+        spans_nodes=False,
         takes_slices=False,
         vendors=frozenset({NVIDIA}),
     ),

@@ -1,20 +1,36 @@
 from typing import Literal
 
 PlanRequestFormatItem = Literal[
-    "dra", "hami", "kai", "kubernetes", "kueue", "podgroup", "ray", "skypilot", "slinky", "slurm", "volcano"
-]
-
-PLAN_REQUEST_FORMAT_ITEM_VALUES: set[PlanRequestFormatItem] = {
     "dra",
     "hami",
+    "jobset",
     "kai",
     "kubernetes",
     "kueue",
     "podgroup",
     "ray",
+    "runai",
     "skypilot",
     "slinky",
     "slurm",
+    "trainjob",
+    "volcano",
+]
+
+PLAN_REQUEST_FORMAT_ITEM_VALUES: set[PlanRequestFormatItem] = {
+    "dra",
+    "hami",
+    "jobset",
+    "kai",
+    "kubernetes",
+    "kueue",
+    "podgroup",
+    "ray",
+    "runai",
+    "skypilot",
+    "slinky",
+    "slurm",
+    "trainjob",
     "volcano",
 }
 

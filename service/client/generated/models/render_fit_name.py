@@ -1,20 +1,36 @@
 from typing import Literal
 
 RenderFitName = Literal[
-    "dra", "hami", "kai", "kubernetes", "kueue", "podgroup", "ray", "skypilot", "slinky", "slurm", "volcano"
-]
-
-RENDER_FIT_NAME_VALUES: set[RenderFitName] = {
     "dra",
     "hami",
+    "jobset",
     "kai",
     "kubernetes",
     "kueue",
     "podgroup",
     "ray",
+    "runai",
     "skypilot",
     "slinky",
     "slurm",
+    "trainjob",
+    "volcano",
+]
+
+RENDER_FIT_NAME_VALUES: set[RenderFitName] = {
+    "dra",
+    "hami",
+    "jobset",
+    "kai",
+    "kubernetes",
+    "kueue",
+    "podgroup",
+    "ray",
+    "runai",
+    "skypilot",
+    "slinky",
+    "slurm",
+    "trainjob",
     "volcano",
 }
 

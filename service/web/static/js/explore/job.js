@@ -4,7 +4,7 @@ import { byId, fill, h } from "../dom.js";
 import { copyButton, downloadButton } from "../export.js";
 import { showProblem } from "../notice.js";
 
-const SCRIPTS = new Set(["slurm"]);
+const SCRIPTS = new Set(["runai", "slurm"]);
 const box = byId("job-box");
 const form = byId("job-form");
 let question = null;
