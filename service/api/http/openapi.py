@@ -31,6 +31,7 @@ TAGS = {
     "plans": "The best GPUs and the layout on them.",
     "ceilings": "How large a batch, a sequence, a load, an adapter or a model may be.",
     "launches": "Launch files, commands and scripts' arguments as questions.",
+    "hooks": "What schedulers ask about a job before it is queued.",
     "explain": "Why a run failed for memory, and what would have fitted.",
     "pipelines": "Pipelines of diffusers: components, and whether a call of one fits.",
     "models": "Stored models and the catalogue.",

@@ -100,7 +100,7 @@ def read_object(document: Json, *, user: str | None = None) -> PodJob | None:
 
 
 def make_patch(job: PodJob, per_node: int) -> list[dict[str, object]]:
-    """Return the JSON patch (RFC 6902) that asks for so many GPUs on each node."""
+    """Return the JSON patch (RFC 6902) that sets the GPUs of each node."""
     if job.resources is None or job.resource is None:
         message = "nothing of this object asks for GPUs, so that their number cannot be changed"
         raise SubmissionError(message, field="object")
@@ -193,7 +193,7 @@ def _choose_container(spec: Json) -> tuple[int, Json]:
 
 
 def _find_request(container: Json) -> tuple[str, int] | None:
-    """Return the resource and the number of GPUs that a container asks for."""
+    """Return the resource and number of a container's GPUs."""
     resources = _get_object(container, "resources")
     for section in ("limits", "requests"):
         values = _get_object(resources, section)

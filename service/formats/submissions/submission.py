@@ -15,7 +15,7 @@ DIRECTIVE = "#HEADROOM"
 
 
 class SubmissionError(InvalidInputError):
-    """What a scheduler sent cannot be read as a job."""
+    """A scheduler's document that cannot be read as a job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Submission:
 
 
 def find_note(environment: Mapping[str, str], script: str | None = None) -> str | None:
-    """Return the question of a job by its variables, else by the lines of its script."""
+    """Return the question of a job's variables, else of its script."""
     text = environment.get(VARIABLE, "").strip()
     if text:
         return text

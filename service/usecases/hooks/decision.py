@@ -1,4 +1,4 @@
-"""What a scheduler's hook decides about a job, and the line that its user reads."""
+"""Decisions about submitted jobs, and the lines that their users read."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ MAX_SENTENCE = 300
 
 
 class Mode(StrEnum):
-    """What a hook may do about a job that does not fit.
+    """Permission of a hook about a job that does not fit.
 
     ``warn`` lets it pass and says so, ``refuse`` refuses it, ``change`` gives it the GPUs that it
     needs where the scheduler lets a hook do that, and refuses it elsewhere.
@@ -21,7 +21,10 @@ class Mode(StrEnum):
 
 
 class HookVerdict(StrEnum):
-    """What is known of a job; ``none`` where it asks for no GPU and no question."""
+    """Verdict on a submitted job.
+
+    ``none`` where it asks for no GPU and no question.
+    """
 
     FITS = "fits"
     TIGHT = "tight"
@@ -31,7 +34,7 @@ class HookVerdict(StrEnum):
 
 
 class Action(StrEnum):
-    """What a hook does with a job."""
+    """Outcome of a hook for a job."""
 
     ALLOW = "allow"
     WARN = "warn"
@@ -57,7 +60,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """Why a job cannot run as it is submitted: bytes of one GPU, or a number of GPUs.
+    """Reason why a job cannot run as it is submitted.
+
+    It is bytes of one GPU, or a number of GPUs.
 
     ``per_node`` is what it needs on each node where that is known; ``nothing_fits`` says why no
     number helps.

@@ -20,7 +20,7 @@ class AdmissionAnswer:
     Attributes:
         api_version (str): `admission.k8s.io/v1`.
         kind (str): `AdmissionReview`.
-        response (AdmissionResponse): What becomes of an object.
+        response (AdmissionResponse): Outcome of a review.
     """
 
     api_version: str

@@ -18,7 +18,7 @@ T = TypeVar("T", bound="AdmissionReview")
 
 @_attrs_define
 class AdmissionReview:
-    """What Kubernetes asks an admission webhook.
+    """A question of Kubernetes to an admission webhook.
 
     Attributes:
         api_version (AdmissionReviewApiVersion): The one there is.

@@ -11,7 +11,7 @@ T = TypeVar("T", bound="AdmissionStatus")
 
 @_attrs_define
 class AdmissionStatus:
-    """Why an object is refused.
+    """Reason of a refusal.
 
     Attributes:
         code (int): HTTP status that its sender gets.

@@ -48,7 +48,7 @@ class AdmissionRequest(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AdmissionReview(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What Kubernetes asks an admission webhook."""
+    """A question of Kubernetes to an admission webhook."""
 
     api_version: Annotated[Literal["admission.k8s.io/v1"], Meta(description="The one there is.")]
     kind: Annotated[Literal["AdmissionReview"], Meta(description="The one there is.")]
@@ -56,14 +56,14 @@ class AdmissionReview(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AdmissionStatus(Answer, frozen=True, kw_only=True):
-    """Why an object is refused."""
+    """Reason of a refusal."""
 
     code: Annotated[int, Meta(description="HTTP status that its sender gets.")]
     message: Annotated[str, Meta(description="The line that its sender reads.")]
 
 
 class AdmissionResponse(Answer, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What becomes of an object."""
+    """Outcome of a review."""
 
     uid: Annotated[str, Meta(description="Id of the review.")]
     allowed: Annotated[bool, Meta(description="Whether it is let in.")]

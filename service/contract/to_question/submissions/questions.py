@@ -116,13 +116,13 @@ def _read_launch(
     files = [LaunchFileRequest(name=file.name, content=file.content) for file in submission.files]
     if submission.script is not None:
         files.append(LaunchFileRequest(name="job.sh", content=submission.script))
-    words: dict[str, Any] = {"command": list(submission.command)} if submission.command else {}
+    sources: dict[str, Any] = {"command": list(submission.command)} if submission.command else {}
     if files:
-        words["files"] = files
-    if not words:
+        sources["files"] = files
+    if not sources:
         message = f"nothing of the job says what it runs; {_SAY}"
         raise OpenSubmissionError(message, field="question")
-    request = LaunchImportRequest(**words)
+    request = LaunchImportRequest(**sources)
     spread = _spread(request, submission.gpus)
     try:
         question = read_launch_request(spread, resolve)

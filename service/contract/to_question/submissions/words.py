@@ -1,4 +1,4 @@
-"""Words of a command line as a body of ``POST /v1/fit``: the lines of a job's script."""
+"""Words of a command line as a question."""
 
 import shlex
 from collections.abc import Iterator
@@ -15,46 +15,46 @@ _EXAMPLE = "llama-2-7b --gpu A100-SXM4-80GB --task train --sequence-length 4096"
 
 
 def read_words(text: str) -> dict[str, object]:
-    """Return a question in the words of ``headroom fit`` as a body of ``POST /v1/fit``.
+    """Return words of ``headroom fit`` as a body of ``POST /v1/fit``.
 
     The first word is the model. Which fields a workload has, and what they may be, says whoever
     decodes the body. Raises InvalidInputError for words that are no question.
     """
     try:
-        words = shlex.split(text)
+        tokens = shlex.split(text)
     except ValueError as error:
         message = f"{text[:80]!r} cannot be split into words: {error}"
         raise InvalidInputError(message, field="question") from None
-    if not words or words[0].startswith("-"):
+    if not tokens or tokens[0].startswith("-"):
         message = f"the question begins with the model: {_EXAMPLE}"
         raise InvalidInputError(message, field="question")
-    document: dict[str, object] = {"model": words[0]}
+    document: dict[str, object] = {"model": tokens[0]}
     workload: dict[str, object] = {}
     layout: dict[str, object] = {}
-    for name, value in _iter_options(words[1:]):
+    for name, value in _iter_options(tokens[1:]):
         section = document if name in _TOP else layout if name in _LAYOUT else workload
         section[name] = value
     return {**document, "workload": workload, **({"layout": layout} if layout else {})}
 
 
-def _iter_options(words: list[str]) -> Iterator[tuple[str, object]]:
+def _iter_options(tokens: list[str]) -> Iterator[tuple[str, object]]:
     """Yield each option with its value; one without a value is true."""
     position = 0
-    while position < len(words):
-        word = words[position]
+    while position < len(tokens):
+        word = tokens[position]
         if not word.startswith(_OPTION) or word == _OPTION:
             message = f"{word!r} is no option of a question; it is written like {_EXAMPLE}"
             raise InvalidInputError(message, field="question")
         name, has_value, value = word.removeprefix(_OPTION).partition("=")
         position += 1
-        if not has_value and position < len(words) and not words[position].startswith(_OPTION):
-            value, has_value = words[position], "="
+        if not has_value and position < len(tokens) and not tokens[position].startswith(_OPTION):
+            value, has_value = tokens[position], "="
             position += 1
         yield name.replace("-", "_"), _read_value(value) if has_value else True
 
 
 def _read_value(text: str) -> object:
-    """Return a number or a truth value where the text is one, else the text."""
+    """Return a number or truth value, else the text."""
     if text in {"true", "false"}:
         return text == "true"
     for kind in (int, float):

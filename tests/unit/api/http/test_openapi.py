@@ -11,6 +11,8 @@ from tests.unit.api.builders import served
 
 Json = dict[str, Any]
 METHODS = {"get", "post", "put", "delete"}
+FOREIGN = "/v1/hooks/"
+"""Paths whose bodies are other programs' documents, which grow with their versions."""
 RESOURCES = {
     "/v1/field-data",
     "/v1/field-data/approve",
@@ -65,10 +67,6 @@ def start() -> Iterator[TestClient[Any]]:
     """Serve the API over fakes for the tests of this file."""
     with served() as client:
         yield client
-
-
-FOREIGN = "/v1/hooks/"
-"""Paths whose bodies are the documents of other programs, which grow with their versions."""
 
 
 @pytest.fixture(scope="module", name="document")
