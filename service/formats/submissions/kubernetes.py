@@ -100,7 +100,7 @@ def read_object(document: Json, *, user: str | None = None) -> PodJob | None:
 
 
 def make_patch(job: PodJob, per_node: int) -> list[dict[str, object]]:
-    """Return the JSON patch (RFC 6902) that sets the GPUs of each node."""
+    """Return the JSON patch (RFC 6902) of the number of GPUs."""
     if job.resources is None or job.resource is None:
         message = "nothing of this object asks for GPUs, so that their number cannot be changed"
         raise SubmissionError(message, field="object")
