@@ -26,7 +26,7 @@ class AdmissionRequest:
         namespace (str | Unset): Namespace of the object. Default: ''.
         object_ (AdmissionRequestObjectType0 | None | Unset): The object; null where it is deleted.
         user_info (AdmissionUser | Unset): Whoever sends an object to Kubernetes.
-        dry_run (bool | None | Unset): Whether nothing will be stored.
+        dry_run (bool | None | Unset): Whether nothing will be stored; null is no.
     """
 
     uid: str

@@ -28,9 +28,9 @@ class AdmissionResponse:
         uid (str): Id of the review.
         allowed (bool): Whether it is let in.
         warnings (list[str] | Unset): Lines that its sender reads: what was found or changed.
-        status (AdmissionStatus | None | Unset): Why it is refused; absent where it is not.
-        patch_type (AdmissionResponsePatchTypeType0 | None | Unset): Kind of the patch; absent without one.
-        patch (None | str | Unset): Changes of the object (RFC 6902) in base64; absent without any.
+        status (AdmissionStatus | None | Unset): Why it is refused; null where it is not.
+        patch_type (AdmissionResponsePatchTypeType0 | None | Unset): Kind of the patch; null without one.
+        patch (None | str | Unset): Changes of the object (RFC 6902) in base64; null without any.
         audit_annotations (AdmissionResponseAuditAnnotations | Unset): What the cluster's audit log keeps of it; absent
             where it is nothing.
     """
