@@ -22,6 +22,7 @@ from service.api.resources import (
 from service.api.resources.clusters import inventories as clusters
 from service.api.resources.clusters import reservations
 from service.api.resources.formats import renderings
+from service.api.resources.hooks import extenders
 from service.api.resources.hooks import kubernetes as kubernetes_hook
 from service.api.resources.imports import launches
 from service.api.resources.measurements import field_data, withdrawals
@@ -42,6 +43,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     launches.router,
     explain.router,
     kubernetes_hook.router,
+    extenders.router,
     measurements.router,
     withdrawals.router,
     field_data.router,

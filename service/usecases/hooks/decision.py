@@ -56,6 +56,8 @@ class Decision:
     sentence: str = ""
     per_node: int | None = None
     gpu: str | None = None
+    lacks_memory: bool = False
+    """Whether a GPU of the job is too small, not their number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,8 @@ class Shortage:
     reason: str
     per_node: int | None = None
     nothing_fits: str | None = None
+    lacks_memory: bool = False
+    """Whether a GPU of the job is too small, not their number."""
 
 
 SILENT = Decision(verdict=HookVerdict.NONE, action=Action.ALLOW)
@@ -121,6 +125,7 @@ def decide_shortage(
         sentence=make_line(f"{shortage.reason}{_describe_way_out(shortage, gpu, changes=changes)}"),
         per_node=shortage.per_node,
         gpu=gpu,
+        lacks_memory=shortage.lacks_memory,
     )
 
 

@@ -182,8 +182,12 @@ def _look_for_more(
             find_corrections=budget.limit(deps.corrections),
         )
     except (ServiceError, EstimatorError):
-        return Shortage(reason=reason)
+        return Shortage(reason=reason, lacks_memory=True)
     if plan.num_gpus is None or plan.num_gpus > _MAX_GPUS:
-        return Shortage(reason=reason, nothing_fits="no number of these GPUs holds it as it is")
+        return Shortage(
+            reason=reason,
+            nothing_fits="no number of these GPUs holds it as it is",
+            lacks_memory=True,
+        )
     nodes = 1 if question.gpus is None else question.gpus.num_nodes
-    return Shortage(reason=reason, per_node=ceil_div(plan.num_gpus, nodes))
+    return Shortage(reason=reason, per_node=ceil_div(plan.num_gpus, nodes), lacks_memory=True)

@@ -88,6 +88,12 @@ from .event_answer import EventAnswer
 from .event_answer_event import EventAnswerEvent
 from .explain_answer import ExplainAnswer
 from .explain_request import ExplainRequest
+from .extender_args import ExtenderArgs
+from .extender_args_pod import ExtenderArgsPod
+from .extender_filter_result import ExtenderFilterResult
+from .extender_filter_result_failed_and_unresolvable_nodes import ExtenderFilterResultFailedAndUnresolvableNodes
+from .extender_filter_result_failed_nodes import ExtenderFilterResultFailedNodes
+from .extender_filter_result_nodes_type_0 import ExtenderFilterResultNodesType0
 from .failed_memory import FailedMemory
 from .failure_change_answer import FailureChangeAnswer
 from .failure_quantity import FailureQuantity
@@ -126,6 +132,7 @@ from .head import Head
 from .health_answer import HealthAnswer
 from .health_answer_status import HealthAnswerStatus
 from .held_answer import HeldAnswer
+from .host_priority import HostPriority
 from .how_many_answer import HowManyAnswer
 from .how_many_as import HowManyAs
 from .how_many_lora_target_modules import HowManyLoraTargetModules
@@ -165,6 +172,8 @@ from .intervals_answer import IntervalsAnswer
 from .inventory_change_answer import InventoryChangeAnswer
 from .inventory_format import InventoryFormat
 from .inventory_sums import InventorySums
+from .job_enqueueable_answer import JobEnqueueableAnswer
+from .job_enqueueable_request import JobEnqueueableRequest
 from .kernels import Kernels
 from .key_answer import KeyAnswer
 from .key_page import KeyPage
@@ -231,6 +240,8 @@ from .never_answer_status import NeverAnswerStatus
 from .new_key_answer import NewKeyAnswer
 from .next_answer import NextAnswer
 from .node_answer import NodeAnswer
+from .node_list import NodeList
+from .node_list_items_item import NodeListItemsItem
 from .node_request import NodeRequest
 from .node_request_state import NodeRequestState
 from .not_today_answer import NotTodayAnswer
@@ -274,7 +285,12 @@ from .pool_answer import PoolAnswer
 from .pool_page import PoolPage
 from .pool_request import PoolRequest
 from .precision_request import PrecisionRequest
+from .predicate_answer import PredicateAnswer
+from .predicate_request import PredicateRequest
 from .prediction_answer import PredictionAnswer
+from .prioritize_answer import PrioritizeAnswer
+from .prioritize_answer_node_score import PrioritizeAnswerNodeScore
+from .prioritize_request import PrioritizeRequest
 from .priority import Priority
 from .probe_device import ProbeDevice
 from .problem import Problem
@@ -345,6 +361,12 @@ from .trainer import Trainer
 from .training_answer import TrainingAnswer
 from .unknown_gpu_answer import UnknownGpuAnswer
 from .version_answer import VersionAnswer
+from .volcano_job import VolcanoJob
+from .volcano_job_tasks_type_0 import VolcanoJobTasksType0
+from .volcano_node import VolcanoNode
+from .volcano_node_node_type_0 import VolcanoNodeNodeType0
+from .volcano_task import VolcanoTask
+from .volcano_task_pod_type_0 import VolcanoTaskPodType0
 from .worker_answer import WorkerAnswer
 from .worker_answer_devices_item import WorkerAnswerDevicesItem
 from .worker_answer_observed_type_0 import WorkerAnswerObservedType0
@@ -441,6 +463,12 @@ __all__ = (
     "EventAnswerEvent",
     "ExplainAnswer",
     "ExplainRequest",
+    "ExtenderArgs",
+    "ExtenderArgsPod",
+    "ExtenderFilterResult",
+    "ExtenderFilterResultFailedAndUnresolvableNodes",
+    "ExtenderFilterResultFailedNodes",
+    "ExtenderFilterResultNodesType0",
     "FailedMemory",
     "FailureChangeAnswer",
     "FailureQuantity",
@@ -479,6 +507,7 @@ __all__ = (
     "HealthAnswer",
     "HealthAnswerStatus",
     "HeldAnswer",
+    "HostPriority",
     "HowManyAnswer",
     "HowManyAs",
     "HowManyLoraTargetModules",
@@ -518,6 +547,8 @@ __all__ = (
     "InventoryChangeAnswer",
     "InventoryFormat",
     "InventorySums",
+    "JobEnqueueableAnswer",
+    "JobEnqueueableRequest",
     "Kernels",
     "KeyAnswer",
     "KeyPage",
@@ -584,6 +615,8 @@ __all__ = (
     "NewKeyAnswer",
     "NextAnswer",
     "NodeAnswer",
+    "NodeList",
+    "NodeListItemsItem",
     "NodeRequest",
     "NodeRequestState",
     "NotTodayAnswer",
@@ -627,7 +660,12 @@ __all__ = (
     "PoolPage",
     "PoolRequest",
     "PrecisionRequest",
+    "PredicateAnswer",
+    "PredicateRequest",
     "PredictionAnswer",
+    "PrioritizeAnswer",
+    "PrioritizeAnswerNodeScore",
+    "PrioritizeRequest",
     "Priority",
     "ProbeDevice",
     "Problem",
@@ -698,6 +736,12 @@ __all__ = (
     "TrainRequestTask",
     "UnknownGpuAnswer",
     "VersionAnswer",
+    "VolcanoJob",
+    "VolcanoJobTasksType0",
+    "VolcanoNode",
+    "VolcanoNodeNodeType0",
+    "VolcanoTask",
+    "VolcanoTaskPodType0",
     "WorkerAnswer",
     "WorkerAnswerDevicesItem",
     "WorkerAnswerObservedType0",

@@ -1,0 +1,242 @@
+"""Extenders of kube-scheduler and Volcano: where a pod may run.
+
+A node is left out where its GPU cannot hold the pod's question; nothing is known of nodes without a
+label of their GPU, and they stay.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import anyio
+from litestar import Request, Router, post
+from litestar.params import RawBody
+from litestar.types import ASGIApp
+from msgspec import UnsetType
+
+from service.api.http.decoding import read_body
+from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
+from service.api.http.responses import json_response
+from service.api.resources.hooks.deciding import decide_submission
+from service.api.resources.hooks.modes import read_mode
+from service.contract.schemas.fields import get_or_none
+from service.contract.schemas.hooks.extenders import (
+    ExtenderArgs,
+    ExtenderFilterResult,
+    HostPriority,
+    JobEnqueueableAnswer,
+    JobEnqueueableRequest,
+    PredicateAnswer,
+    PredicateRequest,
+    PrioritizeAnswer,
+    PrioritizeRequest,
+)
+from service.contract.schemas.hooks.kubernetes import HookMode
+from service.estimator.values.errors import EstimatorError
+from service.formats.submissions.extenders import LabelledNode, read_node, read_pod
+from service.formats.submissions.submission import GpuRequest, Submission
+from service.usecases.hooks.decision import Decision, Mode
+from service.usecases.hooks.nodes import find_sku, is_refused, list_refusals, rank_skus
+
+_KUBE, _VOLCANO = "kube_scheduler", "volcano"
+_MAX_SKUS = 16
+"""Kinds of GPUs of one call that are answered for; nodes with others stay."""
+_UNRESOLVABLE, _REJECT, _ABSTAIN = 3, -1, 0
+"""Volcano's ``UnschedulableAndUnresolvable``, and its votes ``Reject`` and ``Abstain``."""
+_DESCRIPTION = (
+    "The question is that of the pod: its annotation `headroom.dev/question`, its variable "
+    "`HEADROOM_QUESTION`, or what it launches. `warn` leaves no node out."
+)
+AnyRequest = Request[Any, Any, Any]
+
+
+def _describe(name: str, summary: str, body: type, answer: object) -> Operation:
+    return Operation(
+        id=name,
+        tag="hooks",
+        summary=summary,
+        description=_DESCRIPTION,
+        path={"mode": HookMode},
+        body=body,
+        replies={200: Reply(description="The answer.", bodies=(answer,))},
+        problems=(404, *BODY_PROBLEMS),
+    )
+
+
+@post(
+    "/kube-scheduler/{mode:str}/filter",
+    status_code=200,
+    operation=_describe(
+        "filterNodes",
+        "Leave out the nodes of kube-scheduler whose GPUs cannot hold a pod.",
+        ExtenderArgs,
+        ExtenderFilterResult,
+    ),
+)
+async def filter_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Leave nodes out."""
+    mode, args = read_mode(request), read_body(request.scope, body, ExtenderArgs)
+    listed = get_or_none(args.nodes)
+    items = [] if listed is None else listed.items
+    nodes = [read_node(item) for item in items]
+    skus = _find_skus(nodes)
+    decisions = await _decide(request, _read_pod(args.pod, _KUBE), skus.values())
+    refusals = {} if mode is Mode.WARN else list_refusals(decisions)
+    failed = {name: refusals[sku] for name, sku in skus.items() if sku in refusals}
+    left = [item for item, node in zip(items, nodes, strict=True) if node.name not in failed]
+    result = ExtenderFilterResult(
+        nodes=None
+        if listed is None
+        else {"apiVersion": "v1", "kind": "NodeList", "metadata": {}, "items": left},
+        node_names=_list_names(args) or None,
+        failed_nodes={},
+        failed_and_unresolvable_nodes=failed,
+        error="",
+    )
+    return json_response(result)
+
+
+@post(
+    "/kube-scheduler/{mode:str}/prioritize",
+    status_code=200,
+    operation=_describe(
+        "prioritizeNodes",
+        "Prefer the cheapest nodes of kube-scheduler that hold a pod.",
+        ExtenderArgs,
+        list[HostPriority],
+    ),
+)
+async def prioritize_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Score nodes."""
+    read_mode(request)
+    args = read_body(request.scope, body, ExtenderArgs)
+    listed = get_or_none(args.nodes)
+    nodes = [] if listed is None else [read_node(item) for item in listed.items]
+    scores = await _score(request, _read_pod(args.pod, _KUBE), nodes)
+    names = [node.name for node in nodes] or _list_names(args)
+    return json_response([HostPriority(host=name, score=scores.get(name, 0)) for name in names])
+
+
+@post(
+    "/volcano/{mode:str}/predicate",
+    status_code=200,
+    operation=_describe(
+        "predicateNode",
+        "Say whether a task of Volcano may run on a node.",
+        PredicateRequest,
+        PredicateAnswer,
+    ),
+)
+async def predicate_node(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Let a task run on a node, or not."""
+    mode, asked = read_mode(request), read_body(request.scope, body, PredicateRequest)
+    skus = _find_skus([_read_volcano_node(asked.node.name, asked.node.node)])
+    decisions = await _decide(request, _read_pod(asked.task.pod, _VOLCANO), skus.values())
+    refusals = {} if mode is Mode.WARN else list_refusals(decisions)
+    line = next(iter(refusals.values()), "")
+    return json_response(PredicateAnswer(status=line, code=_UNRESOLVABLE if line else 0))
+
+
+@post(
+    "/volcano/{mode:str}/prioritize",
+    status_code=200,
+    operation=_describe(
+        "prioritizeVolcanoNodes",
+        "Prefer the cheapest nodes that hold a task of Volcano.",
+        PrioritizeRequest,
+        PrioritizeAnswer,
+    ),
+)
+async def prioritize_volcano_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Score nodes."""
+    read_mode(request)
+    asked = read_body(request.scope, body, PrioritizeRequest)
+    nodes = [_read_volcano_node(node.name, node.node) for node in asked.nodes or ()]
+    scores = await _score(request, _read_pod(asked.task.pod, _VOLCANO), nodes)
+    by_node = {node.name: float(scores.get(node.name, 0)) for node in nodes}
+    return json_response(PrioritizeAnswer(node_score=by_node, error_message=""))
+
+
+@post(
+    "/volcano/{mode:str}/jobEnqueueable",
+    status_code=200,
+    operation=_describe(
+        "enqueueJob",
+        "Say whether a job of Volcano may be queued.",
+        JobEnqueueableRequest,
+        JobEnqueueableAnswer,
+    ),
+)
+async def enqueue_job(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Let a job be queued, or not."""
+    mode, asked = read_mode(request), read_body(request.scope, body, JobEnqueueableRequest)
+    pods = [task.pod for task in (asked.job.tasks or {}).values() if task.pod is not None]
+    submission = _read_pod(pods[0], _VOLCANO) if pods else None
+    decision = await decide_submission(request, submission, mode)
+    return json_response(JobEnqueueableAnswer(status=_REJECT if is_refused(decision) else _ABSTAIN))
+
+
+def _list_names(args: ExtenderArgs) -> list[str]:
+    names = args.node_names
+    return [] if isinstance(names, UnsetType) or names is None else names
+
+
+def _read_pod(pod: Mapping[str, object] | None, scheduler: str) -> Submission | None:
+    """Return a pod as a submission, None where it is none."""
+    try:
+        return None if pod is None else read_pod(pod, scheduler)
+    except EstimatorError:
+        return None
+
+
+def _read_volcano_node(name: str, node: Mapping[str, object] | None) -> LabelledNode:
+    return replace(read_node(node or {}), name=name)
+
+
+def _find_skus(nodes: Iterable[LabelledNode]) -> dict[str, str]:
+    """Return the SKU of each node whose GPU is known."""
+    kinds: dict[str, tuple[str, int | None]] = {
+        node.name: (node.product, node.memory_mib) for node in nodes if node.product is not None
+    }
+    answered = list(dict.fromkeys(kinds.values()))[:_MAX_SKUS]
+    skus = {kind: find_sku(*kind) for kind in answered}
+    return {name: sku for name, kind in kinds.items() if (sku := skus.get(kind)) is not None}
+
+
+async def _score(
+    request: AnyRequest, submission: Submission | None, nodes: list[LabelledNode]
+) -> dict[str, int]:
+    skus = _find_skus(nodes)
+    ranks = rank_skus(await _decide(request, submission, skus.values()))
+    return {name: ranks.get(sku, 0) for name, sku in skus.items()}
+
+
+async def _decide(
+    request: AnyRequest, submission: Submission | None, skus: Iterable[str]
+) -> dict[str, Decision]:
+    """Return what is decided about a job on each SKU."""
+    decisions: dict[str, Decision] = {}
+    if submission is None:
+        return decisions
+    gpus = submission.gpus or GpuRequest(per_node=0)
+
+    async def decide(sku: str) -> None:
+        asked = replace(submission, gpus=replace(gpus, names=(sku,)))
+        decisions[sku] = await decide_submission(request, asked, Mode.REFUSE)
+
+    async with anyio.create_task_group() as group:
+        for sku in dict.fromkeys(skus):
+            group.start_soon(decide, sku)
+    return decisions
+
+
+router = Router(
+    path="/v1/hooks",
+    route_handlers=[
+        filter_nodes,
+        prioritize_nodes,
+        predicate_node,
+        prioritize_volcano_nodes,
+        enqueue_job,
+    ],
+)

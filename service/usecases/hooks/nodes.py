@@ -1,0 +1,77 @@
+"""Nodes for a job, by what is decided about it on each kind of GPU."""
+
+from collections.abc import Mapping
+
+from service.catalog.gpus import find_gpus
+from service.catalog.prices import list_prices
+from service.estimator.values.units import MIB
+from service.usecases.hooks.decision import Action, Decision, HookVerdict
+
+MAX_SCORE = 10
+"""``MaxExtenderPriority`` of kube-scheduler."""
+_UNPRICED = 0.5
+
+
+def find_sku(product: str, memory_mib: int | None) -> str | None:
+    """Return the SKU of a product label, None where it is unknown.
+
+    Where cards of one name differ in their memory, the node's label of it tells which it is.
+    """
+    entries = find_gpus(product)
+    if len(entries) == 1:
+        return entries[0].name
+    if not entries or memory_mib is None:
+        return None
+    nearest = min(entries, key=lambda entry: abs(entry.capacity_bytes - memory_mib * MIB))
+    return nearest.name
+
+
+def is_refused(decision: Decision) -> bool:
+    """Return whether no GPU of the kind can hold the job.
+
+    That it asks for too few GPUs is no reason: its other pods are not seen here.
+    """
+    return decision.action is Action.REFUSE and (
+        decision.lacks_memory or decision.verdict is HookVerdict.UNKNOWN
+    )
+
+
+def list_refusals(decisions: Mapping[str, Decision]) -> Mapping[str, str]:
+    """Return the line for each SKU that cannot hold the job.
+
+    A question that names another GPU says nothing of this one.
+    """
+    return {
+        sku: decision.sentence
+        for sku, decision in decisions.items()
+        if is_refused(decision) and decision.gpu in {None, sku}
+    }
+
+
+def rank_skus(decisions: Mapping[str, Decision]) -> Mapping[str, int]:
+    """Return a score of 0 to 10 for each SKU.
+
+    10 is the cheapest that holds the job; a GPU that costs twice as much has half of it, and so has
+    one on which it is tight.
+    """
+    book = list_prices()
+    holding = {
+        sku: decision.verdict
+        for sku, decision in decisions.items()
+        if decision.verdict in {HookVerdict.FITS, HookVerdict.TIGHT} and decision.gpu == sku
+    }
+    prices = {sku: book[sku].usd_per_gpu_hour for sku in holding if sku in book}
+    cheapest = min(prices.values(), default=0.0)
+    return {
+        sku: _score(
+            cheapest / prices[sku] if prices.get(sku) else _UNPRICED,
+            is_tight=holding[sku] is HookVerdict.TIGHT,
+        )
+        if sku in holding
+        else 0
+        for sku in decisions
+    }
+
+
+def _score(share: float, *, is_tight: bool) -> int:
+    return max(1, round(MAX_SCORE * share / (2 if is_tight else 1)))
