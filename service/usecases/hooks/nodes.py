@@ -1,4 +1,4 @@
-"""Nodes for a job, by what is decided about it on each kind of GPU."""
+"""Nodes for a job, by the decision about it on each GPU."""
 
 from collections.abc import Mapping
 

@@ -129,9 +129,9 @@ async def prioritize_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
 )
 async def predicate_node(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Let a task run on a node, or not."""
-    mode, asked = read_mode(request), read_body(request.scope, body, PredicateRequest)
-    skus = _find_skus([_read_volcano_node(asked.node.name, asked.node.node)])
-    decisions = await _decide(request, _read_pod(asked.task.pod, _VOLCANO), skus.values())
+    mode, requested = read_mode(request), read_body(request.scope, body, PredicateRequest)
+    skus = _find_skus([_read_volcano_node(requested.node.name, requested.node.node)])
+    decisions = await _decide(request, _read_pod(requested.task.pod, _VOLCANO), skus.values())
     refusals = {} if mode is Mode.WARN else list_refusals(decisions)
     line = next(iter(refusals.values()), "")
     return json_response(PredicateAnswer(status=line, code=_UNRESOLVABLE if line else 0))
@@ -150,9 +150,9 @@ async def predicate_node(request: AnyRequest, body: RawBody) -> ASGIApp:
 async def prioritize_volcano_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Score nodes."""
     read_mode(request)
-    asked = read_body(request.scope, body, PrioritizeRequest)
-    nodes = [_read_volcano_node(node.name, node.node) for node in asked.nodes or ()]
-    scores = await _score(request, _read_pod(asked.task.pod, _VOLCANO), nodes)
+    requested = read_body(request.scope, body, PrioritizeRequest)
+    nodes = [_read_volcano_node(node.name, node.node) for node in requested.nodes or ()]
+    scores = await _score(request, _read_pod(requested.task.pod, _VOLCANO), nodes)
     by_node = {node.name: float(scores.get(node.name, 0)) for node in nodes}
     return json_response(PrioritizeAnswer(node_score=by_node, error_message=""))
 
@@ -169,8 +169,8 @@ async def prioritize_volcano_nodes(request: AnyRequest, body: RawBody) -> ASGIAp
 )
 async def enqueue_job(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Let a job be queued, or not."""
-    mode, asked = read_mode(request), read_body(request.scope, body, JobEnqueueableRequest)
-    pods = [task.pod for task in (asked.job.tasks or {}).values() if task.pod is not None]
+    mode, requested = read_mode(request), read_body(request.scope, body, JobEnqueueableRequest)
+    pods = [task.pod for task in (requested.job.tasks or {}).values() if task.pod is not None]
     submission = _read_pod(pods[0], _VOLCANO) if pods else None
     decision = await decide_submission(request, submission, mode)
     return json_response(JobEnqueueableAnswer(status=_REJECT if is_refused(decision) else _ABSTAIN))
@@ -221,8 +221,8 @@ async def _decide(
     gpus = submission.gpus or GpuRequest(per_node=0)
 
     async def decide(sku: str) -> None:
-        asked = replace(submission, gpus=replace(gpus, names=(sku,)))
-        decisions[sku] = await decide_submission(request, asked, Mode.REFUSE)
+        requested = replace(submission, gpus=replace(gpus, names=(sku,)))
+        decisions[sku] = await decide_submission(request, requested, Mode.REFUSE)
 
     async with anyio.create_task_group() as group:
         for sku in dict.fromkeys(skus):
