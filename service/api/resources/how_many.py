@@ -4,7 +4,7 @@ Asked by query parameters or by a body, answered as JSON or as the bare number. 
 ``as=count``: the status then says whether a number is enough.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
@@ -38,11 +38,9 @@ from service.contract.schemas.how_many import FamilyAnswer, HowManyAnswer, HowMa
 from service.contract.schemas.models import HubToken
 from service.contract.schemas.queries.how_many import (
     BODY_WORDS,
-    CONSTRAINT_WORDS,
-    LAYOUT_WORDS,
-    LORA_WORDS,
     AnswerQuery,
     HowManyQuery,
+    nest_words,
 )
 from service.contract.to_answer.how_many import build_how_many_answer, render_how_many_text
 from service.contract.to_answer.phrases import read_gpu_count
@@ -214,14 +212,9 @@ def build_request(query: Struct) -> HowManyRequest:
     document: dict[str, Any] = {"model": _read_model(values), "gpu": _read_gpu(values)}
     if "confidence" in values:
         document["confidence"] = values["confidence"]
-    workload = {name: value for name, value in values.items() if name not in TOP_LEVEL_FIELDS}
-    document["layout"] = _pop_fields(workload, LAYOUT_WORDS)
-    document["constraints"] = _pop_fields(workload, CONSTRAINT_WORDS)
-    lora = {
-        name.removeprefix("lora_"): value
-        for name, value in _pop_fields(workload, LORA_WORDS).items()
-    }
-    document["workload"] = workload | ({"lora": lora} if lora else {})
+    document |= nest_words(
+        {name: value for name, value in values.items() if name not in TOP_LEVEL_FIELDS}
+    )
     try:
         return convert(document, HowManyRequest)
     except msgspec.ValidationError as error:
@@ -267,10 +260,6 @@ def _read_gpu(values: dict[str, Any]) -> object:
         message = "say the GPU once: gpu=A100-SXM4-80GB, or memory_bytes=80Gi"
         raise InvalidRequestError(message, errors=[{"field": "gpu", "message": message}])
     return values["gpu"] if "gpu" in values else {"memory_bytes": values["memory_bytes"]}
-
-
-def _pop_fields(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: values.pop(name) for name in names if name in values}
 
 
 router = Router(path="/v1/how-many", route_handlers=[how_many, ask_how_many])

@@ -9,7 +9,7 @@ from typing import Any
 
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
-from service.cli.commands.plan import FORMATS
+from service.cli.commands.schedulers.formats import FORMATS
 from service.cli.confidence import add_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu
 from service.cli.launch.questions import add_launch, take_launch

@@ -9,6 +9,7 @@ from typing import Any
 
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
+from service.cli.commands.schedulers.formats import FORMATS
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import add_gpu_memory, add_question, build_workload, read_gpu_memory
 from service.cli.launch.questions import add_launch, take_launch
@@ -17,23 +18,6 @@ from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
 
 _OBJECTIVES = ("fewest_gpus", "cheapest", "fastest")
-FORMATS = (
-    "kubernetes",
-    "dra",
-    "kueue",
-    "podgroup",
-    "jobset",
-    "trainjob",
-    "volcano",
-    "kai",
-    "hami",
-    "runai",
-    "slinky",
-    "slurm",
-    "ray",
-    "skypilot",
-)
-"""Words of ``service/formats/manifests/registry.py``, which a question alone need not load."""
 _COUNTS = {
     "max_gpus": "largest number to try (default 1024)",
     "max_nodes": "largest number of nodes",

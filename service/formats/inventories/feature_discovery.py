@@ -26,11 +26,11 @@ AMD = "amd.com/gpu"
 UNHEALTHY = "not allocatable"
 MPS = "shared by MPS"
 _MIG = "nvidia.com/mig-"
-_SHARED_SUFFIX = "-SHARED"
+SHARED_SUFFIX = "-SHARED"
 _MIG_INFIX = "-MIG-"
 _INVALID = "INVALID"
 _MIXED = re.compile(r"nvidia\.com/mig-([0-9]g\.[0-9]{1,3}gb)(?:\.[a-z.]{1,12})?\.count", re.ASCII)
-_NAMES = (
+PRODUCT_LABELS = (
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
     "beta.amd.com/gpu.product-name",
@@ -51,7 +51,7 @@ def read_gpus(
     shared = read_register(get_text(annotations, REGISTER))
     if shared:
         return _read_shared(shared, labels, pods)
-    product = get_text(labels, _NAMES[0])
+    product = get_text(labels, PRODUCT_LABELS[0])
     if _MIG_INFIX in product:
         return _read_single(product, labels, status, pods)
     return _read_whole(labels, status, pods)
@@ -61,7 +61,7 @@ def _read_whole(
     labels: Json, status: tuple[Json, Json], pods: Sequence[PodUse]
 ) -> tuple[ObservedGpus, ...]:
     capacity, allocatable = status
-    name = next((text for label in _NAMES if (text := get_text(labels, label))), "")
+    name = next((text for label in PRODUCT_LABELS if (text := get_text(labels, label))), "")
     resource = next((key for key in (GPU, SHARED, AMD) if _amount(capacity, key)), GPU)
     replicas = max(get_count(labels, f"{GPU}.replicas") or 1, 1)
     slices = tuple(_iter_slices(labels, pods))
@@ -75,7 +75,7 @@ def _read_whole(
     usable = _amount(allocatable, resource) // replicas
     is_mps = get_text(labels, f"{GPU}.sharing-strategy") == "mps"
     gpus = ObservedGpus(
-        name=name.removesuffix(_SHARED_SUFFIX) or resource,
+        name=name.removesuffix(SHARED_SUFFIX) or resource,
         count=count,
         memory_bytes=get_mebibytes(labels, f"{GPU}.memory"),
         used=(ObservedUse(holder=MPS, num_gpus=count),)
@@ -91,7 +91,7 @@ def _read_whole(
 def _read_single(
     product: str, labels: Json, status: tuple[Json, Json], pods: Sequence[PodUse]
 ) -> tuple[ObservedGpus, ...]:
-    name, _, profile = product.removesuffix(_SHARED_SUFFIX).partition(_MIG_INFIX)
+    name, _, profile = product.removesuffix(SHARED_SUFFIX).partition(_MIG_INFIX)
     replicas = max(get_count(labels, f"{GPU}.replicas") or 1, 1)
     total = _amount(status[0], GPU) // replicas or get_count(labels, f"{GPU}.count") or 0
     if profile == _INVALID or not total:

@@ -8,6 +8,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from service.formats.inventories.documents import (
+    Json,
+    get_count,
+    get_object,
+    get_objects,
+    get_text,
+    get_texts,
+)
+from service.formats.inventories.feature_discovery import (
+    AMD,
+    GPU,
+    PRODUCT_LABELS,
+    SHARED_SUFFIX,
+)
 from service.formats.launches.values.launch import LaunchFile
 from service.formats.submissions.submission import (
     ANNOTATION,
@@ -17,14 +31,9 @@ from service.formats.submissions.submission import (
     find_note,
 )
 
-Json = Mapping[str, object]
-RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
-PRODUCT_LABELS = (
-    "nvidia.com/gpu.product",
-    "amd.com/gpu.product-name",
-    "cloud.google.com/gke-accelerator",
-)
-"""Labels by which nodes name their GPUs: of the feature discoveries and of GKE."""
+RESOURCES = (GPU, AMD)
+_MAX_PER_NODE = 65_536
+"""More than any node has; a larger number is a mistake that Kubernetes refuses."""
 _TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
     "Job": ("spec", "template"),
@@ -59,8 +68,8 @@ def read_object(document: Json, *, user: str | None = None) -> PodJob | None:
     Raises SubmissionError for one that is not shaped as its kind is.
     """
     kind = document.get("kind")
-    metadata = _get_object(document, "metadata")
-    if any(_is_controller(owner) for owner in _list_objects(metadata.get("ownerReferences"))):
+    metadata = get_object(document, "metadata")
+    if any(_is_controller(owner) for owner in get_objects(metadata, "ownerReferences")):
         return None
     if kind == "TrainJob":
         return _read_train_job(document, metadata, user)
@@ -68,24 +77,24 @@ def read_object(document: Json, *, user: str | None = None) -> PodJob | None:
         return None
     path = _TEMPLATES[kind]
     template = _follow(document, path)
-    spec = _get_object(template, "spec")
+    spec = get_object(template, "spec")
     index, container = _choose_container(spec)
     requested = _find_request(container)
     environment = _read_environment(container)
     num_nodes = _count_nodes(kind, document)
     annotations = {
-        **_get_object(_get_object(template, "metadata"), "annotations"),
-        **_get_object(metadata, "annotations"),
+        **get_object(get_object(template, "metadata"), "annotations"),
+        **get_object(metadata, "annotations"),
     }
     gpus = None if requested is None else _make_request(requested[1], num_nodes, spec)
     return PodJob(
         submission=Submission(
             scheduler="kubernetes",
-            name=_get_text(metadata, "name") or _get_text(metadata, "generateName"),
+            name=get_text(metadata, "name") or get_text(metadata, "generateName") or None,
             user=user,
-            queue=_get_text(metadata, "namespace"),
+            queue=get_text(metadata, "namespace") or None,
             gpus=gpus,
-            note=_get_text(annotations, ANNOTATION) or find_note(environment),
+            note=get_text(annotations, ANNOTATION) or find_note(environment),
             environment=environment,
             files=(_make_file(document),),
             # More of a node is a number; more nodes are pods that find each other otherwise.
@@ -112,23 +121,23 @@ def make_patch(job: PodJob, per_node: int) -> list[dict[str, object]]:
 
 
 def _read_train_job(document: Json, metadata: Json, user: str | None) -> PodJob:
-    trainer = _get_object(_get_object(document, "spec"), "trainer")
-    resources = {"resources": _get_object(trainer, "resourcesPerNode")}
+    trainer = get_object(get_object(document, "spec"), "trainer")
+    resources = {"resources": get_object(trainer, "resourcesPerNode")}
     requested = _find_request(resources)
     environment = _read_environment(trainer)
-    num_nodes = _get_count(trainer, "numNodes")
-    annotations = _get_object(metadata, "annotations")
+    num_nodes = get_count(trainer, "numNodes") or 1
+    annotations = get_object(metadata, "annotations")
     return PodJob(
         submission=Submission(
             scheduler="kubernetes",
-            name=_get_text(metadata, "name") or _get_text(metadata, "generateName"),
+            name=get_text(metadata, "name") or get_text(metadata, "generateName") or None,
             user=user,
-            queue=_get_text(metadata, "namespace"),
+            queue=get_text(metadata, "namespace") or None,
             gpus=None
             if requested is None
             else GpuRequest(per_node=requested[1], num_nodes=num_nodes),
-            note=_get_text(annotations, ANNOTATION) or find_note(environment),
-            command=(*_list_texts(trainer.get("command")), *_list_texts(trainer.get("args"))),
+            note=get_text(annotations, ANNOTATION) or find_note(environment),
+            command=(*get_texts(trainer, "command"), *get_texts(trainer, "args")),
             environment=environment,
             can_change=num_nodes == 1,
         ),
@@ -147,42 +156,43 @@ def _make_file(document: Json) -> LaunchFile:
 
 
 def _make_request(count: int, num_nodes: int, spec: Json) -> GpuRequest:
-    selector = _get_object(spec, "nodeSelector")
-    named = [_get_text(selector, label) for label in PRODUCT_LABELS]
-    names = [name for name in named if name is not None] or list(_iter_affine_products(spec))
+    selector = get_object(spec, "nodeSelector")
+    selected = [text for label in PRODUCT_LABELS if (text := get_text(selector, label))]
+    names = [clean_product(name) for name in selected or _iter_affine_products(spec)]
     return GpuRequest(per_node=count, num_nodes=num_nodes, names=tuple(names))
 
 
 def _iter_affine_products(spec: Json) -> Iterator[str]:
     """Yield the GPU products that a required node affinity names."""
-    affinity = _get_object(_get_object(spec, "affinity"), "nodeAffinity")
-    required = _get_object(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
-    for term in _list_objects(required.get("nodeSelectorTerms")):
-        for expression in _list_objects(term.get("matchExpressions")):
+    affinity = get_object(get_object(spec, "affinity"), "nodeAffinity")
+    required = get_object(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
+    for term in get_objects(required, "nodeSelectorTerms"):
+        for expression in get_objects(term, "matchExpressions"):
             if expression.get("key") in PRODUCT_LABELS and expression.get("operator") == "In":
-                yield from _list_texts(expression.get("values"))
+                yield from get_texts(expression, "values")
 
 
 def _count_nodes(kind: str, document: Json) -> int:
     """Return on how many nodes one job of this object runs."""
-    spec = _get_object(document, "spec")
+    spec = get_object(document, "spec")
     if kind == "Job":
-        return _get_count(spec, "parallelism")
+        return get_count(spec, "parallelism") or 1
     if kind == "LeaderWorkerSet":
-        return _get_count(_get_object(spec, "leaderWorkerTemplate"), "size")
+        return get_count(get_object(spec, "leaderWorkerTemplate"), "size") or 1
     if kind == "JobSet":
-        jobs = _list_objects(spec.get("replicatedJobs"))
-        return sum(
-            _get_count(job, "replicas")
-            * _get_count(_get_object(_get_object(job, "template"), "spec"), "parallelism")
-            for job in jobs
-        )
+        return sum(map(_count_pods, get_objects(spec, "replicatedJobs")))
     return 1
+
+
+def _count_pods(job: Json) -> int:
+    """Return the pods of a replicated job."""
+    spec = get_object(get_object(job, "template"), "spec")
+    return (get_count(job, "replicas") or 1) * (get_count(spec, "parallelism") or 1)
 
 
 def _choose_container(spec: Json) -> tuple[int, Json]:
     """Return the first container that asks for GPUs, else the first."""
-    containers = _list_objects(spec.get("containers"))
+    containers = get_objects(spec, "containers")
     if not containers:
         message = "the object has no containers: it is no Pod, and has no template of one"
         raise SubmissionError(message, field="object")
@@ -194,25 +204,25 @@ def _choose_container(spec: Json) -> tuple[int, Json]:
 
 def _find_request(container: Json) -> tuple[str, int] | None:
     """Return the resource and number of a container's GPUs."""
-    resources = _get_object(container, "resources")
+    resources = get_object(container, "resources")
     for section in ("limits", "requests"):
-        values = _get_object(resources, section)
+        values = get_object(resources, section)
         for name in RESOURCES:
-            text = str(values.get(name, "")).strip()
-            if text.isascii() and text.isdigit() and len(text) <= len("65536") and int(text):
-                return name, int(text)
+            count = get_count(values, name)
+            if count is not None and 0 < count <= _MAX_PER_NODE:
+                return name, count
     return None
 
 
 def _list_sections(container: Json, resource: str) -> tuple[str, ...]:
-    resources = _get_object(container, "resources")
+    resources = get_object(container, "resources")
     return tuple(
-        section for section in ("limits", "requests") if resource in _get_object(resources, section)
+        section for section in ("limits", "requests") if resource in get_object(resources, section)
     )
 
 
 def _read_environment(container: Json) -> dict[str, str]:
-    pairs = _list_objects(container.get("env"))
+    pairs = get_objects(container, "env")
     return {
         name: value
         for pair in pairs
@@ -225,41 +235,16 @@ def _is_controller(owner: Json) -> bool:
 
 
 def _follow(document: Json, path: Sequence[str]) -> Json:
+    """Return the object at a path; a number in it is a place in a list."""
+    value: object = document
     for name in path:
-        if name.isdigit():
-            continue
-        value = document.get(name)
-        if isinstance(value, Sequence) and not isinstance(value, str):
-            first = _list_objects(value)
-            document = first[0] if first else {}
+        if isinstance(value, list) and name.isdigit() and int(name) < len(value):
+            value = value[int(name)]
         else:
-            document = _get_object(document, name)
-    return document
+            value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
-def _get_object(document: Json, name: str) -> Json:
-    value = document.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _get_text(document: Json, name: str) -> str | None:
-    value = document.get(name)
-    return value if isinstance(value, str) and value else None
-
-
-def _get_count(document: Json, name: str) -> int:
-    value = document.get(name)
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-    return int(str(value)) if is_count else 1
-
-
-def _list_objects(value: object) -> list[Json]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        return []
-    return [item for item in value if isinstance(item, Mapping)]
-
-
-def _list_texts(value: object) -> list[str]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        return []
-    return [item for item in value if isinstance(item, str)]
+def clean_product(product: str) -> str:
+    """Return a product label without the suffix of shared GPUs."""
+    return product.removesuffix(SHARED_SUFFIX)

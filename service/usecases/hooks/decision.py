@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from service.estimator.values.units import GIB
-
 MAX_SENTENCE = 300
 
 
@@ -66,23 +64,19 @@ class Shortage:
 
     It is bytes of one GPU, or a number of GPUs.
 
-    ``per_node`` is what it needs on each node where that is known; ``nothing_fits`` says why no
-    number helps.
+    ``per_node`` is what it needs on each node where that is known, with ``settings`` other than its
+    own (``zero_stage 3``); ``nothing_fits`` says why no number helps.
     """
 
     reason: str
     per_node: int | None = None
+    settings: tuple[str, ...] = ()
     nothing_fits: str | None = None
     lacks_memory: bool = False
     """Whether a GPU of the job is too small, not their number."""
 
 
 SILENT = Decision(verdict=HookVerdict.NONE, action=Action.ALLOW)
-
-
-def format_bytes(number: int) -> str:
-    """Return bytes as people read them."""
-    return f"{number / GIB:.1f} GiB"
 
 
 def make_line(text: str) -> str:
@@ -110,13 +104,14 @@ def decide_shortage(
 ) -> Decision:
     """Return the decision about a job that does not fit.
 
-    ``requested`` is the number of GPUs that it asks for on each node.
+    ``requested`` is the number of GPUs that it asks for on each node. ``can_change`` says that it
+    would run on another number as it is.
     """
     changes = (
         mode is Mode.CHANGE
         and can_change
-        and shortage.per_node is not None
-        and shortage.per_node != requested
+        and not shortage.settings
+        and shortage.per_node not in {None, requested}
     )
     action = Action.WARN if mode is Mode.WARN else Action.REFUSE
     return Decision(
@@ -132,5 +127,6 @@ def decide_shortage(
 def _describe_way_out(shortage: Shortage, gpu: str, *, changes: bool) -> str:
     if shortage.per_node is not None:
         verb = "it gets" if changes else "it needs"
-        return f"; {verb} {shortage.per_node} x {gpu}"
+        settings = f" with {', '.join(shortage.settings)}" if shortage.settings else ""
+        return f"; {verb} {shortage.per_node} x {gpu}{settings}"
     return "" if shortage.nothing_fits is None else f"; {shortage.nothing_fits}"

@@ -2,28 +2,12 @@
 
 from collections.abc import Mapping
 
-from service.catalog.gpus import find_gpus
 from service.catalog.prices import list_prices
-from service.estimator.values.units import MIB
 from service.usecases.hooks.decision import Action, Decision, HookVerdict
 
 MAX_SCORE = 10
 """``MaxExtenderPriority`` of kube-scheduler."""
 _UNPRICED = 0.5
-
-
-def find_sku(product: str, memory_mib: int | None) -> str | None:
-    """Return the SKU of a product label, None where it is unknown.
-
-    Where cards of one name differ in their memory, the node's label of it tells which it is.
-    """
-    entries = find_gpus(product)
-    if len(entries) == 1:
-        return entries[0].name
-    if not entries or memory_mib is None:
-        return None
-    nearest = min(entries, key=lambda entry: abs(entry.capacity_bytes - memory_mib * MIB))
-    return nearest.name
 
 
 def is_refused(decision: Decision) -> bool:

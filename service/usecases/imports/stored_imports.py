@@ -66,10 +66,11 @@ def store(
                     learn(session, new_ids[item.import_hash], key=item.key),
                 )
         claims = queries.read_claims(session, list(stored_ids.values()))
-    known = [item for item in items if stored_ids[item.import_hash] != new_ids[item.import_hash]]
-    marked = {item.import_hash: _mark_stored(item, stored_ids, claims) for item in known}
     stored = tuple(
-        marked.get(item.import_hash) or replace(item, id=stored_ids[item.import_hash])
+        replace(
+            _mark_stored(item, stored_ids, claims),
+            is_new=stored_ids[item.import_hash] == new_ids[item.import_hash],
+        )
         for item in items
     )
     return replace(report, items=stored)

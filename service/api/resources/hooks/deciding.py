@@ -1,5 +1,7 @@
 """Decisions about submitted jobs, within a deadline and a budget."""
 
+from collections.abc import Iterator
+from dataclasses import fields
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -16,15 +18,18 @@ from service.contract.schemas.how_many import HowManyRequest
 from service.contract.to_question.fits import read_fit
 from service.contract.to_question.searches import read_how_many
 from service.contract.to_question.submissions.questions import (
+    MAX_GPUS,
     OpenSubmissionError,
     SubmissionQuestion,
     drop_replicas,
     read_submission,
 )
 from service.contract.to_question.validation_errors import decode
+from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
-from service.estimator.values.units import ceil_div
+from service.estimator.values.units import ceil_div, format_bytes
 from service.formats.submissions.submission import Submission
+from service.planner.fit.candidates import Candidate
 from service.planner.fit.fit import FitReport
 from service.planner.fit.verdict import Verdict
 from service.usecases.hooks.decision import (
@@ -36,14 +41,13 @@ from service.usecases.hooks.decision import (
     Shortage,
     decide_shortage,
     decide_unknown,
-    format_bytes,
     make_line,
 )
 from service.usecases.questions.fit import FitQuestion, judge_fit
 from service.usecases.questions.how_many import answer_how_many
 
-_MAX_GPUS = 64
-"""Largest number of GPUs that a hook looks for."""
+_REPLICAS = frozenset({"data_parallel"})
+"""Words that another number of GPUs changes by itself."""
 
 
 async def decide_submission(
@@ -54,25 +58,39 @@ async def decide_submission(
     Nothing of it is an error: what cannot be read or answered in time passes with its reason, or is
     refused where the operator wants that.
     """
+    if submission is None:
+        return SILENT
     deps, started = get_dependencies(request), perf_counter()
     decision = await _decide(deps, request, submission, mode)
-    door = "unknown" if submission is None else submission.scheduler
-    if submission is not None:
-        deps.metrics.count_hook(
-            door, decision.verdict.value, decision.action.value, perf_counter() - started
-        )
+    deps.metrics.count_hook(
+        submission.scheduler,
+        decision.verdict.value,
+        decision.action.value,
+        perf_counter() - started,
+    )
     return decision
 
 
-async def _decide(
-    deps: Dependencies,
-    request: Request[Any, Any, Any],
-    submission: Submission | None,
-    mode: Mode,
+def decide_unreadable(
+    request: Request[Any, Any, Any], scheduler: str, error: EstimatorError
 ) -> Decision:
-    closed = deps.settings.hook_fail == "closed"
-    if submission is None or _is_silent(submission):
+    """Return and count the decision about an unreadable job."""
+    deps = get_dependencies(request)
+    decision = decide_unknown(error.message, fails_closed=_fails_closed(deps))
+    deps.metrics.count_hook(scheduler, decision.verdict.value, decision.action.value, 0.0)
+    return decision
+
+
+def _fails_closed(deps: Dependencies) -> bool:
+    return deps.settings.hook_fail == "closed"
+
+
+async def _decide(
+    deps: Dependencies, request: Request[Any, Any, Any], submission: Submission, mode: Mode
+) -> Decision:
+    if _is_silent(submission):
         return SILENT
+    closed = _fails_closed(deps)
     deadline_s = deps.settings.hook_deadline_s
     try:
         with anyio.fail_after(deadline_s):
@@ -119,7 +137,10 @@ def _compute(
         mode,
         gpu=question.gpu,
         requested=None if gpus is None else gpus.per_node,
-        can_change=submission.can_change and gpus is not None,
+        # The processes of a launch that was read are what its command says, on any number of GPUs.
+        can_change=submission.can_change
+        and gpus is not None
+        and (question.is_stated or not shortage.lacks_memory),
     )
 
 
@@ -140,7 +161,7 @@ def _describe(question: SubmissionQuestion, report: FitReport) -> str:
     needed = estimate.device_interval.high if fits else estimate.device_bytes
     at_most = "at most " if fits else ""
     usable = format_bytes(report.device.usable_bytes)
-    return f"{at_most}{format_bytes(needed)} of {usable} on a {question.gpu}"
+    return f"{at_most}{format_bytes(needed)} of {usable} on each {question.gpu}"
 
 
 def _find_shortage(
@@ -154,7 +175,7 @@ def _find_shortage(
     """Return the shortage of a job, ``None`` where it can run."""
     gpus, needed = question.gpus, fit_question.layout.num_gpus
     if report.verdict is Verdict.DOES_NOT_FIT:
-        return _look_for_more(deps, request, question, report, budget)
+        return _look_for_more(deps, request, question, fit_question, report, budget)
     if gpus is None or not gpus.total or gpus.total >= needed:
         return None
     return Shortage(
@@ -167,27 +188,42 @@ def _look_for_more(
     deps: Dependencies,
     request: Request[Any, Any, Any],
     question: SubmissionQuestion,
+    fit_question: FitQuestion,
     report: FitReport,
     budget: Budget,
 ) -> Shortage:
     """Return the fewest GPUs that hold what these do not."""
     reason = f"headroom: does not fit: {_describe(question, report)}"
     try:
-        search = decode(drop_replicas(question.request), HowManyRequest)
+        search = decode(drop_replicas(question.request, fit_question.workload), HowManyRequest)
         model = resolve_model(deps, search.model, request.scope)
-        how_many = read_how_many(search, model)
         [(_, plan), *_] = answer_how_many(
-            how_many,
-            plans=deps.plans.with_cancellation(budget.check),
+            read_how_many(search, model),
+            plans=PlanCache().with_cancellation(budget.check),
             find_corrections=budget.limit(deps.corrections),
         )
     except (ServiceError, EstimatorError):
         return Shortage(reason=reason, lacks_memory=True)
-    if plan.num_gpus is None or plan.num_gpus > _MAX_GPUS:
+    if plan.num_gpus is None:
         return Shortage(
             reason=reason,
-            nothing_fits="no number of these GPUs holds it as it is",
+            nothing_fits=f"up to {MAX_GPUS} of them do not hold it as it is",
             lacks_memory=True,
         )
     nodes = 1 if question.gpus is None else question.gpus.num_nodes
-    return Shortage(reason=reason, per_node=ceil_div(plan.num_gpus, nodes), lacks_memory=True)
+    return Shortage(
+        reason=reason,
+        per_node=ceil_div(plan.num_gpus, nodes),
+        settings=tuple(_iter_settings(fit_question, plan.candidates[0])),
+        lacks_memory=True,
+    )
+
+
+def _iter_settings(question: FitQuestion, candidate: Candidate) -> Iterator[str]:
+    """Yield a candidate's settings that differ, but for its replicas."""
+    pairs = (question.layout, candidate.layout), (question.workload, candidate.workload)
+    for ours, theirs in pairs:
+        for field in fields(theirs):
+            value = getattr(theirs, field.name)
+            if field.name not in _REPLICAS and value != getattr(ours, field.name, None):
+                yield f"{field.name} {value}"

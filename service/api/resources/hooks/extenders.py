@@ -19,6 +19,7 @@ from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.hooks.deciding import decide_submission
 from service.api.resources.hooks.modes import read_mode
+from service.catalog.gpus import find_driver_name
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.hooks.extenders import (
     ExtenderArgs,
@@ -36,7 +37,7 @@ from service.estimator.values.errors import EstimatorError
 from service.formats.submissions.extenders import LabelledNode, read_node, read_pod
 from service.formats.submissions.submission import GpuRequest, Submission
 from service.usecases.hooks.decision import Decision, Mode
-from service.usecases.hooks.nodes import find_sku, is_refused, list_refusals, rank_skus
+from service.usecases.hooks.nodes import is_refused, list_refusals, rank_skus
 
 _KUBE, _VOLCANO = "kube_scheduler", "volcano"
 _MAX_SKUS = 16
@@ -196,10 +197,10 @@ def _read_volcano_node(name: str, node: Mapping[str, object] | None) -> Labelled
 def _find_skus(nodes: Iterable[LabelledNode]) -> dict[str, str]:
     """Return the SKU of each node whose GPU is known."""
     kinds: dict[str, tuple[str, int | None]] = {
-        node.name: (node.product, node.memory_mib) for node in nodes if node.product is not None
+        node.name: (node.product, node.memory_bytes) for node in nodes if node.product is not None
     }
     answered = list(dict.fromkeys(kinds.values()))[:_MAX_SKUS]
-    skus = {kind: find_sku(*kind) for kind in answered}
+    skus = {kind: find_driver_name(*kind) for kind in answered}
     return {name: sku for name, kind in kinds.items() if (sku := skus.get(kind)) is not None}
 
 

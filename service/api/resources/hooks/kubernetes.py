@@ -12,7 +12,7 @@ from msgspec import UNSET
 from service.api.http.decoding import read_body
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
-from service.api.resources.hooks.deciding import decide_submission
+from service.api.resources.hooks.deciding import decide_submission, decide_unreadable
 from service.api.resources.hooks.modes import read_mode
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.hooks.kubernetes import (
@@ -24,7 +24,7 @@ from service.contract.schemas.hooks.kubernetes import (
 )
 from service.estimator.values.errors import EstimatorError
 from service.formats.submissions.kubernetes import PodJob, make_patch, read_object
-from service.usecases.hooks.decision import SILENT, Action, Decision, decide_unknown
+from service.usecases.hooks.decision import Action, Decision
 
 _REFUSED = 403
 EXAMPLE = {
@@ -114,10 +114,10 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         if document is not None:
             job = read_object(document, user=None if user is None else user.username)
     except EstimatorError as error:
-        decision = decide_unknown(error.message)
+        decision = decide_unreadable(request, "kubernetes", error)
     else:
         submission = None if job is None else job.submission
-        decision = await decide_submission(request, submission, mode) if submission else SILENT
+        decision = await decide_submission(request, submission, mode)
     response = _build_response(reviewed.uid, job, decision)
     return json_response(
         AdmissionAnswer(

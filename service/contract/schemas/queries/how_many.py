@@ -1,5 +1,6 @@
 """Query parameters of GET /v1/how-many: every word of a question that a query can spell."""
 
+from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 from types import UnionType
@@ -62,6 +63,24 @@ BODY_WORDS = frozenset(
 """Words that are lists or objects through and through, which only a body can carry; an adapter is
 spelt word by word.
 """
+
+
+def nest_words(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the words of a question by the sections of a body.
+
+    A word that is of neither the layout nor the constraints is the workload's.
+    """
+    lora = {name.removeprefix("lora_"): values[name] for name in LORA_WORDS if name in values}
+    layout = {name: values[name] for name in LAYOUT_WORDS if name in values}
+    constraints = {name: values[name] for name in CONSTRAINT_WORDS if name in values}
+    placed = {*LORA_WORDS, *layout, *constraints}
+    workload = {name: value for name, value in values.items() if name not in placed}
+    return {
+        "workload": workload | ({"lora": lora} if lora else {}),
+        "layout": layout,
+        "constraints": constraints,
+    }
+
 
 AnswerForm = Literal["json", "count"]
 _FORM = Annotated[

@@ -5,11 +5,11 @@ A job says its question itself, else what it launches does.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import msgspec
 
-from service.base.errors import ServiceError
 from service.catalog.gpus import find_gpus
 from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.imports.launches import LaunchFileRequest, LaunchImportRequest
@@ -17,7 +17,8 @@ from service.contract.schemas.layouts import LayoutRequest
 from service.contract.to_question.launches import ResolveModel, read_launch_request
 from service.contract.to_question.submissions.words import read_words
 from service.contract.to_question.validation_errors import decode
-from service.estimator.values.errors import EstimatorError, InvalidInputError
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.workload import TrainWorkload, Workload
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.submissions.submission import GpuRequest, Submission, find_note
 
@@ -26,18 +27,23 @@ _SAY = "say it in headroom.dev/question, #HEADROOM or HEADROOM_QUESTION"
 _TRAFFIC: Mapping[str, object] = {"num_sequences": 1, "prompt_tokens": 512}
 """Traffic of a server whose launch says none: whether it starts, with room for one request."""
 _REPLICAS = frozenset({"data_parallel"})
+_DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+MAX_GPUS = 64
+"""Largest number of GPUs that is looked for where a job asks for too few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionQuestion:
     """The question of a job: a body of ``POST /v1/fit``, decoded.
 
-    ``gpus`` are those that the job asks for, ``None`` where it does not say.
+    ``gpus`` are those that the job asks for, ``None`` where it does not say. ``is_stated``: the job
+    says it itself; else it was read from what the job launches.
     """
 
     request: FitRequest
     gpu: str
     gpus: GpuRequest | None
+    is_stated: bool
     assumed: tuple[str, ...] = ()
 
 
@@ -78,17 +84,29 @@ def read_submission(
         raise OpenSubmissionError(message, field="question")
     request = decode({**document, "remedies": False}, FitRequest)
     gpu = request.gpu if isinstance(request.gpu, str) else "GPU of that memory"
-    return SubmissionQuestion(request=request, gpu=gpu, gpus=submission.gpus, assumed=assumed)
+    return SubmissionQuestion(
+        request=request,
+        gpu=gpu,
+        gpus=submission.gpus,
+        is_stated=note is not None,
+        assumed=assumed,
+    )
 
 
-def drop_replicas(request: FitRequest) -> dict[str, object]:
-    """Return a body of ``POST /v1/how-many`` that leaves the replicas open."""
+def drop_replicas(request: FitRequest, workload: Workload) -> dict[str, object]:
+    """Return a body of ``POST /v1/how-many`` that leaves the replicas open.
+
+    The batch of a step stays that of ``workload``, the request's: what is looked for are more GPUs.
+    """
     document: dict[str, Any] = msgspec.to_builtins(request)
     layout = {
         name: value for name, value in document.get("layout", {}).items() if name not in _REPLICAS
     }
     body = {name: document[name] for name in ("model", "gpu", "workload", "confidence")}
-    return {**body, **({"layout": layout} if layout else {})}
+    if isinstance(workload, TrainWorkload):
+        body["workload"] = body["workload"] | {"micro_batch_size": workload.micro_batch_size}
+    constraints = {"max_gpus": MAX_GPUS}
+    return {**body, "layout": layout, "constraints": constraints}
 
 
 def _read_note(note: str) -> dict[str, Any]:
@@ -123,22 +141,25 @@ def _read_launch(
         message = f"nothing of the job says what it runs; {_SAY}"
         raise OpenSubmissionError(message, field="question")
     request = LaunchImportRequest(**sources)
-    spread = _spread(request, submission.gpus)
-    try:
+    question = read_launch_request(request, resolve)
+    replicas = _count_replicas(question.document, submission.gpus)
+    if replicas > 1:
+        spread = msgspec.structs.replace(request, layout=LayoutRequest(data_parallel=replicas))
         question = read_launch_request(spread, resolve)
-    except (ServiceError, EstimatorError):
-        if spread is request:
-            raise
-        # The launch says itself on how many GPUs it runs.
-        question = read_launch_request(request, resolve)
     return dict(question.document), question.missing
 
 
-def _spread(request: LaunchImportRequest, gpus: GpuRequest | None) -> LaunchImportRequest:
-    """Return a launch that runs on every GPU of its job."""
-    if gpus is None or gpus.total <= 1:
-        return request
-    return msgspec.structs.replace(request, layout=LayoutRequest(data_parallel=gpus.total))
+def _count_replicas(document: Mapping[str, Any], gpus: GpuRequest | None) -> int:
+    """Return the replicas of a training on all its GPUs.
+
+    It is 1 where the launch says them itself, and for servers, which use what they name alone.
+    """
+    layout = document.get("layout", {})
+    trains = document.get("workload", {}).get("task") == "train"
+    if gpus is None or not trains or not _REPLICAS.isdisjoint(layout):
+        return 1
+    degree = prod(layout.get(name, 1) for name in _DEGREES)
+    return gpus.total // degree if gpus.total % degree == 0 else 1
 
 
 def _choose_gpu(gpus: GpuRequest | None, default_gpu: str | None) -> str:

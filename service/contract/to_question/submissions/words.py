@@ -3,13 +3,10 @@
 import shlex
 from collections.abc import Iterator
 
-import msgspec
-
-from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.queries.how_many import nest_words
 from service.estimator.values.errors import InvalidInputError
 
 _TOP = frozenset({"gpu", "confidence"})
-_LAYOUT = frozenset(field.name for field in msgspec.structs.fields(LayoutRequest))
 _OPTION = "--"
 _EXAMPLE = "llama-2-7b --gpu A100-SXM4-80GB --task train --sequence-length 4096"
 
@@ -28,13 +25,13 @@ def read_words(text: str) -> dict[str, object]:
     if not tokens or tokens[0].startswith("-"):
         message = f"the question begins with the model: {_EXAMPLE}"
         raise InvalidInputError(message, field="question")
-    document: dict[str, object] = {"model": tokens[0]}
-    workload: dict[str, object] = {}
-    layout: dict[str, object] = {}
-    for name, value in _iter_options(tokens[1:]):
-        section = document if name in _TOP else layout if name in _LAYOUT else workload
-        section[name] = value
-    return {**document, "workload": workload, **({"layout": layout} if layout else {})}
+    options = dict(_iter_options(tokens[1:]))
+    document = {name: options.pop(name) for name in _TOP if name in options}
+    sections = nest_words(options)
+    # A body of a fit has no constraints: what is one is refused as the workload's.
+    workload = sections["workload"] | sections["constraints"]
+    layout = {"layout": sections["layout"]} if sections["layout"] else {}
+    return {"model": tokens[0], **document, "workload": workload, **layout}
 
 
 def _iter_options(tokens: list[str]) -> Iterator[tuple[str, object]]:

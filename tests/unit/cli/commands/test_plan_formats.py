@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from service.__main__ import main
-from service.cli.commands.plan import FORMATS as WORDS
+from service.cli.commands.schedulers.formats import FORMATS as WORDS
 from service.formats.manifests.registry import FORMATS
 
 QUESTION = ("--task", "train", "--method", "lora", "--sequence-length", "512", "--offline")

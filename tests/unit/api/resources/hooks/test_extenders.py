@@ -72,7 +72,7 @@ def test_nodes_that_cannot_hold_a_pod_are_left_out(client: TestClient[Any]) -> N
     assert result["Nodes"]["items"] == NODES[1:]
     assert list(result["FailedAndUnresolvableNodes"]) == ["small"]
     assert "does not fit" in result["FailedAndUnresolvableNodes"]["small"]
-    assert "on a T4" in result["FailedAndUnresolvableNodes"]["small"]
+    assert "on each T4" in result["FailedAndUnresolvableNodes"]["small"]
     assert (result["FailedNodes"], result["Error"], result["NodeNames"]) == ({}, "", None)
 
 

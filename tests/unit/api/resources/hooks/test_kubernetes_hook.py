@@ -12,7 +12,10 @@ from litestar.testing import TestClient
 from tests.unit.api.builders import parts, served
 
 FITS = "llama-3.2-1b --gpu A100-SXM4-80GB --task train --sequence-length 1024"
-TOO_LARGE = "llama-2-7b --gpu A100-SXM4-80GB --task train --sequence-length 4096"
+TOO_LARGE = (
+    "llama-2-7b --gpu A100-SXM4-80GB --task train --sequence-length 4096 --zero-stage 3 "
+    "--activation-checkpointing full"
+)
 
 
 @pytest.fixture(scope="module", name="client")
@@ -101,6 +104,80 @@ def test_it_gets_the_gpus_that_it_needs(client: TestClient[Any]) -> None:
         }
     ]
     assert response["warnings"][0].endswith("it gets 2 x A100-SXM4-80GB")
+
+
+def test_other_settings_are_named_and_never_made(client: TestClient[Any]) -> None:
+    """More GPUs alone would not hold it: its user has to split it, which no hook can do."""
+    plain = "llama-2-7b --gpu A100-SXM4-80GB --task train --sequence-length 4096"
+
+    response = review(client, a_job(plain), "change")
+
+    assert not response["allowed"]
+    assert response["status"]["message"].endswith(
+        "it needs 2 x A100-SXM4-80GB with tensor_parallel 2"
+    )
+
+
+def test_a_launch_that_is_read_keeps_its_processes(client: TestClient[Any]) -> None:
+    """Its command names one GPU, however many the job gets: it is refused, and not changed."""
+    command = ["vllm", "serve", "llama-3.3-70b"]
+    job = a_job(command=command)
+    job["spec"]["template"]["spec"]["nodeSelector"] = {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"
+    }
+
+    response = review(client, job, "change")
+
+    assert not response["allowed"]
+    assert "does not fit" in response["status"]["message"]
+
+
+def test_a_server_needs_the_gpus_that_it_names(client: TestClient[Any]) -> None:
+    """A job that asks for two of the four of its server is told four, not a multiple."""
+    job = a_job(gpus=2, command=["vllm", "serve", "llama-3.1-8b", "--tensor-parallel-size", "4"])
+    job["spec"]["template"]["spec"]["nodeSelector"] = {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"
+    }
+
+    response = review(client, job, "change")
+
+    assert json.loads(base64.b64decode(response["patch"]))[0]["value"] == "4"
+
+
+def test_a_training_runs_on_every_gpu_of_its_job(client: TestClient[Any]) -> None:
+    """What its launch leaves open is that it runs on all of them."""
+    words = ["accelerate", "launch", "train.py", "--per_device_train_batch_size", "1"]
+    script = [*words, "--bf16", "true", "--model_name_or_path", "llama-3.2-1b"]
+    job = a_job(gpus=4, command=[*script, "--max_length", "512"])
+    job["spec"]["template"]["spec"]["nodeSelector"] = {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"
+    }
+
+    response = review(client, job, "refuse")
+
+    assert response["allowed"]
+
+
+def test_what_is_no_pod_is_refused_where_nothing_unknown_passes() -> None:
+    """An object that cannot be read is unknown like any other."""
+    made = parts()
+    closed = replace(made, settings=replace(made.settings, hook_fail="closed"))
+
+    with served(closed) as client:
+        response = review(client, {"kind": "Pod", "metadata": {}, "spec": {}})
+
+    assert not response["allowed"]
+    assert "no containers" in response["status"]["message"]
+
+
+def test_adapters_are_spelt_as_on_the_command_line(client: TestClient[Any]) -> None:
+    """Words of a nested part are those of ``headroom fit``."""
+    note = f"{FITS} --method lora --lora-rank 8"
+
+    response = review(client, a_job(note), "refuse")
+
+    assert response["allowed"]
+    assert "headroom: fits" in response["auditAnnotations"]["decision"]
 
 
 def test_what_cannot_be_changed_is_refused(client: TestClient[Any]) -> None:

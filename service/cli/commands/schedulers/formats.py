@@ -1,0 +1,19 @@
+"""Words of the formats that commands render jobs in."""
+
+FORMATS = (
+    "kubernetes",
+    "dra",
+    "kueue",
+    "podgroup",
+    "jobset",
+    "trainjob",
+    "volcano",
+    "kai",
+    "hami",
+    "runai",
+    "slinky",
+    "slurm",
+    "ray",
+    "skypilot",
+)
+"""Words of ``service/formats/manifests/registry.py``, which a question alone need not load."""
