@@ -235,7 +235,7 @@ def _is_controller(owner: Json) -> bool:
 
 
 def _follow(document: Json, path: Sequence[str]) -> Json:
-    """Return the object at a path; a number in it is a place in a list."""
+    """Return the object at a path, whose numbers are places in lists."""
     value: object = document
     for name in path:
         if isinstance(value, list) and name.isdigit() and int(name) < len(value):
