@@ -25,7 +25,6 @@ from service.contract.to_question.submissions.questions import (
     read_submission,
 )
 from service.contract.to_question.validation_errors import decode
-from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.units import ceil_div, format_bytes
 from service.formats.submissions.submission import Submission
@@ -199,7 +198,8 @@ def _look_for_more(
         model = resolve_model(deps, search.model, request.scope)
         [(_, plan), *_] = answer_how_many(
             read_how_many(search, model),
-            plans=PlanCache().with_cancellation(budget.check),
+            # A scheduler shows the same job again and again: 12 ms from here, 55 from an empty cache.
+            plans=deps.plans.with_cancellation(budget.check),
             find_corrections=budget.limit(deps.corrections),
         )
     except (ServiceError, EstimatorError):
