@@ -33,6 +33,7 @@ FormatWord = Literal[
     "podgroup",
     "jobset",
     "trainjob",
+    "lws",
     "volcano",
     "kai",
     "hami",

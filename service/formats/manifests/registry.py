@@ -9,6 +9,7 @@ from service.formats.manifests.hami import render_hami_objects
 from service.formats.manifests.jobset import render_jobset
 from service.formats.manifests.kai import render_kai_objects
 from service.formats.manifests.kueue import render_kueue_objects
+from service.formats.manifests.leader_workers import render_leader_workers
 from service.formats.manifests.podgroup import render_pod_group
 from service.formats.manifests.runai import render_runai_call
 from service.formats.manifests.slinky import render_slinky_objects
@@ -62,6 +63,12 @@ _ROWS = (
         title="Kubeflow Trainer: a TrainJob on its runtime for torch",
         render=render_train_job,
         serves=False,
+    ),
+    Format(
+        word="lws",
+        title="LeaderWorkerSet: replicas of a server, on one node each or on several",
+        render=render_leader_workers,
+        trains=False,
     ),
     Format(
         word="volcano",

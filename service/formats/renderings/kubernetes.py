@@ -27,7 +27,7 @@ def render_kubernetes_objects(job: Job, launch: Launch) -> dict[str, object]:
     if job.is_server:
         items.append(_render_service(job))
         items.append(
-            _render_leader_worker_set(job, launch)
+            render_leader_worker_set(job, launch)
             if is_multi_node
             else _render_deployment(job, launch),
         )
@@ -89,26 +89,30 @@ def _render_deployment(job: Job, launch: Launch) -> dict[str, object]:
     }
 
 
-def _render_leader_worker_set(job: Job, launch: Launch) -> dict[str, object]:
+def render_leader_worker_set(job: Job, launch: Launch) -> dict[str, object]:
+    """Return a set of replicas, each of them a group of as many pods as it has nodes.
+
+    The pod of a replica on one node needs no word of where its leader is, and no worker's template
+    but its own.
+    """
     variables = {"HEAD_ADDRESS": "${LWS_LEADER_ADDRESS}", "NODE_RANK": "${LWS_WORKER_INDEX}"}
-    leader = {"metadata": _render_labels(job), "spec": render_pod(job, launch, variables)}
+    spans_nodes = job.num_nodes > 1
+    leader = {
+        "metadata": _render_labels(job),
+        "spec": render_pod(job, launch, variables if spans_nodes else {}),
+    }
     worker = {
         "metadata": _render_labels(job),
         "spec": render_pod(job, launch, variables, is_worker=True),
     }
-    spec = {
-        "replicas": job.replicas,
-        "leaderWorkerTemplate": {
-            "size": job.num_nodes,
-            "leaderTemplate": leader,
-            "workerTemplate": worker,
-        },
-    }
+    group: dict[str, object] = {"size": job.num_nodes, "workerTemplate": leader}
+    if spans_nodes:
+        group |= {"leaderTemplate": leader, "workerTemplate": worker}
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
         "metadata": {"name": job.name},
-        "spec": spec,
+        "spec": {"replicas": job.replicas, "leaderWorkerTemplate": group},
     }
 
 

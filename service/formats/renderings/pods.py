@@ -118,8 +118,17 @@ def _list_pod_flags(job: Job, *, is_worker: bool) -> tuple[str, ...]:
         return ()
     if job.workload.engine in _LOCAL_HOSTS:
         return ("--host", "0.0.0.0")  # noqa: S104 - a pod's address is told when it starts
-    # vLLM, docs/serving/parallelism_scaling.md: a node without a server of its own.
-    return ("--headless",) if is_worker and job.workload.engine is Engine.VLLM else ()
+    return list_worker_flags(job) if is_worker else ()
+
+
+def list_worker_flags(job: Job) -> tuple[str, ...]:
+    """Return what a command says on every node of a replica but its first.
+
+    vLLM, docs/serving/parallelism_scaling.md: a node without a server of its own.
+    """
+    workload = job.workload
+    is_vllm = isinstance(workload, ServeWorkload) and workload.engine is Engine.VLLM
+    return ("--headless",) if is_vllm and job.num_nodes > 1 else ()
 
 
 def _render_probes(job: Job) -> dict[str, object]:

@@ -4,8 +4,8 @@ import re
 
 from service.estimator.values.units import GIB, MIB, ceil_div
 from service.formats.renderings.host_needs import compute_host_needs
-from service.formats.renderings.job import Job, Launch
-from service.formats.renderings.pods import get_port
+from service.formats.renderings.job import NODE_RANK, Job, Launch
+from service.formats.renderings.pods import get_port, list_worker_flags
 from service.formats.renderings.text import render_shell_line
 
 _HEAD = 'HEAD_ADDRESS="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
@@ -120,7 +120,7 @@ def render_skypilot_task(job: Job, launch: Launch) -> dict[str, object]:
     run = [
         *(exports if job.num_nodes > 1 else []),
         *_render_file_writes(launch),
-        render_shell_line(launch.command),
+        _render_node_line(job, launch),
     ]
     task: dict[str, object] = {"name": job.name, "num_nodes": job.num_nodes, "resources": resources}
     if launch.environment:
@@ -141,11 +141,18 @@ def _render_sky_service(job: Job) -> dict[str, object]:
 
 def _render_slurm_body(job: Job, launch: Launch) -> list[str]:
     exports = [f"export {name}={value}" for name, value in launch.environment.items()]
-    line = render_shell_line(launch.command)
+    line = _render_node_line(job, launch)
     if job.num_nodes == 1:
         return [*exports, *_render_file_writes(launch), f"srun {line}"]
     inner = line.replace("${NODE_RANK}", "${SLURM_NODEID}").replace("'", "'\\''")
     return [*exports, f"export {_HEAD}", *_render_file_writes(launch), f"srun bash -c '{inner}'"]
+
+
+def _render_node_line(job: Job, launch: Launch) -> str:
+    """Return the command of every node, which its shell ends where the node is not the first."""
+    line = render_shell_line(launch.command)
+    flags = " ".join(list_worker_flags(job))
+    return f'{line} $([ "{NODE_RANK}" = 0 ] || echo {flags})' if flags else line
 
 
 def _render_file_writes(launch: Launch) -> list[str]:

@@ -7,6 +7,7 @@ FORMATS = (
     "podgroup",
     "jobset",
     "trainjob",
+    "lws",
     "volcano",
     "kai",
     "hami",
