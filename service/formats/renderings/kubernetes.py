@@ -90,10 +90,10 @@ def _render_deployment(job: Job, launch: Launch) -> dict[str, object]:
 
 
 def render_leader_worker_set(job: Job, launch: Launch) -> dict[str, object]:
-    """Return a set of replicas, each of them a group of as many pods as it has nodes.
+    """Return a set of replicas, each a group of pods.
 
-    The pod of a replica on one node needs no word of where its leader is, and no worker's template
-    but its own.
+    A group has as many pods as a replica has nodes. That of one node needs no word of where its
+    leader is, and no worker's template but its own.
     """
     variables = {"HEAD_ADDRESS": "${LWS_LEADER_ADDRESS}", "NODE_RANK": "${LWS_WORKER_INDEX}"}
     spans_nodes = job.num_nodes > 1

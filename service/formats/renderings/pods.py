@@ -122,7 +122,7 @@ def _list_pod_flags(job: Job, *, is_worker: bool) -> tuple[str, ...]:
 
 
 def list_worker_flags(job: Job) -> tuple[str, ...]:
-    """Return what a command says on every node of a replica but its first.
+    """Return what a command says on nodes behind the first.
 
     vLLM, docs/serving/parallelism_scaling.md: a node without a server of its own.
     """

@@ -149,7 +149,10 @@ def _render_slurm_body(job: Job, launch: Launch) -> list[str]:
 
 
 def _render_node_line(job: Job, launch: Launch) -> str:
-    """Return the command of every node, which its shell ends where the node is not the first."""
+    """Return the command of every node.
+
+    Its shell ends it where the node is not the first.
+    """
     line = render_shell_line(launch.command)
     flags = " ".join(list_worker_flags(job))
     return f'{line} $([ "{NODE_RANK}" = 0 ] || echo {flags})' if flags else line
