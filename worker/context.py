@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from service.jobs.contract import ProbeDevice
+from service.runtime.child_environ import select_environ
 from service.runtime.logs import get_logger
 from service.runtime.settings import Settings
-from service.telemetry.origin import TRACEPARENT_VARIABLE, to_environ
+from service.telemetry.origin import to_environ
 from service.telemetry.spans import get_traceparent
 from service.usecases.jobs import attempts
 from service.usecases.jobs.attempts import Attempt
@@ -31,10 +32,11 @@ class WorkerContext:
 
 
 def build_environ(attempt: Attempt) -> dict[str, str]:
-    """Return the environment of an attempt's process."""
+    """Return the environment of an attempt's process, without the worker's secrets."""
     origin = replace(attempt.origin, traceparent=get_traceparent() or attempt.origin.traceparent)
-    inherited = {name: value for name, value in os.environ.items() if name != TRACEPARENT_VARIABLE}
-    return inherited | to_environ(origin, job_id=str(attempt.job_id), attempt=attempt.number)
+    return select_environ(os.environ) | to_environ(
+        origin, job_id=str(attempt.job_id), attempt=attempt.number
+    )
 
 
 def give_up(sessions: Sessions, attempt: Attempt, reason: str) -> bool:

@@ -15,6 +15,7 @@ import httpx
 from service.base.errors import ServiceError, UnavailableError
 from service.cli.http import Document, build_path, read, read_refusal
 from service.client.events import ServerEvent, read_events
+from service.terminal.controls import spell_controls
 
 MAX_OUTAGE_S = 60.0
 """How long a server may be away before the command gives up; the measurement itself goes on."""
@@ -105,7 +106,7 @@ def wait_for_recording(
         progress = model["recording"]
         line = f"{progress['progress']:4.0%} {progress['phase']}"
         if line != last_line:
-            sys.stderr.write(f"headroom: {line}\n")
+            sys.stderr.write(f"headroom: {spell_controls(line)}\n")
             sys.stderr.flush()
             last_line = line
         pause(POLL_S)

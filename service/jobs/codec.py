@@ -3,12 +3,17 @@
 They are a notification's payload, a probe's request on stdin, and its lines on stdout.
 """
 
+import zlib
 from uuid import UUID
 
 import msgspec
 
 from service.base.typed import convert, get_decoder
 from service.jobs.contract import JobPayload, ProbeLine, ProbeRequest, ProtocolError
+
+MAX_DATA_BYTES = 1 << 16
+"""Of a notification, which has about a hundred."""
+_NO_CALL = b"[]"
 
 
 def encode_request(request: ProbeRequest) -> bytes:
@@ -52,3 +57,16 @@ def decode_line(line: bytes) -> ProbeLine:
         reason = f"not a line of the probe protocol: {error}"
         raise ProtocolError(reason) from error
     return message
+
+
+def unpack_data(data: bytes) -> bytes:
+    """Return a job's data unpacked.
+
+    Where it would be more than a notification has, it is that of a job without a call.
+    """
+    unpacker = zlib.decompressobj()
+    try:
+        unpacked = unpacker.decompress(data, MAX_DATA_BYTES)
+    except zlib.error:
+        return data if len(data) <= MAX_DATA_BYTES else _NO_CALL
+    return unpacked if unpacker.eof else _NO_CALL

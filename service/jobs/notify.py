@@ -13,6 +13,7 @@ import queue
 import secrets
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -24,7 +25,7 @@ from rq.exceptions import DeserializationError
 from rq.job import Job
 from rq.serializers import DefaultSerializer, JSONSerializer
 
-from service.jobs.codec import decode_payload
+from service.jobs.codec import decode_payload, unpack_data
 from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError
 from service.runtime.logs import get_logger
 
@@ -55,8 +56,19 @@ class PickleRefusedError(RuntimeError):
 class GuardedJob(Job):
     """An RQ job that can only be a notification.
 
-    One function, no bound instance, no callbacks, no webhooks.
+    One function, no bound instance, no callbacks, no webhooks, and no more data than a notification
+    has.
     """
+
+    def restore(self, raw_data: dict[bytes, bytes]) -> None:
+        """Take the fields that Redis holds, and no bomb.
+
+        RQ unpacks whatever is there: half a megabyte becomes half a gigabyte.
+        """
+        data = raw_data.get(b"data")
+        if data is not None:
+            raw_data = raw_data | {b"data": zlib.compress(unpack_data(data))}
+        super().restore(raw_data)
 
     def _deserialize_data(self) -> None:
         super()._deserialize_data()  # type: ignore[no-untyped-call]  # RQ annotates only some of its methods

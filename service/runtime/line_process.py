@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from signal import Signals
 from typing import IO, TypeVar
 
+from service.runtime.child_environ import select_environ
 from service.runtime.logs import get_logger
 
 TERMINATE_GRACE_S = 2.0
@@ -85,8 +86,9 @@ def start_process(
 ) -> Iterator[Process]:
     """Run ``command`` for the length of a block.
 
-    It gets the request on its stdin and runs in ``environ``. On leaving, nothing of its process
-    group is left. It inherits the files of ``pass_fds``, and no others. With ``ties_to_parent`` the
+    It gets the request on its stdin and runs in ``environ``, by default what `select_environ`
+    leaves of this process's. On leaving, nothing of its process group is left. It inherits the
+    files of ``pass_fds``, and no others. With ``ties_to_parent`` the
     kernel ends it with its parent, where its own program would not ask for that: call it from the
     main thread then, and before any other thread exists, since between fork and exec the child runs
     Python.
@@ -100,7 +102,7 @@ def start_process(
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environ,
+            env=select_environ(os.environ) if environ is None else environ,
             pass_fds=tuple(pass_fds),
             start_new_session=True,
             preexec_fn=(lambda: die_with_parent(parent)) if ties_to_parent else None,  # noqa: PLW1509 - safe while the caller has one thread

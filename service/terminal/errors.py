@@ -11,6 +11,7 @@ from pathlib import Path
 
 from service.base.errors import ServiceError
 from service.estimator.values.errors import EstimatorError
+from service.terminal.controls import spell_controls
 
 _SERVER_PACKAGES = frozenset(
     {
@@ -32,7 +33,7 @@ def report_error(error: Exception) -> None:
     with suppress(OSError):
         if not isinstance(error, ServiceError | EstimatorError) and is_debugging(os.environ):
             sys.excepthook(type(error), error, error.__traceback__)
-        sys.stderr.write(f"headroom: {describe_error(error)}\n")
+        sys.stderr.write(f"headroom: {spell_controls(describe_error(error))}\n")
 
 
 def describe_error(error: Exception) -> str:

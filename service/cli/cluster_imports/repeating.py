@@ -15,6 +15,7 @@ from service.base.errors import InvalidRequestError, ServiceError
 from service.base.server_refusals import ServerRefusalError
 from service.cli.http import Document
 from service.contract.schemas.inventories.imports import MAX_IMPORT_BYTES
+from service.terminal.controls import spell_controls
 
 MAX_FAILURES = 20
 """In a row, before the command gives up."""
@@ -67,7 +68,7 @@ def repeat(
                 return 0
             failures += 1
             etag = None
-            sys.stderr.write(f"failed {failures} times in a row: {error.detail}\n")
+            sys.stderr.write(f"failed {failures} times in a row: {spell_controls(error.detail)}\n")
             if failures >= MAX_FAILURES:
                 return 2
         else:

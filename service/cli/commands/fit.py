@@ -22,6 +22,7 @@ from service.terminal.arguments import (
     format_choices,
     make_choice_reader,
 )
+from service.terminal.controls import spell_controls
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +96,9 @@ def _print_format(document: dict[str, Any], options: argparse.Namespace, source:
     if options.json:
         print_json(result)
     elif result["verdict"] == "does_not_fit":
-        sys.stderr.write(f"headroom: there is no job to print: {result['reason']}\n")
+        sys.stderr.write(
+            f"headroom: there is no job to print: {spell_controls(result['reason'])}\n"
+        )
     elif result["text"] is None:
         raise InvalidRequestError(f"{result['format']}: {result['reason']}")
     else:

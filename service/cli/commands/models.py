@@ -31,6 +31,7 @@ from service.cli.views.tables import add_title, make_console, make_table, show_b
 from service.cli.watching import RECORDING, REFUSED, wait_for_recording
 from service.contract.to_answer.catalogue_models import build_catalogue_item, build_catalogue_model
 from service.estimator.values.units import format_count
+from service.terminal.controls import spell_controls
 
 _PUSH, _RECORD = "push", "record"
 _READING = frozenset({"list", "show"})
@@ -185,7 +186,9 @@ def _show_list(items: list[Document]) -> None:
 def _show_one(model: Document) -> None:
     parameters = model["parameters"]
     if parameters is None:
-        sys.stdout.write(f"{model['name']} · {model['family']} · revision {model['revision']}\n")
+        sys.stdout.write(
+            f"{spell_controls(model['name'])} · {model['family']} · revision {model['revision']}\n"
+        )
         _show_recording(model)
         return
     rows = [(name, f"{count:,}") for name, count in parameters["by_module"].items()]
@@ -223,4 +226,4 @@ def _show_recording(model: Document) -> None:
     if model["state"] == RECORDING:
         sys.stdout.write(f"recording: {recording['progress']:.0%}, {recording['phase']}\n")
     elif model["state"] == REFUSED:
-        sys.stdout.write(f"refused: {recording['reason']}\n")
+        sys.stdout.write(f"refused: {spell_controls(recording['reason'])}\n")

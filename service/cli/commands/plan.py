@@ -16,6 +16,7 @@ from service.cli.launch.questions import add_launch, take_launch
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
+from service.terminal.controls import spell_controls
 
 _OBJECTIVES = ("fewest_gpus", "cheapest", "fastest")
 _COUNTS = {
@@ -120,7 +121,9 @@ def _print_format(word: str, result: dict[str, Any]) -> int:
     Raises InvalidRequestError where the format cannot carry it.
     """
     if not result["candidates"]:
-        sys.stderr.write(f"headroom: there is no plan to print: {result['reason']}\n")
+        sys.stderr.write(
+            f"headroom: there is no plan to print: {spell_controls(result['reason'])}\n"
+        )
         return DOES_NOT_FIT
     requests = result["candidates"][0]["requests"]
     if requests[word] is None:

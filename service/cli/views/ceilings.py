@@ -6,6 +6,8 @@ The value, the layout that reaches it, what is left there, and what one more lac
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rich.markup import escape
+
 from service.cli.views.fit import describe_balance
 from service.cli.views.phrases import format_assumptions, format_checkpointing, format_degrees
 from service.cli.views.tables import make_console
@@ -22,7 +24,7 @@ def show_ceiling(model: str, answer: Document) -> None:
         if value is None
         else f"{word} up to [bold green]{value:,}[/]"
     )
-    screen.print(f"{model}: {headline}", soft_wrap=True)
+    screen.print(f"{escape(model)}: {headline}", soft_wrap=True, markup=True)
     for line in _iter_lines(answer):
         screen.print(line, markup=False, soft_wrap=True)
     screen.print(format_assumptions(answer["assumptions"]), markup=False)

@@ -8,6 +8,7 @@ from typing import Any
 
 from service.cli.views.phrases import format_change
 from service.estimator.values.units import format_bytes
+from service.terminal.controls import spell_controls
 
 Document = Mapping[str, Any]
 _LABEL = 11
@@ -40,7 +41,7 @@ def show_explanation(name: str, answer: Document) -> None:
         sys.stdout.write(
             "\n".join(
                 wrap(
-                    text,
+                    spell_controls(text),
                     width=width,
                     initial_indent=first,
                     subsequent_indent=indent,

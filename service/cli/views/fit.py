@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 
 from service.cli.views.phrases import format_assumptions, format_change
@@ -24,7 +25,8 @@ def show_fit(subject: str, answer: Document) -> None:
     """
     screen = make_console()
     verdict = answer["verdict"]
-    screen.print(f"{subject}: [{_STYLES[verdict]}]{VERDICTS[verdict]}[/]", soft_wrap=True)
+    headline = f"{escape(subject)}: [{_STYLES[verdict]}]{VERDICTS[verdict]}[/]"
+    screen.print(headline, soft_wrap=True, markup=True)
     screen.print(describe_balance(answer), soft_wrap=True)
     for part in _iter_tables(answer):
         screen.print(part)

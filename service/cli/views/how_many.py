@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
+from rich.markup import escape
 
 from service.cli.views.phrases import (
     format_assumptions,
@@ -37,8 +38,9 @@ def show_plans(model: str, plans: Sequence[Document]) -> None:
     screen = make_console()
     for plan in plans:
         screen.print(
-            f"{model} on {format_gpu(plan['gpu'])}: {_format_number(plan)}",
+            f"{escape(model)} on {escape(format_gpu(plan['gpu']))}: {_format_number(plan)}",
             soft_wrap=True,
+            markup=True,
         )
         for part in _iter_tables(plan):
             screen.print(part)
@@ -50,7 +52,7 @@ def show_plans(model: str, plans: Sequence[Document]) -> None:
 def _format_number(plan: Document) -> str:
     num_gpus = plan["num_gpus"]
     if num_gpus is None:
-        return f"[bold red]{format_shortage(plan)}[/]"
+        return f"[bold red]{escape(format_shortage(plan))}[/]"
     return f"[bold green]{num_gpus}[/] {'GPU' if num_gpus == 1 else 'GPUs'}"
 
 

@@ -3,6 +3,8 @@
 import sys
 from typing import Any
 
+from service.terminal.controls import spell_controls
+
 _MAX_SHOWN = 12
 
 
@@ -20,7 +22,7 @@ def show_launch(answer: dict[str, Any]) -> None:
         hint = f" (one of {choices}; the first is taken)" if choices else ""
         lines.append(f"  open: {question['field']}: {question['why']}{hint}")
     lines += [f"  {warning}" for warning in answer["warnings"]]
-    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.write(spell_controls("\n".join(lines)) + "\n")
 
 
 def _join(names: list[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
+from rich.markup import escape
 from rich.table import Table
 
 from service.cli.views.phrases import (
@@ -41,7 +42,7 @@ _RIGHT = ("batch", "per GPU", "left", "step", "tokens/s", "USD/h", _OF_RUN)
 def show_plan(model: str, plan: Document) -> None:
     """Print the answer about one model."""
     screen = make_console()
-    screen.print(f"{model}: {_format_headline(plan)}", soft_wrap=True)
+    screen.print(f"{escape(model)}: {_format_headline(plan)}", soft_wrap=True, markup=True)
     for part in _iter_tables(plan):
         screen.print(part)
     for line in _iter_lines(plan):
@@ -52,9 +53,10 @@ def show_plan(model: str, plan: Document) -> None:
 def _format_headline(plan: Document) -> str:
     if plan["num_gpus"] is None:
         kind = "" if plan["closest"] is None else f" ({format_gpu(plan['closest']['gpu'])})"
-        return f"[bold red]nothing that was offered is enough: {format_shortage(plan)}{kind}[/]"
+        shortage = escape(f"{format_shortage(plan)}{kind}")
+        return f"[bold red]nothing that was offered is enough: {shortage}[/]"
     return (
-        f"[bold green]{plan['num_gpus']}[/] x {format_gpu(plan['gpu'])} "
+        f"[bold green]{plan['num_gpus']}[/] x {escape(format_gpu(plan['gpu']))} "
         f"({plan['objective'].replace('_', ' ')})"
     )
 

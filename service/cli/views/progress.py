@@ -9,6 +9,7 @@ from rich.table import Column
 
 from service.cli.http import Document
 from service.cli.views.tables import Screen
+from service.terminal.controls import spell_controls
 
 _STATUS_WIDTH = len("succeeded")
 _BAR_WIDTH = 20
@@ -44,7 +45,8 @@ class ProgressBar:
     def away(self, reason: str) -> None:
         """Show that the server does not answer for now."""
         self.bar.update(
-            self.task, description=f"the server does not answer ({reason}); trying again"
+            self.task,
+            description=spell_controls(f"the server does not answer ({reason}); trying again"),
         )
 
     def print_line(self, sentence: str) -> None:
@@ -52,7 +54,9 @@ class ProgressBar:
         self.bar.console.print(sentence, highlight=False, soft_wrap=True)
 
     def _update(self, status: str, text: str, fraction: float) -> None:
-        self.bar.update(self.task, description=text, status=status, completed=fraction)
+        self.bar.update(
+            self.task, description=spell_controls(text), status=status, completed=fraction
+        )
 
 
 def describe_plan(plan: Document) -> str:
@@ -78,5 +82,7 @@ def open_progress() -> Iterator[tuple[Progress, TaskID]]:
         TimeElapsedColumn(),
     )
     # On stderr, so that what is piped is the result alone.
-    with Progress(*columns, TextColumn("{task.description}"), console=Screen(stderr=True)) as bar:
+    with Progress(
+        *columns, TextColumn("{task.description}", markup=False), console=Screen(stderr=True)
+    ) as bar:
         yield bar, bar.add_task("", total=1.0, status="queued")

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich import box
 from rich.console import Console, Group
@@ -10,13 +10,26 @@ from rich.table import Table
 from rich.text import Text
 
 from service.estimator.values.units import format_bytes
+from service.terminal.controls import spell_controls
 
 
 class Screen(Console):
     """Console that lets the command handle a broken pipe.
 
-    rich itself would end the program with 1, which means "does not fit".
+    rich itself would end the program with 1, which means "does not fit". Names and reasons come
+    from strangers: no text is markup unless the command says so, and control characters are spelled
+    out.
     """
+
+    def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
+        """Write to stdout or stderr, as wide as the terminal unless told."""
+        super().__init__(
+            stderr=stderr, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False
+        )
+
+    def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401 - rich's options, passed on
+        """Return the text without control characters of its own."""
+        return super().render_str(spell_controls(text), **options)
 
     def on_broken_pipe(self) -> NoReturn:
         """Raise, so that the command decides."""
@@ -28,7 +41,7 @@ def make_console() -> Console:
 
     Piped output is as wide as it needs to be.
     """
-    return Screen(highlight=False, width=None if sys.stdout.isatty() else 120, soft_wrap=False)
+    return Screen(width=None if sys.stdout.isatty() else 120)
 
 
 def make_table(
@@ -51,7 +64,7 @@ def add_title(title: str, table: Table) -> Group:
 
     rich's own title would be wrapped to the width of the table.
     """
-    return Group(Text(title, style="bold"), table)
+    return Group(Text(spell_controls(title), style="bold"), table)
 
 
 def show_bytes(value: object) -> str:

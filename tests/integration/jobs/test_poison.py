@@ -4,6 +4,8 @@ import json
 import pickle
 import select
 import socket
+import tracemalloc
+import zlib
 from pathlib import Path
 from typing import cast
 
@@ -106,6 +108,26 @@ def test_another_function_is_not_called(redis: "Redis", tmp_path: Path, call: ob
 
     assert heard == []
     assert not trap.exists()
+    assert not redis.exists(GuardedJob.key_for("poison"))
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_data_that_unpacks_to_gigabytes_is_not_unpacked(redis: "Redis", layers: int) -> None:
+    """RQ unpacks whatever it finds; a worker takes as much as a notification has, and drops it."""
+    bomb = zlib.compress(bytes(64 << 20))
+    for _ in range(layers - 1):
+        bomb = zlib.compress(bomb)
+    plant(redis, "poison", data=bomb)
+
+    tracemalloc.start()
+    try:
+        heard = listen_once(redis)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert heard == []
+    assert peak_bytes < 16 << 20
     assert not redis.exists(GuardedJob.key_for("poison"))
 
 
