@@ -138,7 +138,9 @@ def test_a_change_outlives_the_process_that_made_it(
     environment = {"DATABASE_URL": database_url, "REDIS_URL": redis_url, "HEADROOM_ACCESS": "keys"}
     admin = make_key(sessions, Scope.ADMIN)
     pool = {"name": "p", "gpu": "H200", "gpus_per_node": 8, "num_nodes": 1}
-    unneeded = keys.create(sessions, NewKey(name="old", scopes=frozenset(), created_by="a test"))[0]
+    unneeded = keys.create(
+        sessions, NewKey(name="old", scopes=frozenset({Scope.READ}), created_by="t")
+    )[0]
     workload = {"task": "train", "sequence_length": 64}
     job = {"model": "gpt2", "device": "trace", "workload": workload}
     changes = {
