@@ -34,6 +34,10 @@ FormatWord = Literal[
     "jobset",
     "trainjob",
     "lws",
+    "rayjob",
+    "rayservice",
+    "llminferenceservice",
+    "dynamo",
     "volcano",
     "kai",
     "hami",
@@ -42,6 +46,7 @@ FormatWord = Literal[
     "slurm",
     "ray",
     "skypilot",
+    "dstack",
 ]
 ImageName = Annotated[
     str,

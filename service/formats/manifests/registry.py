@@ -4,19 +4,27 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from service.formats.manifests.dra import render_dra_objects
+from service.formats.manifests.dstack import render_dstack_run
 from service.formats.manifests.format import Document, Format, Rendering
 from service.formats.manifests.hami import render_hami_objects
+from service.formats.manifests.inference_services import (
+    render_dynamo_request,
+    render_llm_inference_service,
+)
 from service.formats.manifests.jobset import render_jobset
 from service.formats.manifests.kai import render_kai_objects
 from service.formats.manifests.kueue import render_kueue_objects
-from service.formats.manifests.leader_workers import render_leader_workers
 from service.formats.manifests.podgroup import render_pod_group
+from service.formats.manifests.ray_clusters import render_ray_job, render_ray_service
 from service.formats.manifests.runai import render_runai_call
 from service.formats.manifests.slinky import render_slinky_objects
 from service.formats.manifests.trainjob import render_train_job
 from service.formats.manifests.volcano import render_volcano_objects
 from service.formats.renderings.job import NVIDIA, Job, Launch, UnrenderableError
-from service.formats.renderings.kubernetes import render_kubernetes_objects
+from service.formats.renderings.kubernetes import (
+    render_kubernetes_objects,
+    render_leader_worker_objects,
+)
 from service.formats.renderings.render import make_launch
 from service.formats.renderings.schedulers import (
     render_ray_request,
@@ -67,8 +75,37 @@ _ROWS = (
     Format(
         word="lws",
         title="LeaderWorkerSet: replicas of a server, on one node each or on several",
-        render=render_leader_workers,
+        render=render_leader_worker_objects,
         trains=False,
+    ),
+    Format(
+        word="rayjob",
+        title="KubeRay: a RayJob that starts a job on its nodes",
+        render=render_ray_job,
+        serves=False,
+        vendors=frozenset({"amd", NVIDIA}),
+    ),
+    Format(
+        word="rayservice",
+        title="KubeRay: a RayService, vLLM's replicas in Ray Serve",
+        render=render_ray_service,
+        trains=False,
+        vendors=frozenset({"amd", NVIDIA}),
+    ),
+    Format(
+        word="llminferenceservice",
+        title="KServe: an LLMInferenceService, vLLM's replicas behind its router",
+        render=render_llm_inference_service,
+        trains=False,
+        spans_nodes=False,
+    ),
+    Format(
+        word="dynamo",
+        title="Dynamo: a request for a deployment on the GPUs of the plan",
+        render=render_dynamo_request,
+        trains=False,
+        takes_slices=False,
+        vendors=frozenset({NVIDIA}),
     ),
     Format(
         word="volcano",
@@ -107,6 +144,12 @@ _ROWS = (
     Format(word="slurm", title="Slurm: a batch script", render=render_slurm_script),
     Format(word="ray", title="Ray: a placement group and its actors", render=_render_ray),
     Format(word="skypilot", title="SkyPilot: a task", render=render_skypilot_task),
+    Format(
+        word="dstack",
+        title="dstack: a task, or a service of replicas",
+        render=render_dstack_run,
+        takes_slices=False,
+    ),
 )
 FORMATS: Mapping[str, Format] = MappingProxyType({row.word: row for row in _ROWS})
 

@@ -5,9 +5,11 @@ The object that runs pods is the last of a List.
 
 from typing import Any
 
-from service.formats.renderings.job import Job, Launch
+from service.estimator.values.workload import ServeWorkload
+from service.formats.renderings.job import CHECKPOINT, DRAFT, Job, Launch, UnrenderableError
 from service.formats.renderings.kubernetes import render_kubernetes_objects
 from service.formats.renderings.pods import get_gpu_resource
+from service.formats.renderings.weights import get_checkpoint
 
 
 def render_workload(job: Job, launch: Launch) -> tuple[list[Any], Any]:
@@ -18,6 +20,22 @@ def render_workload(job: Job, launch: Launch) -> tuple[list[Any], Any]:
     document: Any = render_kubernetes_objects(job, launch)
     *objects, workload = document["items"]
     return objects, workload
+
+
+def name_checkpoint(job: Job, launch: Launch) -> str:
+    """Return the checkpoint of a server that an object names.
+
+    Raises UnrenderableError where only a shell would learn it, or its draft's.
+    """
+    workload = job.workload
+    unknown = any(name in word for word in launch.command for name in (CHECKPOINT, DRAFT))
+    if unknown or not isinstance(workload, ServeWorkload):
+        message = (
+            "the object names its checkpoint on the Hugging Face hub, and none of these weights is "
+            "known: format kubernetes takes yours"
+        )
+        raise UnrenderableError(message)
+    return get_checkpoint(job, workload)
 
 
 def list_pod_templates(workload: Any) -> list[Any]:  # noqa: ANN401 - any kind of object

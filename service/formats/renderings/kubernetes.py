@@ -27,7 +27,7 @@ def render_kubernetes_objects(job: Job, launch: Launch) -> dict[str, object]:
     if job.is_server:
         items.append(_render_service(job))
         items.append(
-            render_leader_worker_set(job, launch)
+            _render_leader_worker_set(job, launch)
             if is_multi_node
             else _render_deployment(job, launch),
         )
@@ -89,7 +89,17 @@ def _render_deployment(job: Job, launch: Launch) -> dict[str, object]:
     }
 
 
-def render_leader_worker_set(job: Job, launch: Launch) -> dict[str, object]:
+def render_leader_worker_objects(job: Job, launch: Launch) -> dict[str, object]:
+    """Return a server's objects, its pods those of a LeaderWorkerSet.
+
+    Raises UnrenderableError where no image is known.
+    """
+    items = [_render_config_map(job, launch)] if launch.files else []
+    items += [_render_service(job), _render_leader_worker_set(job, launch)]
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def _render_leader_worker_set(job: Job, launch: Launch) -> dict[str, object]:
     """Return a set of replicas, each a group of pods.
 
     A group has as many pods as a replica has nodes. That of one node needs no word of where its

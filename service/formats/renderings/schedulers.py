@@ -1,6 +1,7 @@
 """Slurm, Ray and SkyPilot renderings of a job."""
 
 import re
+from collections.abc import Sequence
 
 from service.estimator.values.units import GIB, MIB, ceil_div
 from service.formats.renderings.host_needs import compute_host_needs
@@ -113,20 +114,28 @@ def render_skypilot_task(job: Job, launch: Launch) -> dict[str, object]:
     )
     if get_port(job) is not None:
         resources["ports"] = get_port(job)
-    exports = [
+    exports = (
         'export HEAD_ADDRESS="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"',
         'export NODE_RANK="$SKYPILOT_NODE_RANK"',
-    ]
-    run = [
-        *(exports if job.num_nodes > 1 else []),
-        *_render_file_writes(launch),
-        _render_node_line(job, launch),
-    ]
+    )
     task: dict[str, object] = {"name": job.name, "num_nodes": job.num_nodes, "resources": resources}
     if launch.environment:
         task["envs"] = dict(launch.environment)
-    task["run"] = "\n".join(run) + "\n"
+    task["run"] = render_node_commands(job, launch, exports)
     return task | _render_sky_service(job)
+
+
+def render_node_commands(job: Job, launch: Launch, exports: Sequence[str]) -> str:
+    """Return the shell commands of every node.
+
+    ``exports`` set the rank and the address of the first one, where there are several.
+    """
+    lines = [
+        *(exports if job.num_nodes > 1 else ()),
+        *_render_file_writes(launch),
+        _render_node_line(job, launch),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _render_sky_service(job: Job) -> dict[str, object]:

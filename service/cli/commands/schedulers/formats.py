@@ -8,6 +8,10 @@ FORMATS = (
     "jobset",
     "trainjob",
     "lws",
+    "rayjob",
+    "rayservice",
+    "llminferenceservice",
+    "dynamo",
     "volcano",
     "kai",
     "hami",
@@ -16,5 +20,6 @@ FORMATS = (
     "slurm",
     "ray",
     "skypilot",
+    "dstack",
 )
 """Words of ``service/formats/manifests/registry.py``, which a question alone need not load."""

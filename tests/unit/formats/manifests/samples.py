@@ -12,6 +12,13 @@ from tests.unit.formats.renderings.builders import FULLY_SHARDED, ZERO_3, a_job
 
 CHAT = ServeWorkload(num_sequences=8, prompt_tokens=512, engine=Engine.VLLM)
 LARGE = Layout(tensor_parallel=8, pipeline_parallel=2, data_parallel=3)
+
+
+def _name(job: Job) -> Job:
+    """Return a server whose weights and image are known."""
+    return replace(job, checkpoints=("acme/llama-2-7b",), image="registry.example/ray-vllm:1")
+
+
 SAMPLES: dict[str, Job] = {
     "one node": a_job(layout=replace(ZERO_3, data_parallel=4)),
     "two nodes": a_job(),
@@ -24,6 +31,13 @@ SAMPLES: dict[str, Job] = {
     "script": a_job(replace(CHAT, engine=Engine.TRANSFORMERS), Layout(data_parallel=2)),
     "named nodes": a_job(nodes=("n1", "n7")),
     "memory alone": replace(a_job(CHAT, Layout()), gpu=None),
+    "named server": _name(a_job(CHAT, Layout(tensor_parallel=2, data_parallel=3))),
+    "named large server": _name(a_job(CHAT, LARGE)),
+    "named job": replace(a_job(), image="registry.example/ray-torch:1"),
+    "named script": replace(
+        a_job(replace(CHAT, engine=Engine.TRANSFORMERS), Layout(data_parallel=2)),
+        image="registry.example/ray-torch:1",
+    ),
     "amd": replace(a_job(CHAT, Layout(), gpu="MI300X-192GB"), image="registry.example/rocm:1"),
 }
 
