@@ -20,7 +20,7 @@ class DstackRequest:
     """A specification that somebody applies.
 
     Attributes:
-        spec (DstackRequestSpec): The specification, a RunSpec where a run is applied.
+        spec (DstackRequestSpec): The specification, such as a RunSpec.
         user (str | Unset): Name of the user. Default: ''.
         project (str | Unset): Name of the project. Default: ''.
     """

@@ -11,7 +11,7 @@ T = TypeVar("T", bound="DstackRequestSpec")
 
 @_attrs_define
 class DstackRequestSpec:
-    """The specification, a RunSpec where a run is applied."""
+    """The specification, such as a RunSpec."""
 
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
