@@ -4,6 +4,8 @@ Whoever may open the database may make the first key.
 """
 
 import os
+import pwd
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,7 +17,7 @@ from service.cli.http import Document
 from service.db.session import make_engine, make_sessions
 from service.runtime.settings import Settings
 from service.usecases.access import keys
-from service.usecases.access.keys import NewKey, StoredKey
+from service.usecases.access.keys import AuditEvent, Change, NewKey, StoredKey, follow_change
 from service.usecases.stored import PageRequest, Sessions
 
 
@@ -31,7 +33,7 @@ def create(
         rate=rate,
         quota=quota,
     )
-    with _open_sessions() as sessions:
+    with _open_sessions() as sessions, _write_down("createKey", "POST", "/v1/keys", 201):
         stored, text = keys.create(sessions, new_key)
     return {**render_key(stored), "key": text}
 
@@ -44,7 +46,8 @@ def list_all() -> list[Document]:
 
 def revoke(key_id: UUID) -> Document:
     """End a key."""
-    with _open_sessions() as sessions:
+    path = f"/v1/keys/{key_id}"
+    with _open_sessions() as sessions, _write_down("revokeKey", "DELETE", path, 200):
         return render_key(keys.revoke(sessions, key_id))
 
 
@@ -56,6 +59,34 @@ def _iter_keys(sessions: Sessions) -> Iterator[StoredKey]:
         if page.next_cursor is None:
             return
         request = PageRequest(cursor=page.next_cursor)
+
+
+@contextmanager
+def _write_down(operation: str, method: str, path: str, status: int) -> Iterator[None]:
+    """Write down what the block changes.
+
+    It reads as the request that would have changed it. Who asked is the account of the operating
+    system.
+    """
+    event = AuditEvent(
+        principal=f"{COMMAND_LINE}: {_get_account_name()}",
+        key_id=None,
+        operation=operation,
+        method=method,
+        path=path,
+        status=status,
+        request_id=secrets.token_hex(16),
+        peer=None,
+    )
+    with follow_change(Change(event_id=event.id, event=event)):
+        yield
+
+
+def _get_account_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 @contextmanager

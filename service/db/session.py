@@ -16,6 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session, configure_mappers, sessionmaker
 
 from service.base.errors import NotMigratedError, UnavailableError
+from service.db.changes import write_change
 from service.db.waits import CONNECT_TIMEOUT_S, bound_waits
 
 POOL_TIMEOUT_S = 10
@@ -81,12 +82,16 @@ def make_sessions(engine: Engine) -> sessionmaker[Session]:
 def transaction(sessions: sessionmaker[Session]) -> Iterator[Session]:
     """Own one transaction.
 
-    Commit at the end of the block, roll back on any error, and raise the service's own errors for a
+    Commit at the end of the block, with the row of the change that is followed (`follow_change`),
+    roll back on any error, and raise the service's own errors for a
     database that is away or not migrated.
     """
     try:
         with sessions.begin() as session:
             yield session
+            change = write_change(session)
+        if change is not None:
+            change.is_stored = True
     except PoolTimeoutError as error:
         message = "all database connections of this process are busy; try again"
         raise UnavailableError(message) from error

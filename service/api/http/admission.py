@@ -1,17 +1,27 @@
 """Admission of requests, before their bodies are read."""
 
+from dataclasses import replace
+
 from litestar.types import HTTPScope
 
 from service.api.http.auth import Guard
 from service.api.http.decoding import read_query
-from service.api.http.operation import Operation
+from service.api.http.middleware import build_audit_event
+from service.api.http.operation import Operation, get_success_status
 from service.contract.schemas.fields import NoQuery
 
 
 async def admit_request(guard: Guard, scope: HTTPScope, operation: Operation) -> None:
-    """Authorize a request and check its query parameters."""
-    scope["state"]["operation"] = operation
+    """Authorize a request and check its query parameters.
+
+    A change that is let in is written down with what it changes, as if it had been answered.
+    """
+    state = scope["state"]
+    state["operation"] = operation
     await guard.admit(scope, operation)
+    if operation.is_change:
+        event = build_audit_event(scope, operation, get_success_status(operation))
+        state["change"].event = replace(event, id=state["change"].event_id)
     refuse_parameters(scope, operation)
 
 

@@ -8,6 +8,7 @@ import re
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from time import perf_counter
 from uuid import UUID
 
@@ -19,13 +20,13 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Rece
 
 from service.access.keys import NOBODY
 from service.api.http.auth import get_principal
-from service.api.http.operation import Operation
+from service.api.http.operation import Operation, get_success_status
 from service.api.metrics.registry import Metrics
 from service.runtime.logs import get_logger
 from service.telemetry.origin import Origin, read_traceparent, set_origin
 from service.telemetry.spans import NO_SPAN, get_traceparent, span
 from service.telemetry.tracing import Kind, Span
-from service.usecases.access.keys import AuditEvent
+from service.usecases.access.keys import AuditEvent, Change, follow_change
 
 log = get_logger(__name__)
 
@@ -74,31 +75,38 @@ class RequestMiddleware:
                 Origin(request_id=request_id.decode(), traceparent=get_traceparent() or parent)
             )
             outgoing = _ResponseSend(send, request_id)
-            route = await self._measure(scope, receive, outgoing)
+            change = Change()
+            with follow_change(change):
+                route = await self._measure(scope, receive, outgoing, change)
             if request_span is not NO_SPAN:
                 _describe_span(request_span, scope, route, outgoing.status)
-        await self._audit_change(scope, outgoing.status)
+        await self._audit_change(scope, outgoing.status, change)
 
-    async def _audit_change(self, scope: HTTPScope, status: int) -> None:
+    async def _audit_change(self, scope: HTTPScope, status: int, change: Change) -> None:
         """Record who asked for a change, whatever came of it.
 
-        Requests that only read are not recorded, nor those that matched no operation.
+        Requests that only read are not recorded, nor those that matched no operation. What is
+        already stored with the change itself is stored again where its status is another one.
         """
         operation = scope["state"].get("operation")
         if not isinstance(operation, Operation) or not operation.is_change:
             return
-        event = _build_audit_event(scope, operation, status)
+        event = build_audit_event(scope, operation, status)
         if get_principal(scope) is None:
             # Whoever has no key would fill the database for as long as he likes; a log is rotated.
             log.warning("change.not_let_in", **_collect_log_fields(event))
         else:
-            await anyio.to_thread.run_sync(self._record_change, event)
+            if change.is_stored and status == get_success_status(operation):
+                return
+            await anyio.to_thread.run_sync(self._record_change, replace(event, id=change.event_id))
 
-    async def _measure(self, scope: HTTPScope, receive: Receive, outgoing: "_ResponseSend") -> str:
+    async def _measure(
+        self, scope: HTTPScope, receive: Receive, outgoing: "_ResponseSend", change: Change
+    ) -> str:
         """Forward a request, count it and return its route."""
         request_id = outgoing.request_id.decode()
         method = scope["method"]
-        scope["state"] = {"request_id": request_id}
+        scope["state"] = {"request_id": request_id, "change": change}
         started = perf_counter()
         try:
             if method == "HEAD":
@@ -171,7 +179,7 @@ class _HeadersOnly:
         return {"type": "http.disconnect"}
 
 
-def _build_audit_event(scope: HTTPScope, operation: Operation, status: int) -> AuditEvent:
+def build_audit_event(scope: HTTPScope, operation: Operation, status: int) -> AuditEvent:
     """Build the audit event of a request."""
     principal, client = get_principal(scope), scope.get("client")
     return AuditEvent(

@@ -58,3 +58,11 @@ class Operation:
         It is frozen, and the framework copies handlers with all they carry.
         """
         return self
+
+
+def get_success_status(operation: Operation) -> int:
+    """Return the status of an operation that did what was asked.
+
+    Of two the lower one says that it was done already.
+    """
+    return max(operation.replies)

@@ -9,7 +9,11 @@ from typing import Any
 
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
-from service.cli.commands.schedulers.formats import FORMATS
+from service.cli.commands.schedulers.formats import (
+    FORMATS,
+    add_format_options,
+    read_format_options,
+)
 from service.cli.confidence import add_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu
 from service.cli.launch.questions import add_launch, take_launch
@@ -46,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--container-image", metavar="NAME", help="image of the pods, in place of the engine's own"
     )
+    add_format_options(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the answer as POST /v1/fit sends it"
     )
@@ -67,6 +72,7 @@ def run(options: argparse.Namespace) -> int:
     }
     if options.format is not None:
         return _print_format(document, options, source)
+    read_format_options(options)
     if options.container_image is not None:
         message = "--container-image is of a rendered job: say --format as well"
         raise InvalidRequestError(message)
@@ -89,7 +95,7 @@ def _print_format(document: dict[str, Any], options: argparse.Namespace, source:
 
     Raises InvalidRequestError where the format cannot carry it.
     """
-    document |= {"format": options.format}
+    document |= {"format": options.format, **read_format_options(options)}
     if options.container_image is not None:
         document |= {"container_image": options.container_image}
     result = answer_question("rendering", document, source)

@@ -9,7 +9,11 @@ from typing import Any
 
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
-from service.cli.commands.schedulers.formats import FORMATS
+from service.cli.commands.schedulers.formats import (
+    FORMATS,
+    add_format_options,
+    read_format_options,
+)
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import add_gpu_memory, add_question, build_workload, read_gpu_memory
 from service.cli.launch.questions import add_launch, take_launch
@@ -90,6 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--container-image", metavar="NAME", help="image of the pods, in place of the engine's own"
     )
+    add_format_options(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the answer as POST /v1/plans sends it"
     )
@@ -152,6 +157,7 @@ def _build_document(options: argparse.Namespace, source: Source) -> dict[str, ob
         document["format"] = [options.format]
     if options.container_image is not None:
         document["container_image"] = options.container_image
+    document |= read_format_options(options)
     return document | ({"prices": dict(map(_parse_price, options.price))} if options.price else {})
 
 

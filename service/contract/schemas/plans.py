@@ -58,6 +58,35 @@ ImageName = Annotated[
 ]
 
 
+_LABEL_KEY = r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,62}$(?!\n)"
+_LABEL_NAME = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$(?!\n)"
+
+
+class FormatOptionsRequest(Strict, frozen=True, kw_only=True):
+    """Names and queues of an installation."""
+
+    queue: Annotated[
+        Annotated[str, Meta(pattern=_LABEL_NAME)] | UnsetType,
+        Meta(description="Queue of Kueue, KAI Scheduler or Volcano; default that of each."),
+    ] = UNSET
+    topology: Annotated[
+        Annotated[str, Meta(pattern=_LABEL_KEY)] | UnsetType,
+        Meta(description="Label of a level of nodes that Kueue keeps a job within."),
+    ] = UNSET
+    gate: Annotated[
+        bool,
+        Meta(description="Let Kueue hold the Job while `headroom.dev/fit` gates it."),
+    ] = False
+    namespace: Annotated[
+        Annotated[str, Meta(pattern=_LABEL_NAME)] | UnsetType,
+        Meta(description="Namespace of Kubernetes' objects; default that of who applies them."),
+    ] = UNSET
+    name: Annotated[
+        Annotated[str, Meta(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])$(?!\n)")] | UnsetType,
+        Meta(description="Name of the job and its objects; default one of the model's."),
+    ] = UNSET
+
+
 class PlanRequest(Strict, frozen=True, kw_only=True):
     """A question: the best set of GPUs and the layout on it; what is absent is searched."""
 
@@ -115,6 +144,10 @@ class PlanRequest(Strict, frozen=True, kw_only=True):
     container_image: Annotated[
         ImageName | UnsetType,
         Meta(description="Image of the pods, in place of the engine's or framework's own."),
+    ] = UNSET
+    format_options: Annotated[
+        FormatOptionsRequest | UnsetType,
+        Meta(description="Of the formats in `format`; one that does not take them is refused."),
     ] = UNSET
 
 

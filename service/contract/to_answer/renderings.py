@@ -50,6 +50,7 @@ def render_requests(
         mig_profile=device.mig_profile,
         host_bytes_per_node=candidate.estimate.host_bytes_per_node,
         image=question.image,
+        options=question.options,
         needed_bytes=needed_bytes,
         substitutes=tuple(_iter_substitutes(candidate, device, offers)),
         known_gpus=list_known_gpus(needed_bytes) if gpu is None else (),
@@ -101,7 +102,8 @@ def _add_formats(requests: JsonObject, job: Job, formats: Sequence[str]) -> Json
 
     A note says why one is null.
     """
-    lacking = [word for word in dict.fromkeys(formats) if requests.get(word) is None]
+    has_options = bool(job.options.list_set_names())
+    lacking = [word for word in dict.fromkeys(formats) if has_options or requests.get(word) is None]
     renderings = [render_format(word, job) for word in lacking]
     notes = [
         f"{rendering.word}: {rendering.reason}"

@@ -95,11 +95,16 @@ def mark_used(session: Session, key_ids: Collection[UUID]) -> None:
 
 
 def insert_event(session: Session, event: AuditEvent) -> None:
-    """Store one audit event."""
+    """Store one audit event, or the status of one that is stored."""
     values: dict[str, Any] = {
         name: getattr(event, name) for name in AuditEvent.__dataclass_fields__
     }
-    session.execute(insert(AuditEventRow).values(**values))
+    statement = insert(AuditEventRow).values(**values)
+    session.execute(
+        statement.on_conflict_do_update(
+            index_elements=[AuditEventRow.id], set_={"status": statement.excluded.status}
+        )
+    )
 
 
 def list_audit_events(session: Session, request: PageRequest) -> Page[StoredAuditEvent]:
@@ -149,6 +154,7 @@ def _to_stored_event(row: AuditEventRow) -> StoredAuditEvent:
         id=row.id,
         created_at=row.created_at,
         event=AuditEvent(
+            id=row.id,
             principal=row.principal,
             key_id=row.key_id,
             operation=row.operation,

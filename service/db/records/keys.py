@@ -1,8 +1,8 @@
 """Stored API keys and audit events as values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from service.access.keys import Scope
 
@@ -40,6 +40,7 @@ class StoredKey:
 class AuditEvent:
     """One change: its principal, operation, origin and response status."""
 
+    id: UUID = field(default_factory=uuid4)
     principal: str
     key_id: UUID | None
     operation: str

@@ -97,6 +97,8 @@ def _list_names(name: str, family: str) -> list[str]:
 
 def _name_run(job: Job) -> str:
     """Return a name of 41 characters at most, a letter first."""
+    if job.options.name is not None:
+        return job.options.name
     stem, _, kind = job.name.rpartition("-")
     stem = stem if stem[0].isalpha() else f"m-{stem}"
     return f"{stem[:_MAX_STEM].rstrip('-')}-{kind}"

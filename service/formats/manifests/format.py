@@ -16,7 +16,8 @@ class Format:
     ``trains`` and ``serves``: whether it carries training and batch jobs, and servers;
     ``spans_nodes``: one replica on several of them; ``takes_slices``: MIG slices.
 
-    ``vendors`` of GPUs that it has words for; None where it has for all.
+    ``vendors`` of GPUs that it has words for; None where it has for all. ``options`` are those that
+    it takes beside a name.
     """
 
     word: str
@@ -27,6 +28,7 @@ class Format:
     spans_nodes: bool = True
     takes_slices: bool = True
     vendors: frozenset[str] | None = None
+    options: frozenset[str] = frozenset()
 
     def find_obstacle(self, job: Job) -> str | None:
         """Return why it cannot carry a job; None where it can."""
@@ -43,7 +45,15 @@ class Format:
                 f"{self.word} has words for GPUs of {', '.join(sorted(self.vendors))}; this one is "
                 f"of {job.vendor}"
             )
-        return None
+        return self._explain_options(job)
+
+    def _explain_options(self, job: Job) -> str | None:
+        """Return which options it does not take."""
+        accepted = self.options | {"name"}
+        foreign = [name for name in job.options.list_set_names() if name not in accepted]
+        if not foreign:
+            return None
+        return f"{self.word} takes no {' or '.join(foreign)}: its options are {_join(accepted)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,3 +67,7 @@ class Rendering:
     word: str
     document: Document | None = None
     reason: str | None = None
+
+
+def _join(words: frozenset[str]) -> str:
+    return ", ".join(sorted(words))

@@ -38,9 +38,9 @@ def render_kai_objects(job: Job, launch: Launch) -> Document:
         )
         raise UnrenderableError(message)
     objects, workload = render_workload(job, launch)
-    label(workload, {_QUEUE: QUEUE})
+    label(workload, {_QUEUE: job.options.queue or QUEUE})
     for template in list_pod_templates(workload):
-        label(template, {_QUEUE: QUEUE})
+        label(template, {_QUEUE: job.options.queue or QUEUE})
         template["spec"]["schedulerName"] = "kai-scheduler"
         if is_shareable(job):
             drop_gpus(template["spec"], job)

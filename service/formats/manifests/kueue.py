@@ -2,18 +2,31 @@
 
 A Job is suspended until it is admitted.
 
-kubernetes-sigs/kueue, ``site/content/en/docs/tasks/run`` (jobs, deployment, leaderworkerset).
+kubernetes-sigs/kueue, ``site/content/en/docs/tasks/run`` (jobs, deployment, leaderworkerset); its
+topology-aware scheduling, ``keps/2724-topology-aware-scheduling``, and its gates of admission,
+``keps/6915-scheduling-gated-by-annotation``.
 """
 
 from typing import Any
 
+from service.estimator.values.units import ceil_div
 from service.formats.manifests.format import Document
-from service.formats.renderings.job import Job, Launch
+from service.formats.manifests.workloads import annotate, list_pod_templates
+from service.formats.renderings.job import Job, Launch, UnrenderableError
 from service.formats.renderings.kubernetes import render_kubernetes_objects
 
 QUEUE = "default"
 """The LocalQueue that Kueue takes where none is named (``LocalQueueDefaulting``)."""
-_LABEL = "kueue.x-k8s.io/queue-name"
+_PREFIX = "kueue.x-k8s.io"
+_LABEL = f"{_PREFIX}/queue-name"
+_GATE, GATE = f"{_PREFIX}/admission-gated-by", "headroom.dev/fit"
+"""The annotation that holds a Job, and whose gate it is."""
+_REQUIRED, _PREFERRED = (
+    f"{_PREFIX}/podset-required-topology",
+    f"{_PREFIX}/podset-preferred-topology",
+)
+_SLICE, _SLICE_SIZE = f"{_PREFIX}/podset-slice-required-topology", f"{_PREFIX}/podset-slice-size"
+_GROUP = f"{_PREFIX}/podset-group-name"
 
 
 def render_kueue_objects(job: Job, launch: Launch) -> Document:
@@ -21,13 +34,49 @@ def render_kueue_objects(job: Job, launch: Launch) -> Document:
 
     The one that runs pods waits in a queue.
 
-    Raises UnrenderableError where no image is known.
+    Raises UnrenderableError where no image is known, and for a gate or a topology that would hold
+    nothing.
     """
     document: Any = render_kubernetes_objects(job, launch)
     workload = document["items"][-1]
-    workload["metadata"]["labels"] = {_LABEL: QUEUE}
+    workload["metadata"]["labels"] = {_LABEL: job.options.queue or QUEUE}
+    if job.options.gate:
+        _add_gate(workload)
+    if job.options.topology is not None:
+        for template in list_pod_templates(workload):
+            annotate(template, _render_topology(job, job.options.topology, workload["kind"]))
     if workload["kind"] == "Job":
         # Kueue's webhook would suspend it too; without the webhook it must not start.
         workload["spec"] = {"suspend": True, **workload["spec"]}
     result: Document = document
     return result
+
+
+def _add_gate(workload: Any) -> None:  # noqa: ANN401 - any kind of object
+    if workload["kind"] != "Job":
+        message = (
+            f"a gate holds a Job, and this is a {workload['kind']}, whose pods Kueue admits one by "
+            "one: leave the gate away"
+        )
+        raise UnrenderableError(message)
+    annotate(workload, {_GATE: GATE})
+
+
+def _render_topology(job: Job, level: str, kind: str) -> dict[str, str]:
+    """Return which pods are within one domain of a level of nodes.
+
+    Those are the nodes over which tensor parallelism goes, in slices of the job; else all of it as
+    far as there is room. A server's replica is one group of pods.
+    """
+    pods = job.num_nodes * job.replicas
+    if job.num_nodes == 1:
+        message = f"each replica of this is on one node: no {level} holds anything together"
+        raise UnrenderableError(message)
+    if kind == "LeaderWorkerSet":
+        return {_GROUP: job.name, _REQUIRED: level}
+    island = ceil_div(job.layout.tensor_parallel, job.gpus_per_node)
+    if island == 1:
+        return {_PREFERRED: level}
+    if island < pods and pods % island == 0:
+        return {_SLICE: level, _SLICE_SIZE: str(island)}
+    return {_REQUIRED: level}

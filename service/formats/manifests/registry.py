@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from service.formats.manifests.dra import render_dra_objects
 from service.formats.manifests.dstack import render_dstack_run
@@ -37,46 +38,55 @@ def _render_ray(job: Job, _launch: Launch) -> Document:
     return render_ray_request(job)
 
 
+_NAMESPACED = frozenset({"namespace"})
+_QUEUED = _NAMESPACED | {"queue"}
 _ROWS = (
     Format(
         word="kubernetes",
         title="Kubernetes: a Job, a Deployment or a LeaderWorkerSet",
         render=render_kubernetes_objects,
+        options=_NAMESPACED,
     ),
     Format(
         word="dra",
         title="DRA: the same, its GPUs claimed by their memory",
         render=render_dra_objects,
         vendors=frozenset({NVIDIA}),
+        options=_NAMESPACED,
     ),
     Format(
         word="kueue",
         title="Kueue: the same in a queue, a Job suspended until it is admitted",
         render=render_kueue_objects,
+        options=_QUEUED | {"gate", "topology"},
     ),
     Format(
         word="podgroup",
         title="PodGroup: a Job whose pods start together, by Kubernetes' own scheduler",
         render=render_pod_group,
         serves=False,
+        options=_NAMESPACED,
     ),
     Format(
         word="jobset",
         title="JobSet: a Job whose nodes are one set",
         render=render_jobset,
         serves=False,
+        options=_NAMESPACED,
     ),
     Format(
         word="trainjob",
         title="Kubeflow Trainer: a TrainJob on its runtime for torch",
         render=render_train_job,
         serves=False,
+        options=_NAMESPACED,
     ),
     Format(
         word="lws",
         title="LeaderWorkerSet: replicas of a server, on one node each or on several",
         render=render_leader_worker_objects,
         trains=False,
+        options=_NAMESPACED,
     ),
     Format(
         word="rayjob",
@@ -84,6 +94,7 @@ _ROWS = (
         render=render_ray_job,
         serves=False,
         vendors=frozenset({"amd", NVIDIA}),
+        options=_NAMESPACED,
     ),
     Format(
         word="rayservice",
@@ -91,6 +102,7 @@ _ROWS = (
         render=render_ray_service,
         trains=False,
         vendors=frozenset({"amd", NVIDIA}),
+        options=_NAMESPACED,
     ),
     Format(
         word="llminferenceservice",
@@ -98,6 +110,7 @@ _ROWS = (
         render=render_llm_inference_service,
         trains=False,
         spans_nodes=False,
+        options=_NAMESPACED,
     ),
     Format(
         word="dynamo",
@@ -106,18 +119,21 @@ _ROWS = (
         trains=False,
         takes_slices=False,
         vendors=frozenset({NVIDIA}),
+        options=_NAMESPACED,
     ),
     Format(
         word="volcano",
         title="Volcano: a Job whose pods start together, small ones on a share of a GPU",
         render=render_volcano_objects,
         vendors=frozenset({NVIDIA}),
+        options=_QUEUED,
     ),
     Format(
         word="kai",
         title="KAI Scheduler: the objects of Kubernetes in a queue, small ones on a share of a GPU",
         render=render_kai_objects,
         vendors=frozenset({NVIDIA}),
+        options=_QUEUED,
     ),
     Format(
         word="hami",
@@ -125,6 +141,7 @@ _ROWS = (
         render=render_hami_objects,
         takes_slices=False,
         vendors=frozenset({NVIDIA}),
+        options=_NAMESPACED,
     ),
     Format(
         word="runai",
@@ -140,6 +157,7 @@ _ROWS = (
         render=render_slinky_objects,
         takes_slices=False,
         vendors=frozenset({"amd", NVIDIA}),
+        options=_NAMESPACED,
     ),
     Format(word="slurm", title="Slurm: a batch script", render=render_slurm_script),
     Format(word="ray", title="Ray: a placement group and its actors", render=_render_ray),
@@ -164,4 +182,13 @@ def render_format(word: str, job: Job) -> Rendering:
         document = row.render(job, make_launch(job))
     except UnrenderableError as error:
         return Rendering(word=word, reason=str(error))
-    return Rendering(word=word, document=document)
+    return Rendering(word=word, document=_set_namespace(document, job.options.namespace))
+
+
+def _set_namespace(document: Any, namespace: str | None) -> Document:  # noqa: ANN401 - a Document
+    """Return objects in a namespace; all of a rendering's are in one."""
+    if namespace is not None:
+        for item in document["items"]:
+            item["metadata"]["namespace"] = namespace
+    result: Document = document
+    return result

@@ -39,7 +39,7 @@ def render_volcano_objects(job: Job, launch: Launch) -> Document:
     for template in _list_templates(workload):
         template["spec"]["schedulerName"] = "volcano"
         if job.is_server:
-            annotate(template, {_QUEUE: QUEUE})
+            annotate(template, {_QUEUE: job.options.queue or QUEUE})
         if is_shareable(job):
             _share(template, job)
     return as_list([*objects, workload])
@@ -60,7 +60,7 @@ def _render_job(job: Job, launch: Launch, template: dict[str, Any]) -> dict[str,
         "metadata": {"name": job.name},
         "spec": {
             "schedulerName": "volcano",
-            "queue": QUEUE,
+            "queue": job.options.queue or QUEUE,
             "minAvailable": pods,
             # Close to each other where the cluster's topology is known, and anywhere else.
             **({"networkTopology": {"mode": "soft"}} if job.num_nodes > 1 else {}),

@@ -5,7 +5,7 @@ Every scheduler calls a GPU by another name.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
@@ -61,6 +61,29 @@ class GpuKind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FormatOptions:
+    """Names and queues of an installation.
+
+    ``queue``: where the job waits. ``topology``: label of the level of nodes, such as a rack, that
+    keeps those together that share layers. ``gate``: it is held until its gate is taken away.
+    ``namespace`` and ``name``: those of its objects.
+    """
+
+    queue: str | None = None
+    topology: str | None = None
+    gate: bool = False
+    namespace: str | None = None
+    name: str | None = None
+
+    def list_set_names(self) -> tuple[str, ...]:
+        """Return the names of the options that have a value."""
+        return tuple(row.name for row in fields(self) if getattr(self, row.name))
+
+
+NO_OPTIONS = FormatOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A complete configuration.
 
@@ -83,6 +106,8 @@ class Job:
     ``substitutes``: other GPUs on which the very same launch is a plan, the best first.
 
     ``known_gpus``: every GPU whose memory is known, where ``gpu`` is None.
+
+    ``options``: what the installation that it is rendered for calls things.
     """
 
     model_name: str
@@ -101,10 +126,16 @@ class Job:
     needed_bytes: int
     substitutes: tuple[GpuKind, ...] = ()
     known_gpus: tuple[GpuKind, ...] = ()
+    options: FormatOptions = NO_OPTIONS
 
     @property
     def name(self) -> str:
-        """A name that Kubernetes takes (RFC 1123): lower case, digits and hyphens."""
+        """A name that Kubernetes takes (RFC 1123): lower case, digits and hyphens.
+
+        It is made of the model's where none is said.
+        """
+        if self.options.name is not None:
+            return self.options.name
         kind = "serve" if isinstance(self.workload, ServeWorkload) else "train"
         slug = (
             re.sub(r"[^a-z0-9]+", "-", self.model_name.casefold()).strip("-")[:_MAX_NAME].strip("-")

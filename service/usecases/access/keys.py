@@ -25,6 +25,7 @@ from service.base.errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from service.db.changes import Change, follow_change
 from service.db.queries import keys as queries
 from service.db.records.keys import AuditEvent, NewKey, StoredAuditEvent, StoredKey
 from service.db.session import transaction
@@ -100,7 +101,7 @@ def record_use(sessions: Sessions, key_ids: frozenset[UUID]) -> None:
 
 
 def record_change(sessions: Sessions, event: AuditEvent) -> None:
-    """Store an audit event.
+    """Store an audit event, or the status of one that is stored.
 
     Where the database is away or refuses it, the process's own log keeps it.
     """
@@ -203,12 +204,14 @@ def _is_expired(stored: StoredKey) -> bool:
 
 __all__ = [
     "AuditEvent",
+    "Change",
     "KeyCache",
     "NewKey",
     "Scope",
     "StoredAuditEvent",
     "StoredKey",
     "create",
+    "follow_change",
     "is_any_usable",
     "list_changes",
     "list_page",

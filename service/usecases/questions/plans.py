@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
+from service.formats.renderings.job import NO_OPTIONS, FormatOptions
 from service.planner.fit.candidates import Candidate
 from service.planner.fit.fit import FitReport, assess_fit
 from service.planner.plans.objectives import Objective
@@ -38,6 +39,7 @@ class PlanQuestion:
     formats: tuple[str, ...] = ()
     """Words of formats that each candidate is rendered in, beside those of every answer."""
     image: str | None = None
+    options: FormatOptions = NO_OPTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from service.formats.renderings.job import NO_OPTIONS, FormatOptions
 from service.usecases.questions.fit import FitQuestion
 
 
@@ -19,3 +20,4 @@ class RenderingQuestion:
     model_name: str
     checkpoints: tuple[str, ...] = ()
     image: str | None = None
+    options: FormatOptions = NO_OPTIONS

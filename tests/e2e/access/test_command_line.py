@@ -1,6 +1,8 @@
 """`headroom keys` and the start of a server that strangers can reach, as an operator types them."""
 
 import json
+import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -41,6 +43,12 @@ def test_the_first_key_needs_the_database_alone(address: str, database_url: str)
         ask(address, "GET", "/v1/keys", made["key"]).json()["items"][0]["created_by"]
         == "command line"
     )
+
+    changes = ask(address, "GET", "/v1/audit", made["key"]).json()["items"]
+    account = pwd.getpwuid(os.getuid()).pw_name
+    assert [(change["principal"], change["operation"], change["status"]) for change in changes] == [
+        (f"command line: {account}", "createKey", 201)
+    ]
 
     listed = headroom(environment, "keys", "list").stdout
     assert made["prefix"] in listed

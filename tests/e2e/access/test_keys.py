@@ -8,6 +8,8 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.access.keys import Scope
 from service.db.tables.access import ApiKeyRow
 from service.usecases.access import keys
+from service.usecases.access.keys import NewKey
+from service.usecases.stored import PageRequest
 from tests.e2e.access.conftest import ask, make_key, serving, until_known
 from tests.waiting import eventually
 
@@ -123,6 +125,42 @@ def test_changes_are_written_down(address: str, sessions: sessionmaker[Session])
     assert all(
         item["path"] == "/v1/clusters/none" and item["peer"] == "127.0.0.1" for item in items
     )
+
+
+def test_a_change_outlives_the_process_that_made_it(
+    sessions: sessionmaker[Session],
+    database_url: str,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever kills the server after the answer does not take the row of the change with it."""
+    monkeypatch.setattr(keys, "record_change", lambda _sessions, _event: None)
+    environment = {"DATABASE_URL": database_url, "REDIS_URL": redis_url, "HEADROOM_ACCESS": "keys"}
+    admin = make_key(sessions, Scope.ADMIN)
+    pool = {"name": "p", "gpu": "H200", "gpus_per_node": 8, "num_nodes": 1}
+    unneeded = keys.create(
+        sessions, NewKey(name="old", scopes=frozenset({Scope.READ}), created_by="t")
+    )[0]
+    workload = {"task": "train", "sequence_length": 64}
+    job = {"model": "gpt2", "device": "trace", "workload": workload}
+    changes = {
+        "createCluster": ("POST", "/v1/clusters", {"name": "c", "pools": [pool]}),
+        "revokeKey": ("DELETE", f"/v1/keys/{unneeded.id}", None),
+        "createKey": ("POST", "/v1/keys", {"name": "k", "scopes": ["read"]}),
+        "createMeasurement": ("POST", "/v1/measurements", job),
+    }
+
+    with serving(environment) as address:
+        until_known(address, admin)
+        answers = [
+            ask(address, method, path, admin, json=body) for method, path, body in changes.values()
+        ]
+    items = keys.list_changes(sessions, PageRequest()).items
+
+    assert [(item.event.operation, item.event.status) for item in reversed(items)] == [
+        (operation, answer.status_code) for operation, answer in zip(changes, answers, strict=True)
+    ]
+    assert all(answer.is_success for answer in answers), [answer.text for answer in answers]
 
 
 def test_a_rate_is_kept_over_all_processes(

@@ -176,3 +176,25 @@ def test_an_unknown_format_is_refused_with_those_that_are(client: TestClient[Any
 
     assert answer.status_code == 422
     assert "kueue" in answer.text
+
+
+def test_options_are_of_the_formats_that_were_asked_for(client: TestClient[Any]) -> None:
+    """One that every answer has is rendered with them as well; one without them says so."""
+    (candidate, *_) = _candidates(
+        client,
+        workload=SERVE,
+        format=["kubernetes", "skypilot"],
+        format_options={"namespace": "ml", "name": "mine"},
+    )
+    requests = candidate["requests"]
+
+    names = {
+        (item["metadata"]["namespace"], item["metadata"]["name"])
+        for item in requests["kubernetes"]["items"]
+    }
+    assert names == {("ml", "mine")}
+    assert requests["skypilot"] is None
+    assert requests["launch"]["notes"][-1] == (
+        "skypilot: skypilot takes no namespace: its options are name"
+    )
+    assert "#SBATCH --job-name=mine\n" in requests["slurm"]

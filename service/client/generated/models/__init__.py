@@ -109,6 +109,7 @@ from .fit_part import FitPart
 from .fit_request import FitRequest
 from .format_ import Format
 from .format_answer import FormatAnswer
+from .format_options_request import FormatOptionsRequest
 from .format_page import FormatPage
 from .framework import Framework
 from .generate_request import GenerateRequest
@@ -487,6 +488,7 @@ __all__ = (
     "FitRequest",
     "Format",
     "FormatAnswer",
+    "FormatOptionsRequest",
     "FormatPage",
     "Framework",
     "GenerateRequest",

@@ -21,6 +21,7 @@ class FormatAnswer:
         spans_nodes (bool): Whether one replica may span nodes.
         takes_slices (bool): Whether it has words for MIG slices.
         vendors (list[str] | None): Vendors of the GPUs that it has words for; null where it has for all.
+        options (list[str]): What of `format_options` it takes.
     """
 
     word: str
@@ -30,6 +31,7 @@ class FormatAnswer:
     spans_nodes: bool
     takes_slices: bool
     vendors: list[str] | None
+    options: list[str]
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,6 +54,8 @@ class FormatAnswer:
         else:
             vendors = self.vendors
 
+        options = self.options
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -63,6 +67,7 @@ class FormatAnswer:
                 "spans_nodes": spans_nodes,
                 "takes_slices": takes_slices,
                 "vendors": vendors,
+                "options": options,
             }
         )
 
@@ -98,6 +103,8 @@ class FormatAnswer:
 
         vendors = _parse_vendors(d.pop("vendors"))
 
+        options = cast(list[str], d.pop("options"))
+
         format_answer = cls(
             word=word,
             title=title,
@@ -106,6 +113,7 @@ class FormatAnswer:
             spans_nodes=spans_nodes,
             takes_slices=takes_slices,
             vendors=vendors,
+            options=options,
         )
 
         format_answer.additional_properties = d

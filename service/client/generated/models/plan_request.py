@@ -11,6 +11,7 @@ from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
     from ..models.constraints import Constraints
+    from ..models.format_options_request import FormatOptionsRequest
     from ..models.gpu_by_memory import GpuByMemory
     from ..models.inline_model import InlineModel
     from ..models.layout_request import LayoutRequest
@@ -48,6 +49,7 @@ class PlanRequest:
         format_ (list[PlanRequestFormatItem] | Unset): Formats that `requests` of each candidate has as well, each by
             its word; null there where one cannot carry the candidate, for the reason in `launch.notes`.
         container_image (str | Unset): Image of the pods, in place of the engine's or framework's own.
+        format_options (FormatOptionsRequest | Unset): Names and queues of an installation.
     """
 
     model: InlineModel | str
@@ -62,6 +64,7 @@ class PlanRequest:
     pareto: bool | Unset = False
     format_: list[PlanRequestFormatItem] | Unset = UNSET
     container_image: str | Unset = UNSET
+    format_options: FormatOptionsRequest | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
@@ -126,6 +129,10 @@ class PlanRequest:
 
         container_image = self.container_image
 
+        format_options: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.format_options, Unset):
+            format_options = self.format_options.to_dict()
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -154,12 +161,15 @@ class PlanRequest:
             field_dict["format"] = format_
         if container_image is not UNSET:
             field_dict["container_image"] = container_image
+        if format_options is not UNSET:
+            field_dict["format_options"] = format_options
 
         return field_dict
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.constraints import Constraints  # noqa: PLC0415
+        from ..models.format_options_request import FormatOptionsRequest  # noqa: PLC0415
         from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
         from ..models.inline_model import InlineModel  # noqa: PLC0415
         from ..models.layout_request import LayoutRequest  # noqa: PLC0415
@@ -272,6 +282,13 @@ class PlanRequest:
 
         container_image = d.pop("container_image", UNSET)
 
+        _format_options = d.pop("format_options", UNSET)
+        format_options: FormatOptionsRequest | Unset
+        if isinstance(_format_options, Unset):
+            format_options = UNSET
+        else:
+            format_options = FormatOptionsRequest.from_dict(_format_options)
+
         plan_request = cls(
             model=model,
             workload=workload,
@@ -285,6 +302,7 @@ class PlanRequest:
             pareto=pareto,
             format_=format_,
             container_image=container_image,
+            format_options=format_options,
         )
 
         return plan_request

@@ -8,6 +8,7 @@ from attrs import define as _attrs_define
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
+    from ..models.format_options_request import FormatOptionsRequest
     from ..models.gpu_by_memory import GpuByMemory
     from ..models.inline_model import InlineModel
     from ..models.layout_request import LayoutRequest
@@ -31,6 +32,7 @@ class RenderingRequest:
         confidence (float | Unset): Level of the intervals: what `fits` does so at their upper end. 0.5 to 0.97, as far
             as residuals carry; 0.95 at most for engines. Default: 0.95.
         container_image (str | Unset): Image of the pods, in place of the engine's or framework's own.
+        format_options (FormatOptionsRequest | Unset): Names and queues of an installation.
     """
 
     model: InlineModel | str
@@ -39,6 +41,7 @@ class RenderingRequest:
     layout: LayoutRequest | Unset = UNSET
     confidence: float | Unset = 0.95
     container_image: str | Unset = UNSET
+    format_options: FormatOptionsRequest | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
@@ -71,6 +74,10 @@ class RenderingRequest:
 
         container_image = self.container_image
 
+        format_options: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.format_options, Unset):
+            format_options = self.format_options.to_dict()
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -86,11 +93,14 @@ class RenderingRequest:
             field_dict["confidence"] = confidence
         if container_image is not UNSET:
             field_dict["container_image"] = container_image
+        if format_options is not UNSET:
+            field_dict["format_options"] = format_options
 
         return field_dict
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.format_options_request import FormatOptionsRequest  # noqa: PLC0415
         from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
         from ..models.inline_model import InlineModel  # noqa: PLC0415
         from ..models.layout_request import LayoutRequest  # noqa: PLC0415
@@ -153,6 +163,13 @@ class RenderingRequest:
 
         container_image = d.pop("container_image", UNSET)
 
+        _format_options = d.pop("format_options", UNSET)
+        format_options: FormatOptionsRequest | Unset
+        if isinstance(_format_options, Unset):
+            format_options = UNSET
+        else:
+            format_options = FormatOptionsRequest.from_dict(_format_options)
+
         rendering_request = cls(
             model=model,
             workload=workload,
@@ -160,6 +177,7 @@ class RenderingRequest:
             layout=layout,
             confidence=confidence,
             container_image=container_image,
+            format_options=format_options,
         )
 
         return rendering_request

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 from service.contract.schemas.fields import Answer, FitConfidence, JsonObject, Strict
 from service.contract.schemas.fit import GpuReference, ModelReference
 from service.contract.schemas.layouts import LayoutRequest
-from service.contract.schemas.plans import FormatWord, ImageName
+from service.contract.schemas.plans import FormatOptionsRequest, FormatWord, ImageName
 from service.contract.schemas.workload import WorkloadRequest
 
 FormatName = Annotated[FormatWord, Meta(description="Word of a format, as GET /v1/formats has it.")]
@@ -28,6 +28,10 @@ class RenderingRequest(Strict, frozen=True, kw_only=True):
     container_image: Annotated[
         ImageName | UnsetType,
         Meta(description="Image of the pods, in place of the engine's or framework's own."),
+    ] = UNSET
+    format_options: Annotated[
+        FormatOptionsRequest | UnsetType,
+        Meta(description="Of the format; what it does not take is refused with a reason."),
     ] = UNSET
 
 
@@ -83,6 +87,7 @@ class FormatAnswer(Answer, frozen=True, kw_only=True):
         list[str] | None,
         Meta(description="Vendors of the GPUs that it has words for; null where it has for all."),
     ]
+    options: Annotated[list[str], Meta(description="What of `format_options` it takes.")]
 
 
 class FormatPage(Answer, frozen=True, kw_only=True):

@@ -55,6 +55,7 @@ def build_format(row: Format) -> FormatAnswer:
         spans_nodes=row.spans_nodes,
         takes_slices=row.takes_slices,
         vendors=None if row.vendors is None else sorted(row.vendors),
+        options=sorted(row.options | {"name"}),
     )
 
 
@@ -73,6 +74,7 @@ def _make_job(question: RenderingQuestion, report: FitReport) -> Job:
         mig_profile=device.mig_profile,
         host_bytes_per_node=estimate.host_bytes_per_node,
         image=question.image,
+        options=question.options,
         needed_bytes=needed_bytes,
         known_gpus=list_known_gpus(needed_bytes) if gpu is None else (),
     )

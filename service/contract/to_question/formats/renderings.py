@@ -5,7 +5,7 @@ from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.formats.renderings import RenderingRequest
 from service.contract.to_question.fits import read_fit
 from service.contract.to_question.models import ResolvedModel
-from service.contract.to_question.plans import name_objects
+from service.contract.to_question.plans import name_objects, read_format_options
 from service.planner.fit.parts import FitPart
 from service.usecases.questions.renderings import RenderingQuestion
 
@@ -27,4 +27,5 @@ def read_rendering(word: str, request: RenderingRequest, model: ResolvedModel) -
         model_name=name_objects(request.model, model),
         checkpoints=model.checkpoints,
         image=get_or_none(request.container_image),
+        options=read_format_options(request.format_options),
     )

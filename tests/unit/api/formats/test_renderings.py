@@ -98,3 +98,34 @@ def test_what_has_no_place_in_the_request_is_refused(
 ) -> None:
     """The format is in the path, an image is a name, and there is nothing to remedy."""
     assert client.post("/v1/formats/slurm", json=QUESTION | more).status_code == 422
+
+
+def test_options_are_of_the_installation(client: TestClient[Any]) -> None:
+    """Names, queue and namespace that were said; one that the format lacks has its reason."""
+    options = {"queue": "team-a", "namespace": "ml", "name": "mine", "gate": True}
+    answer = _render(client, "kueue", format_options=options)
+    refused = _render(client, "slurm", format_options={"queue": "team-a"})
+
+    (job,) = answer["document"]["items"]
+    assert job["metadata"] == {
+        "name": "mine",
+        "namespace": "ml",
+        "labels": {"kueue.x-k8s.io/queue-name": "team-a"},
+        "annotations": {"kueue.x-k8s.io/admission-gated-by": "headroom.dev/fit"},
+    }
+    assert (refused["document"], refused["reason"]) == (
+        None,
+        "slurm takes no queue: its options are name",
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{"queue": "Team A"}, {"name": "1st"}, {"gates": True}, {"topology": "a b"}]
+)
+def test_an_option_that_no_scheduler_takes_is_refused(
+    client: TestClient[Any], options: dict[str, object]
+) -> None:
+    """A name is one of Kubernetes, and an unknown option is none."""
+    answer = client.post("/v1/formats/kueue", json=QUESTION | {"format_options": options})
+
+    assert answer.status_code == 422

@@ -72,3 +72,39 @@ def test_formats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert [item["word"] for item in items] == list(FORMATS)
     assert all(word in table for word in FORMATS)
+
+
+def test_options_are_said_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each as KEY=VALUE, a switch as true."""
+    code = main(
+        [
+            *("fit", "gpt2", "--gpu", "L4", *QUESTION, "--format", "kueue"),
+            *("--format-option", "queue=team-a", "--format-option", "gate=true"),
+            *("--format-option", "name=mine"),
+        ]
+    )
+    (job,) = yaml.safe_load_all(capsys.readouterr().out)
+
+    assert (code, job["metadata"]["name"]) == (0, "mine")
+    assert job["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "team-a"}
+    assert "kueue.x-k8s.io/admission-gated-by" in job["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--format-option", "queue=a"), "--format-option is of a rendered job: say --format"),
+        (("--format", "kueue", "--format-option", "partition=a"), "'partition=a' is none"),
+        (("--format", "kueue", "--format-option", "gate=yes"), "gate is true or false, not 'yes'"),
+        (("--format", "slurm", "--format-option", "queue=a"), "slurm takes no queue"),
+    ],
+)
+def test_an_option_without_effect_is_refused(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In words that say what would be right."""
+    code = main(["fit", "gpt2", "--gpu", "L4", *QUESTION, *words])
+    printed = capsys.readouterr()
+
+    assert (code, printed.out) == (2, "")
+    assert message in printed.err
