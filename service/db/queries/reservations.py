@@ -92,7 +92,10 @@ def list_reservations(
 
 
 def change(session: Session, changed: StoredReservation) -> bool:
-    """Store the end and the job of a reservation; return False if it has ended."""
+    """Store the end and job of a reservation.
+
+    Returns False if it has ended.
+    """
     job = changed.job
     statement = (
         update(ReservationRow)

@@ -55,7 +55,10 @@ class NewReservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationChange:
-    """Another end of a reservation, or the job that it is for; None leaves either as it is."""
+    """Another end of a reservation, or its job.
+
+    None leaves either as it is.
+    """
 
     expires_in: timedelta | None = None
     expires_at: datetime | None = None

@@ -40,7 +40,10 @@ def read_reservation(request: ReservationRequest) -> NewReservation:
 
 
 def read_change(request: ReservationChangeRequest) -> ReservationChange:
-    """Return what is to change of a reservation; refuses nothing, and two ends."""
+    """Return what is to change of a reservation.
+
+    Refuses no change at all, and two ends.
+    """
     ends = [get_or_none(request.expires_in_s), get_or_none(request.expires_at)]
     num_ends = sum(end is not None for end in ends)
     if num_ends > 1 or (num_ends == 0 and isinstance(request.job, UnsetType)):
