@@ -82,6 +82,11 @@ from .drift_answer import DriftAnswer
 from .dry_run_answer import DryRunAnswer
 from .dry_run_answer_host import DryRunAnswerHost
 from .dry_run_answer_problem_type_0 import DryRunAnswerProblemType0
+from .dstack_answer import DstackAnswer
+from .dstack_answer_spec import DstackAnswerSpec
+from .dstack_policy import DstackPolicy
+from .dstack_request import DstackRequest
+from .dstack_request_spec import DstackRequestSpec
 from .engine import Engine
 from .error_answer import ErrorAnswer
 from .event_answer import EventAnswer
@@ -343,6 +348,8 @@ from .sharding import Sharding
 from .share_answer import ShareAnswer
 from .share_request import ShareRequest
 from .shipped_answer import ShippedAnswer
+from .sky_pilot_answer import SkyPilotAnswer
+from .sky_pilot_request import SkyPilotRequest
 from .sound_request import SoundRequest
 from .source_answer import SourceAnswer
 from .source_list import SourceList
@@ -460,6 +467,11 @@ __all__ = (
     "DryRunAnswer",
     "DryRunAnswerHost",
     "DryRunAnswerProblemType0",
+    "DstackAnswer",
+    "DstackAnswerSpec",
+    "DstackPolicy",
+    "DstackRequest",
+    "DstackRequestSpec",
     "DType",
     "Engine",
     "ErrorAnswer",
@@ -722,6 +734,8 @@ __all__ = (
     "ShareAnswer",
     "ShareRequest",
     "ShippedAnswer",
+    "SkyPilotAnswer",
+    "SkyPilotRequest",
     "SoundRequest",
     "SourceAnswer",
     "SourceList",
