@@ -22,8 +22,10 @@ from service.api.resources import (
 from service.api.resources.clusters import inventories as clusters
 from service.api.resources.clusters import reservations
 from service.api.resources.formats import renderings
+from service.api.resources.hooks import dstack as dstack_hook
 from service.api.resources.hooks import extenders
 from service.api.resources.hooks import kubernetes as kubernetes_hook
+from service.api.resources.hooks import skypilot as skypilot_hook
 from service.api.resources.imports import launches
 from service.api.resources.measurements import field_data, withdrawals
 from service.api.resources.measurements import jobs as measurements
@@ -43,6 +45,8 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     launches.router,
     explain.router,
     kubernetes_hook.router,
+    skypilot_hook.router,
+    dstack_hook.router,
     extenders.router,
     measurements.router,
     withdrawals.router,

@@ -43,9 +43,10 @@ def json_response(
     return _build_response(encode(value), _JSON, status=status, headers=headers)
 
 
-def text_response(text: str) -> BytesResponse:
+def text_response(text: str, *, status: int = 200) -> BytesResponse:
     """Return plain text; a final newline makes it pleasant in a terminal."""
-    return _build_response(f"{text}\n".encode(), _TEXT, headers={"vary": "Accept"})
+    headers = {"vary": "Accept"}
+    return _build_response(f"{text}\n".encode(), _TEXT, status=status, headers=headers)
 
 
 def bytes_response(

@@ -23,11 +23,13 @@ class GpuRequest:
     """GPUs that a job asks for: ``per_node`` on each of ``num_nodes``.
 
     ``names`` are those that the scheduler has for them, empty where the job does not say which.
+    ``memory_gb`` is the memory that each has at least, as vendors count it.
     """
 
     per_node: int
     num_nodes: int = 1
     names: tuple[str, ...] = ()
+    memory_gb: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that no job has."""

@@ -82,6 +82,11 @@ from .drift_answer import DriftAnswer
 from .dry_run_answer import DryRunAnswer
 from .dry_run_answer_host import DryRunAnswerHost
 from .dry_run_answer_problem_type_0 import DryRunAnswerProblemType0
+from .dstack_answer import DstackAnswer
+from .dstack_answer_spec import DstackAnswerSpec
+from .dstack_policy import DstackPolicy
+from .dstack_request import DstackRequest
+from .dstack_request_spec import DstackRequestSpec
 from .engine import Engine
 from .error_answer import ErrorAnswer
 from .event_answer import EventAnswer
@@ -316,6 +321,7 @@ from .rendering_answer import RenderingAnswer
 from .rendering_answer_document_type_0 import RenderingAnswerDocumentType0
 from .rendering_request import RenderingRequest
 from .reservation_answer import ReservationAnswer
+from .reservation_change_request import ReservationChangeRequest
 from .reservation_page import ReservationPage
 from .reservation_request import ReservationRequest
 from .rollout_engine import RolloutEngine
@@ -324,6 +330,8 @@ from .rule_answer import RuleAnswer
 from .sample_answer import SampleAnswer
 from .sample_page import SamplePage
 from .sampling import Sampling
+from .scheduler_job_answer import SchedulerJobAnswer
+from .scheduler_job_request import SchedulerJobRequest
 from .scope import Scope
 from .searched_answer import SearchedAnswer
 from .searched_answer_pruned import SearchedAnswerPruned
@@ -340,6 +348,8 @@ from .sharding import Sharding
 from .share_answer import ShareAnswer
 from .share_request import ShareRequest
 from .shipped_answer import ShippedAnswer
+from .sky_pilot_answer import SkyPilotAnswer
+from .sky_pilot_request import SkyPilotRequest
 from .sound_request import SoundRequest
 from .source_answer import SourceAnswer
 from .source_list import SourceList
@@ -457,6 +467,11 @@ __all__ = (
     "DryRunAnswer",
     "DryRunAnswerHost",
     "DryRunAnswerProblemType0",
+    "DstackAnswer",
+    "DstackAnswerSpec",
+    "DstackPolicy",
+    "DstackRequest",
+    "DstackRequestSpec",
     "DType",
     "Engine",
     "ErrorAnswer",
@@ -692,6 +707,7 @@ __all__ = (
     "RenderingAnswerDocumentType0",
     "RenderingRequest",
     "ReservationAnswer",
+    "ReservationChangeRequest",
     "ReservationPage",
     "ReservationRequest",
     "RolloutEngine",
@@ -700,6 +716,8 @@ __all__ = (
     "SampleAnswer",
     "SamplePage",
     "Sampling",
+    "SchedulerJobAnswer",
+    "SchedulerJobRequest",
     "Scope",
     "SearchedAnswer",
     "SearchedAnswerPruned",
@@ -716,6 +734,8 @@ __all__ = (
     "ShareAnswer",
     "ShareRequest",
     "ShippedAnswer",
+    "SkyPilotAnswer",
+    "SkyPilotRequest",
     "SoundRequest",
     "SourceAnswer",
     "SourceList",

@@ -28,6 +28,8 @@ _TRAFFIC: Mapping[str, object] = {"num_sequences": 1, "prompt_tokens": 512}
 """Traffic of a server whose launch says none: whether it starts, with room for one request."""
 _REPLICAS = frozenset({"data_parallel"})
 _DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+_NOMINAL_BYTES = 0.9e9
+"""Of a vendor's GB, of which a part is taken by ECC: a T4 of 16 GB has 15.6e9 bytes."""
 MAX_GPUS = 64
 """Largest number of GPUs that is looked for where a job asks for too few."""
 
@@ -168,7 +170,13 @@ def _choose_gpu(gpus: GpuRequest | None, default_gpu: str | None) -> str:
     Of several it is the smallest, which the job may get.
     """
     names = () if gpus is None else gpus.names
-    entries = [entry for name in names for entry in find_gpus(name)]
+    least_bytes = 0.0 if gpus is None else (gpus.memory_gb or 0.0) * _NOMINAL_BYTES
+    entries = [
+        entry
+        for name in names
+        for entry in find_gpus(name)
+        if entry.to_device().capacity_bytes >= least_bytes
+    ]
     if entries:
         return min(entries, key=lambda entry: entry.to_device().capacity_bytes).name
     if default_gpu is not None:

@@ -35,6 +35,21 @@ def read_document(name: str, text: str) -> Settings:
     return Settings(settings)
 
 
+def read_mapping(name: str, text: str) -> dict[str, object]:
+    """Return a YAML or JSON mapping as a plain document.
+
+    An empty text is an empty one. Raises LaunchFormatError for what is none, is too large or is
+    nested too deeply.
+    """
+    check_size(name, text)
+    node = _compose(name, text)
+    document = {} if node is None else _Builder(name).make_value(node)
+    if not isinstance(document, dict):
+        message = "expected a mapping of names to values"
+        raise LaunchFormatError(message, where=name)
+    return document
+
+
 def flatten(document: Mapping[str, object], where: str) -> Settings:
     """Return the leaves of a plain document by their dotted paths."""
     settings: dict[str, Setting] = {}

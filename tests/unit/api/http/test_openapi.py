@@ -10,8 +10,9 @@ from litestar.testing import TestClient
 from tests.unit.api.builders import served
 
 Json = dict[str, Any]
-METHODS = {"get", "post", "put", "delete"}
+METHODS = {"get", "patch", "post", "put", "delete"}
 FOREIGN = "/v1/hooks/"
+PLACES = {"name": "a", "id": "1", "mode": "warn", "policy": "on_run_apply"}
 """Paths whose bodies are other programs' documents, which grow with their versions."""
 RESOURCES = {
     "/v1/field-data",
@@ -38,8 +39,8 @@ RESOURCES = {
     "/v1/ceilings",
     "/v1/launches/import",
     "/v1/explain",
-    "/v1/hooks/kubernetes",
-    "/v1/hooks/kubernetes/{mode}",
+    *(f"/v1/hooks/{door}" for door in ("kubernetes", "kubernetes/{mode}", "skypilot/{mode}")),
+    "/v1/hooks/dstack/{mode}/apply_policies/{policy}",
     *(f"/v1/hooks/kube-scheduler/{{mode}}/{verb}" for verb in ("filter", "prioritize")),
     *(f"/v1/hooks/volcano/{{mode}}/{v}" for v in ("jobEnqueueable", "predicate", "prioritize")),
     "/v1/measurements",
@@ -206,7 +207,9 @@ def test_bodies_are_read_by_every_operation_that_documents_one(
     for path, method, operation in operations(document):
         if "requestBody" in operation:
             answer = client.request(
-                method, path.format(name="a", id="1", mode="warn"), json={"no_such_field": 1}
+                method,
+                path.format(**PLACES),
+                json={"no_such_field": 1},
             )
 
             assert answer.status_code == 422, path
@@ -246,9 +249,7 @@ def test_unknown_parameters_are_refused_by_every_operation_that_documents_none(
 
     assert ("/v1/fit", "post") in {(path, method) for path, method, _ in silent}
     for path, method, operation in silent:
-        answer = client.request(
-            method, path.format(name="a", id="1", mode="warn"), params={"x": "1"}, json={}
-        )
+        answer = client.request(method, path.format(**PLACES), params={"x": "1"}, json={})
 
         assert answer.status_code == 422, path
         assert "takes no parameters" in answer.json()["errors"][0]["message"]
