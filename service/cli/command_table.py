@@ -27,7 +27,7 @@ COMMANDS = {
     "pipelines": "list, show and record pipelines of diffusers",
     "models": "list, show, store and delete models",
     "clusters": "list, show, store and delete clusters",
-    "reservations": "list, show, make and release reservations of GPUs",
+    "reservations": "list, show, make, extend and release reservations of GPUs",
     "keys": "make, list and revoke keys",
     "audit": "list the changes that were asked for, and by whom",
     "workers": "list the workers of a server, and what they do now",

@@ -26,6 +26,7 @@ from service.client.generated.api.models import (
     replace_model,
 )
 from service.client.generated.api.reservations import (
+    change_reservation,
     create_reservation,
     list_reservations,
     read_reservation,
@@ -275,6 +276,13 @@ class Reservations:
             self._cluster, body=body, idempotency_key=idempotency_key or str(uuid4())
         )
         return _to_stored(self._transport.send(call, Repeat.ALWAYS))
+
+    def extend(self, seen: Stored[ReservationAnswer], until: Until) -> Stored[ReservationAnswer]:
+        """Give a reservation that lives another end; raises StaleError."""
+        end = None if until.at is None else until.at.isoformat()
+        body = build_body(expires_in_s=until.seconds, expires_at=end)
+        call = change_reservation.call(self._cluster, seen.value.id, body=body, if_match=seen.etag)
+        return _to_stored(self._transport.send(call, Repeat.IF_NOT_DONE))
 
     def release(self, seen: Stored[ReservationAnswer]) -> None:
         """Release a reservation: its GPUs are free at once."""

@@ -1,4 +1,4 @@
-"""List, show, make and release reservations of GPUs on the clusters of a server."""
+"""List, show, make, extend and release reservations of GPUs on the clusters of a server."""
 
 import argparse
 import re
@@ -16,11 +16,12 @@ from service.cli.printing import print_json
 from service.cli.views.tables import add_title, make_console, make_table
 from service.terminal.arguments import format_choices, make_choice_reader
 
-ACTIONS = ("list", "show", "add", "delete")
+ACTIONS = ("list", "show", "add", "extend", "delete")
 _ACCEPTED = {
     "list": (),
     "show": ("id",),
     "add": ("holder", "gpus", "file", "life"),
+    "extend": ("id", "life"),
     "delete": ("id",),
 }
 _GPUS = re.compile(
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to do",
     )
     parser.add_argument("cluster", help="name of the cluster")
-    parser.add_argument("id", nargs="?", help="id of the reservation, for show and delete")
+    parser.add_argument("id", nargs="?", help="id of the reservation, for show, extend and delete")
     parser.add_argument("--holder", help="who the GPUs are for, for add")
     parser.add_argument(
         "--gpus",
@@ -64,12 +65,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the action and print its result."""
-    if options.action in {"show", "delete"} and options.id is None:
+    if options.action in {"show", "extend", "delete"} and options.id is None:
         message = f"which one? headroom reservations {options.action} {options.cluster} ID"
         raise InvalidRequestError(message)
     refuse_ignored(
         options, f"reservations {options.action}", takes=("cluster", *_ACCEPTED[options.action])
     )
+    if options.action == "extend" and options.life is None:
+        message = "until when? extend also needs --for TIME, counted from now"
+        raise InvalidRequestError(message)
     body = _build_body(options) if options.action == "add" else None
     with connect(options.server) as client:
         _run_action(client, options, body)
@@ -84,6 +88,8 @@ def _run_action(client: Client, options: argparse.Namespace, body: Document | No
             print_json(items) if options.json else _show_list(items)
         case "delete":
             delete(client, build_path(*path, options.id))
+        case "extend":
+            _show(_extend(client, build_path(*path, options.id), options), as_json=options.json)
         case "show":
             _show(read(client, build_path(*path, options.id)), as_json=options.json)
         case _:
@@ -93,6 +99,13 @@ def _run_action(client: Client, options: argparse.Namespace, body: Document | No
                 ask(client, "POST", build_path(*path), body=body, headers=headers).json(),
                 as_json=options.json,
             )
+
+
+def _extend(client: Client, path: str, options: argparse.Namespace) -> Document:
+    etag = ask(client, "GET", path).headers.get("etag", "*")
+    body = {"expires_in_s": options.life}
+    document: Document = ask(client, "PATCH", path, body=body, headers={"if-match": etag}).json()
+    return document
 
 
 def _build_body(options: argparse.Namespace) -> Document:

@@ -24,6 +24,23 @@ NumGpus = Annotated[
     int, Meta(ge=1, le=100_000, description="GPUs, or slices where a MIG profile is named.")
 ]
 
+SchedulerName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9][a-z0-9-]{0,31}\Z",
+        description="The scheduler that has the job.",
+        examples=["slurm"],
+    ),
+]
+JobName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[!-~]([ -~]{0,253}[!-~])?\Z",
+        description="Its id or name there.",
+        examples=["4711"],
+    ),
+]
+
 
 class ShareRequest(Strict, frozen=True, kw_only=True):
     """GPUs of one node, or of any nodes of a pool."""
@@ -92,6 +109,30 @@ class ReservationRequest(Strict, frozen=True, kw_only=True):
     ] = UNSET
 
 
+class SchedulerJobRequest(Strict, frozen=True, kw_only=True):
+    """A job as its scheduler calls it."""
+
+    scheduler: SchedulerName
+    id: JobName
+
+
+class ReservationChangeRequest(Strict, frozen=True, kw_only=True):
+    """Another end of a reservation, the job that it is for, or both."""
+
+    expires_in_s: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_SECONDS)] | UnsetType,
+        Meta(description="Seconds from now until it ends; absent: the end stays."),
+    ] = UNSET
+    expires_at: Annotated[
+        Annotated[datetime, Meta(tz=True)] | UnsetType,
+        Meta(description="RFC 3339: when it ends, in place of `expires_in_s`."),
+    ] = UNSET
+    job: Annotated[
+        SchedulerJobRequest | UnsetType,
+        Meta(description="The job that runs on it; absent: what is known of it stays."),
+    ] = UNSET
+
+
 class ShareAnswer(Answer, frozen=True, kw_only=True):
     """GPUs of one node."""
 
@@ -105,6 +146,13 @@ class ShareAnswer(Answer, frozen=True, kw_only=True):
     host_memory_bytes: int
 
 
+class SchedulerJobAnswer(Answer, frozen=True, kw_only=True):
+    """A job as its scheduler calls it."""
+
+    scheduler: str
+    id: str
+
+
 class ReservationAnswer(Answer, frozen=True, kw_only=True):
     """A reservation that lives."""
 
@@ -115,6 +163,10 @@ class ReservationAnswer(Answer, frozen=True, kw_only=True):
     gpus: list[ShareAnswer]
     created_at: Annotated[str, Meta(description="RFC 3339, UTC.")]
     expires_at: Annotated[str, Meta(description="RFC 3339, UTC.")]
+    job: Annotated[
+        SchedulerJobAnswer | None,
+        Meta(description="The job that it is for; null where nobody said."),
+    ]
 
 
 class ReservationPage(Answer, frozen=True, kw_only=True):

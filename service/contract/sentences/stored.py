@@ -100,6 +100,10 @@ STORED: Mapping[str, Mapping[str, str]] = {
         "holder": "Who it is for.",
         "gpus": "The GPUs, node by node.",
     },
+    "SchedulerJobAnswer": {
+        "scheduler": "The scheduler that has the job.",
+        "id": "Its id or name there.",
+    },
     "ReservationRequest": {"placement": "GPUs as a plan placed them, in place of `gpus`."},
     "ShareAnswer": {
         "pool": "Name of the pool.",

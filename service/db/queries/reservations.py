@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from service.db.pages import Page, PageRequest, make_page, paginate
-from service.db.records.stored import StoredReservation
+from service.db.records.stored import SchedulerJob, StoredReservation
 from service.db.tables.clusters import ClusterRow, ReservationRow
 from service.planner.cluster.reservation import Reservation, Share
 
@@ -91,6 +91,25 @@ def list_reservations(
     )
 
 
+def change(session: Session, changed: StoredReservation) -> bool:
+    """Store the end and job of a reservation.
+
+    Returns False if it has ended.
+    """
+    job = changed.job
+    statement = (
+        update(ReservationRow)
+        .where(ReservationRow.id == changed.id, _is_live())
+        .values(
+            expires_at=changed.expires_at,
+            scheduler=None if job is None else job.scheduler,
+            scheduler_job=None if job is None else job.id,
+        )
+        .returning(ReservationRow.id)
+    )
+    return session.scalars(statement).one_or_none() is not None
+
+
 def release(session: Session, reservation_id: UUID) -> bool:
     """End a reservation now; return False if it has ended."""
     ended = update(ReservationRow).where(ReservationRow.id == reservation_id, _is_live())
@@ -129,7 +148,14 @@ def _to_stored_reservation(row: ReservationRow, cluster: str) -> StoredReservati
         created_at=row.created_at,
         expires_at=row.expires_at,
         released_at=row.released_at,
+        job=_to_job(row),
     )
+
+
+def _to_job(row: ReservationRow) -> SchedulerJob | None:
+    if row.scheduler is None or row.scheduler_job is None:
+        return None
+    return SchedulerJob(scheduler=row.scheduler, id=row.scheduler_job)
 
 
 def _to_shares(row: ReservationRow) -> tuple[Share, ...]:

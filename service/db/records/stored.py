@@ -1,5 +1,6 @@
 """Stored rows as frozen values."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,6 +39,14 @@ def format_cluster_etag(cluster_id: UUID, version: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerJob:
+    """A job as its scheduler calls it."""
+
+    scheduler: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReservation:
     """GPUs reserved for a holder on a cluster.
 
@@ -51,11 +60,14 @@ class StoredReservation:
     created_at: datetime
     expires_at: datetime
     released_at: datetime | None = None
+    job: SchedulerJob | None = None
 
     @property
     def etag(self) -> str:
-        """Opaque version, without quotes: a reservation does not change while it lives."""
-        return self.id.hex
+        """Opaque version, without quotes: another end or job makes another version."""
+        job = "" if self.job is None else f"{self.job.scheduler} {self.job.id}"
+        version = f"{self.id.hex} {self.expires_at.timestamp():.6f} {job}"
+        return hashlib.sha256(version.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

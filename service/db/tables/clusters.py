@@ -115,6 +115,7 @@ class ReservationRow(Base):
     __table_args__ = (
         CheckConstraint("jsonb_array_length(shares) >= 1", name="shares"),
         CheckConstraint("expires_at > created_at", name="expires_at"),
+        CheckConstraint("(scheduler IS NULL) = (scheduler_job IS NULL)", name="scheduler_job"),
         Index(None, "cluster_id", "created_at", "id"),
         Index(None, "expires_at"),
         # What counts as used whenever somebody asks the cluster.
@@ -133,3 +134,5 @@ class ReservationRow(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     expires_at: Mapped[datetime]
     released_at: Mapped[datetime | None]
+    scheduler: Mapped[str | None]
+    scheduler_job: Mapped[str | None]

@@ -3,7 +3,7 @@
 One transaction at a time per cluster, so that no GPU is promised twice.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -24,7 +24,14 @@ from service.planner.cluster.placement import Supply, build_supply
 from service.planner.cluster.reservation import Share
 from service.usecases.idempotency import TTL, RequestKey, bind_reservation_key
 from service.usecases.preconditions import check_if_match
-from service.usecases.stored import Page, PageRequest, Sessions, StoredCluster, StoredReservation
+from service.usecases.stored import (
+    Page,
+    PageRequest,
+    SchedulerJob,
+    Sessions,
+    StoredCluster,
+    StoredReservation,
+)
 
 MAX_LACKS = 20
 """Places that a refusal lists."""
@@ -44,6 +51,18 @@ class NewReservation:
     field: str = "gpus"
     expires_in: timedelta | None = None
     expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationChange:
+    """Another end of a reservation, or its job.
+
+    None leaves either as it is.
+    """
+
+    expires_in: timedelta | None = None
+    expires_at: datetime | None = None
+    job: SchedulerJob | None = None
 
 
 def reserve(
@@ -70,7 +89,7 @@ def reserve(
             holder=new.holder,
             shares=_grant_shares(stored, new),
             created_at=now,
-            expires_at=_compute_expiry(new, now),
+            expires_at=_compute_expiry(new.expires_in, new.expires_at, now),
         )
         queries.insert_reservation(session, stored.id, reservation)
     return reservation
@@ -88,6 +107,33 @@ def list_page(sessions: Sessions, cluster: str, request: PageRequest) -> Page[St
     with transaction(sessions) as session:
         _read_cluster(session, cluster)
         return queries.list_reservations(session, cluster, request)
+
+
+def change(
+    sessions: Sessions,
+    cluster: str,
+    reservation_id: UUID,
+    changed: ReservationChange,
+    *,
+    if_match: str | None,
+) -> StoredReservation:
+    """Give a live reservation another end, or a job.
+
+    Its ETag must be the one that the caller has seen.
+    """
+    with transaction(sessions) as session:
+        # Else a promise of the same GPUs could be made just as this one would have ended.
+        _read_cluster(session, cluster, lock=True)
+        stored = _read_live(session, cluster, reservation_id)
+        check_if_match(if_match, stored.etag)
+        new = stored if changed.job is None else replace(stored, job=changed.job)
+        if changed.expires_in is not None or changed.expires_at is not None:
+            now = queries.read_clock(session)
+            end = _compute_expiry(changed.expires_in, changed.expires_at, now)
+            new = replace(new, expires_at=end)
+        if not queries.change(session, new):
+            raise _make_not_found_error(cluster, reservation_id)
+    return new
 
 
 def release(
@@ -140,10 +186,12 @@ def _describe_lack(lack: Shortage) -> dict[str, object]:
     }
 
 
-def _compute_expiry(new: NewReservation, now: datetime) -> datetime:
-    if new.expires_in is not None:
-        return now + new.expires_in
-    end = now if new.expires_at is None else new.expires_at
+def _compute_expiry(
+    expires_in: timedelta | None, expires_at: datetime | None, now: datetime
+) -> datetime:
+    if expires_in is not None:
+        return now + expires_in
+    end = now if expires_at is None else expires_at
     if not now < end <= now + LONGEST:
         message = (
             f"expires_at is {end.isoformat()}; it must lie within {LONGEST.days} days after now, "

@@ -89,6 +89,26 @@ def test_a_reservation_lives_and_is_released(client: httpx.Client) -> None:
     assert client.get(PATH).json() == {"items": [], "next_cursor": None}
 
 
+def test_a_reservation_is_extended_by_the_version_that_was_seen(client: httpx.Client) -> None:
+    """Another end and a job are shown from then on, under another ETag."""
+    made = client.post(PATH, json=request(share()))
+    path, seen = made.headers["location"], {"if-match": made.headers["etag"]}
+    job = {"scheduler": "slurm", "id": "4711"}
+    changed = client.patch(path, json={"expires_in_s": 7200, "job": job}, headers=seen)
+
+    assert changed.status_code == 200, changed.text
+    assert (made.json()["job"], changed.json()["job"]) == (None, job)
+    assert changed.json()["expires_at"] > made.json()["expires_at"]
+    assert client.get(path).json() == changed.json()
+    assert client.get(path).headers["etag"] == changed.headers["etag"] != made.headers["etag"]
+    assert slug(client.patch(path, json={"expires_in_s": 9}), 428) == "precondition-required"
+    again = client.patch(path, json={"expires_in_s": 9}, headers=seen)
+    assert slug(again, 412) == "precondition-failed"
+    for body in ({}, {"expires_in_s": 9, "expires_at": "2030-01-01T00:00:00Z"}):
+        answer = client.patch(path, json=body, headers={"if-match": "*"})
+        assert slug(answer, 422) == "invalid-request"
+
+
 def test_what_is_not_free_is_told(client: httpx.Client) -> None:
     """A second asker gets a conflict that says what is free of what he asked for."""
     client.post(PATH, json=request(share(num_gpus=6)))

@@ -209,6 +209,9 @@ def test_a_reservation_holds_something_for_a_time(sessions: sessionmaker[Session
     assert "ck_reservations_expires_at" in refused(
         sessions, ReservationRow(**(right | {"expires_at": NOW}))
     )
+    assert "ck_reservations_scheduler_job" in refused(
+        sessions, ReservationRow(**(right | {"scheduler": "slurm"}))
+    )
     assert "fk_reservations_cluster_id_clusters" in refused(
         sessions, ReservationRow(**(right | {"cluster_id": uuid4()}))
     )

@@ -15,8 +15,9 @@ from service.base.errors import (
 from service.db.pages import PageRequest
 from service.db.session import transaction
 from service.usecases.clusters import clusters, reservations
-from service.usecases.clusters.reservations import NewReservation
+from service.usecases.clusters.reservations import NewReservation, ReservationChange
 from service.usecases.idempotency import RequestKey
+from service.usecases.stored import SchedulerJob
 from tests.integration.usecases.reserving import INVENTORY, Sessions, free_of, reserve, share
 
 
@@ -95,3 +96,41 @@ def test_an_end_in_the_past_is_refused(sessions: Sessions) -> None:
         wanted = NewReservation(holder="a", gpus=(share(),), expires_at=moment)
         with pytest.raises(InvalidRequestError, match="expires_at"):
             reservations.reserve(sessions, "c", wanted)
+
+
+def test_a_reservation_gets_another_end_and_a_job(sessions: Sessions) -> None:
+    """Each change makes another version; who has seen an older one changes nothing."""
+    made = reserve(sessions, share(num_gpus=8))
+    job = SchedulerJob(scheduler="slurm", id="4711")
+    linked = reservations.change(
+        sessions, "c", made.id, ReservationChange(job=job), if_match=f'"{made.etag}"'
+    )
+    longer = ReservationChange(expires_in=timedelta(hours=5))
+    with pytest.raises(PreconditionFailedError):
+        reservations.change(sessions, "c", made.id, longer, if_match=f'"{made.etag}"')
+    extended = reservations.change(sessions, "c", made.id, longer, if_match=f'"{linked.etag}"')
+
+    assert (linked.job, linked.expires_at) == (job, made.expires_at)
+    assert timedelta(hours=4) < extended.expires_at - made.expires_at < timedelta(hours=5)
+    assert reservations.read(sessions, "c", made.id) == extended
+    assert len({made.etag, linked.etag, extended.etag}) == 3
+
+
+def test_what_has_ended_is_not_extended(sessions: Sessions) -> None:
+    """The GPUs of an expired reservation may be another's, and stay his."""
+    made = reserve(sessions, share(num_gpus=8))
+    expire(sessions)
+    other = reserve(sessions, share(num_gpus=8), holder="bob")
+
+    with pytest.raises(ReservationNotFoundError, match="expired at"):
+        reservations.change(
+            sessions,
+            "c",
+            made.id,
+            ReservationChange(expires_in=timedelta(hours=1)),
+            if_match="*",
+        )
+    assert [one.holder for one in reservations.list_page(sessions, "c", PageRequest()).items] == [
+        "bob"
+    ]
+    assert reservations.read(sessions, "c", other.id) == other

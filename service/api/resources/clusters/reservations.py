@@ -4,14 +4,12 @@ Each GPU is promised to one holder at a time, until the reservation ends or is r
 """
 
 import re
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from litestar import Request, Router, delete, get, post
+from litestar import Request, Router, delete, get, patch, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
-from msgspec import UnsetType
 
 from service.access.keys import Scope
 from service.api.http.decoding import read_body, read_query
@@ -27,30 +25,26 @@ from service.api.http.operation import (
 )
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response, no_content
-from service.base.errors import InvalidRequestError, ReservationNotFoundError
+from service.api.resources.clusters.reservation_bodies import (
+    build_answer,
+    read_change,
+    read_reservation,
+)
+from service.base.errors import ReservationNotFoundError
 from service.contract.schemas.fields import (
     IdempotencyKey,
     IfMatch,
     Name,
     PageQuery,
     ReservationId,
-    get_or_none,
 )
 from service.contract.schemas.reservations import (
     ReservationAnswer,
+    ReservationChangeRequest,
     ReservationPage,
     ReservationRequest,
-    ShareRequest,
 )
-from service.contract.to_answer.placements import build_share_answer
-from service.contract.to_answer.timestamps import format_timestamp
-from service.contract.to_question.models import prefix_error_field
-from service.formats.quantities import parse_bytes
-from service.planner.cluster.grants import ANYWHERE
-from service.planner.cluster.reservation import Share
 from service.usecases.clusters import reservations
-from service.usecases.clusters.reservations import NewReservation
-from service.usecases.stored import StoredReservation
 
 TAG = "reservations"
 PATH = {"name": Name}
@@ -99,10 +93,10 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     path = f"/v1/clusters/{cluster}/reservations"
     key = read_request_key(request.scope, body, route=f"POST {path}")
     stored = reservations.reserve(
-        get_dependencies(request).sessions, cluster, _read_reservation(payload), idempotency=key
+        get_dependencies(request).sessions, cluster, read_reservation(payload), idempotency=key
     )
     return json_response(
-        _build_answer(stored),
+        build_answer(stored),
         status=201,
         headers={"location": f"{path}/{stored.id}", **build_etag_headers(stored.etag)},
     )
@@ -131,7 +125,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
     )
     return json_response(
         ReservationPage(
-            items=[_build_answer(item) for item in page.items], next_cursor=page.next_cursor
+            items=[build_answer(item) for item in page.items], next_cursor=page.next_cursor
         ),
     )
 
@@ -157,7 +151,43 @@ def read(request: AnyRequest) -> ASGIApp:
     stored = reservations.read(
         get_dependencies(request).sessions, read_cluster_name(request), _read_id(request)
     )
-    return json_response(_build_answer(stored), headers=build_etag_headers(stored.etag))
+    return json_response(build_answer(stored), headers=build_etag_headers(stored.etag))
+
+
+@patch(
+    "/{id:str}",
+    sync_to_thread=True,
+    status_code=200,
+    operation=Operation(
+        id="changeReservation",
+        scope=Scope.PLAN,
+        is_change=True,
+        tag=TAG,
+        summary="Give a reservation another end, or the job that it is for.",
+        description="What has ended cannot be extended: its GPUs may be somebody else's by now.",
+        path=ITEM_PATH,
+        body=ReservationChangeRequest,
+        example={"expires_in_s": 900, "job": {"scheduler": "slurm", "id": "4711"}},
+        headers={"If-Match": IfMatch},
+        replies={
+            200: Reply(
+                description="As it is now.", bodies=(ReservationAnswer,), headers={"ETag": ETAG}
+            ),
+        },
+        problems=(*BODY_PROBLEMS, 404, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+def change(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Change the end or the job of a reservation."""
+    payload = read_body(request.scope, body, ReservationChangeRequest)
+    stored = reservations.change(
+        get_dependencies(request).sessions,
+        read_cluster_name(request),
+        _read_id(request),
+        read_change(payload),
+        if_match=read_header(request.scope, b"if-match"),
+    )
+    return json_response(build_answer(stored), headers=build_etag_headers(stored.etag))
 
 
 @delete(
@@ -196,61 +226,7 @@ def _read_id(request: AnyRequest) -> UUID:
     return UUID(text)
 
 
-def _read_reservation(request: ReservationRequest) -> NewReservation:
-    _require_either(request, "expires_in_s", "expires_at")
-    field, value = _require_either(request, "gpus", "placement")
-    shares, path = (value, "gpus") if field == "gpus" else (value.nodes, "placement.nodes")
-    seconds = get_or_none(request.expires_in_s)
-    return NewReservation(
-        holder=request.holder,
-        gpus=tuple(_read_share(share, f"{path}[{index}]") for index, share in enumerate(shares)),
-        field=path,
-        expires_in=None if seconds is None else timedelta(seconds=seconds),
-        expires_at=get_or_none(request.expires_at),
-    )
-
-
-def _require_either(request: ReservationRequest, *names: str) -> tuple[str, Any]:
-    """Return which of two fields is set, and its value.
-
-    Refuses none and both.
-    """
-    present = [
-        (name, value)
-        for name in names
-        if not isinstance(value := getattr(request, name), UnsetType)
-    ]
-    if len(present) != 1:
-        message = f"say {' or '.join(names)}{', and not both' if present else ''}"
-        raise InvalidRequestError(message, errors=[{"field": names[0], "message": message}])
-    return present[0]
-
-
-def _read_share(request: ShareRequest, field: str) -> Share:
-    indices = get_or_none(request.gpu_indices)
-    with prefix_error_field(field):
-        return Share(
-            pool=request.pool,
-            node=ANYWHERE if isinstance(request.node, UnsetType) else request.node,
-            num_gpus=request.num_gpus,
-            gpu_indices=None if indices is None else tuple(indices),
-            mig_profile=get_or_none(request.mig_profile),
-            host_memory_bytes=parse_bytes(request.host_memory_bytes, field="host_memory_bytes"),
-        )
-
-
-def _build_answer(stored: StoredReservation) -> ReservationAnswer:
-    return ReservationAnswer(
-        id=str(stored.id),
-        cluster=stored.cluster,
-        holder=stored.holder,
-        num_gpus=sum(share.num_gpus for share in stored.shares if share.mig_profile is None),
-        gpus=[build_share_answer(share) for share in stored.shares],
-        created_at=format_timestamp(stored.created_at),
-        expires_at=format_timestamp(stored.expires_at),
-    )
-
-
 router = Router(
-    path="/v1/clusters/{name:str}/reservations", route_handlers=[create, list_all, read, release]
+    path="/v1/clusters/{name:str}/reservations",
+    route_handlers=[create, list_all, read, change, release],
 )

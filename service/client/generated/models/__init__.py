@@ -321,6 +321,7 @@ from .rendering_answer import RenderingAnswer
 from .rendering_answer_document_type_0 import RenderingAnswerDocumentType0
 from .rendering_request import RenderingRequest
 from .reservation_answer import ReservationAnswer
+from .reservation_change_request import ReservationChangeRequest
 from .reservation_page import ReservationPage
 from .reservation_request import ReservationRequest
 from .rollout_engine import RolloutEngine
@@ -329,6 +330,8 @@ from .rule_answer import RuleAnswer
 from .sample_answer import SampleAnswer
 from .sample_page import SamplePage
 from .sampling import Sampling
+from .scheduler_job_answer import SchedulerJobAnswer
+from .scheduler_job_request import SchedulerJobRequest
 from .scope import Scope
 from .searched_answer import SearchedAnswer
 from .searched_answer_pruned import SearchedAnswerPruned
@@ -704,6 +707,7 @@ __all__ = (
     "RenderingAnswerDocumentType0",
     "RenderingRequest",
     "ReservationAnswer",
+    "ReservationChangeRequest",
     "ReservationPage",
     "ReservationRequest",
     "RolloutEngine",
@@ -712,6 +716,8 @@ __all__ = (
     "SampleAnswer",
     "SamplePage",
     "Sampling",
+    "SchedulerJobAnswer",
+    "SchedulerJobRequest",
     "Scope",
     "SearchedAnswer",
     "SearchedAnswerPruned",

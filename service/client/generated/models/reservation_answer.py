@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
 if TYPE_CHECKING:
+    from ..models.scheduler_job_answer import SchedulerJobAnswer
     from ..models.share_answer import ShareAnswer
 
 
@@ -25,6 +26,7 @@ class ReservationAnswer:
         gpus (list[ShareAnswer]): The GPUs, node by node.
         created_at (str): RFC 3339, UTC.
         expires_at (str): RFC 3339, UTC.
+        job (None | SchedulerJobAnswer): The job that it is for; null where nobody said.
     """
 
     id: str
@@ -34,9 +36,12 @@ class ReservationAnswer:
     gpus: list[ShareAnswer]
     created_at: str
     expires_at: str
+    job: None | SchedulerJobAnswer
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        from ..models.scheduler_job_answer import SchedulerJobAnswer  # noqa: PLC0415
+
         id = self.id
 
         cluster = self.cluster
@@ -54,6 +59,12 @@ class ReservationAnswer:
 
         expires_at = self.expires_at
 
+        job: dict[str, Any] | None
+        if isinstance(self.job, SchedulerJobAnswer):
+            job = self.job.to_dict()
+        else:
+            job = self.job
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -65,6 +76,7 @@ class ReservationAnswer:
                 "gpus": gpus,
                 "created_at": created_at,
                 "expires_at": expires_at,
+                "job": job,
             }
         )
 
@@ -72,6 +84,7 @@ class ReservationAnswer:
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.scheduler_job_answer import SchedulerJobAnswer  # noqa: PLC0415
         from ..models.share_answer import ShareAnswer  # noqa: PLC0415
 
         d = dict(src_dict)
@@ -94,6 +107,21 @@ class ReservationAnswer:
 
         expires_at = d.pop("expires_at")
 
+        def _parse_job(data: object) -> None | SchedulerJobAnswer:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                job_type_0 = SchedulerJobAnswer.from_dict(data)
+
+                return job_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(None | SchedulerJobAnswer, data)
+
+        job = _parse_job(d.pop("job"))
+
         reservation_answer = cls(
             id=id,
             cluster=cluster,
@@ -102,6 +130,7 @@ class ReservationAnswer:
             gpus=gpus,
             created_at=created_at,
             expires_at=expires_at,
+            job=job,
         )
 
         reservation_answer.additional_properties = d

@@ -10,7 +10,7 @@ from litestar.testing import TestClient
 from tests.unit.api.builders import served
 
 Json = dict[str, Any]
-METHODS = {"get", "post", "put", "delete"}
+METHODS = {"get", "patch", "post", "put", "delete"}
 FOREIGN = "/v1/hooks/"
 PLACES = {"name": "a", "id": "1", "mode": "warn", "policy": "on_run_apply"}
 """Paths whose bodies are other programs' documents, which grow with their versions."""

@@ -13,6 +13,7 @@ from service.__main__ import main
         (("add", "prod-a", "--holder", "alice", "--for", "1h"), "--gpus POOL=N or --file FILE"),
         (("add", "prod-a", "--gpus", "a=1"), "--holder WHO, --for TIME"),
         (("show", "prod-a"), "headroom reservations show prod-a ID"),
+        (("extend", "prod-a", "1"), "extend also needs --for TIME"),
     ],
 )
 def test_what_is_missing_is_named(
