@@ -18,6 +18,7 @@ COMMANDS = {
     "how-many": "how many GPUs does it need? the same",
     "plan": "which GPUs, how many, in which layout? the same",
     "slurm-flags": "sbatch's options of the fewest GPUs that a launch needs; the same",
+    "submit": "reserve a plan's GPUs, submit it to a scheduler, end both together",
     "ceilings": ("how large may a batch, a sequence, a load, an adapter or a model be? the same"),
     "generate": "does a call of a diffusers pipeline fit? the same",
     "explain": "why did a run fail for memory, and what would have fitted? the same",
@@ -45,7 +46,7 @@ COMMANDS = {
 _FOLDERS = {
     **dict.fromkeys(("audit", "families", "field-data", "formats", "gpus", "workers"), "lists."),
     **dict.fromkeys(("generate", "pipelines"), "diffusion."),
-    "slurm-flags": "schedulers.",
+    **dict.fromkeys(("slurm-flags", "submit"), "schedulers."),
     **dict.fromkeys(("completion", "help", "version"), "about."),
 }
 """Folders of commands that do not lie in ``service.cli.commands`` itself."""

@@ -25,6 +25,7 @@ PAGES = (
     "docs/howto/hooks.md",
     "docs/howto/slurm.md",
     "docs/howto/kubernetes.md",
+    "docs/howto/submit.md",
     "docs/howto/import-cluster.md",
     "docs/howto/explain-oom.md",
     "docs/howto/ask-with-a-launch.md",

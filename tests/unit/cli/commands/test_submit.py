@@ -1,0 +1,123 @@
+"""The command line of submissions: what cannot be submitted is told before anything happens."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.__main__ import main
+from service.cli.commands.schedulers import submit
+from service.cli.submissions.journal import Entry, Journal
+
+PLACED = {
+    "placement": {"status": "placed", "nodes": []},
+    "requests": {"slurm": "#!/bin/sh\n", "kubernetes": None},
+}
+TARGET = ("--to", "slurm", "--cluster", "c")
+
+
+def ask(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, plan: dict[str, Any], *arguments: str
+) -> int:
+    """Submit a plan from stdin."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(plan)))
+    return main(["submit", *arguments, "--journal", str(folder)])
+
+
+@pytest.mark.parametrize(
+    ("plan", "arguments", "code", "reason"),
+    [
+        ({"candidates": [PLACED]}, ("--to", "slurm"), 2, "submit also needs --cluster NAME"),
+        ({"candidates": [PLACED]}, (*TARGET, "--lease", "30s"), 2, "between 60s and 12h"),
+        ({"candidates": [PLACED]}, (*TARGET, "--submission-id", "A b"), 2, "such as run-7"),
+        ({"verdict": "fits"}, TARGET, 2, "it has no candidates"),
+        ({"candidates": [], "reason": "too large"}, TARGET, 1, "no plan to submit: too large"),
+        ({"candidates": [{"placement": None}]}, TARGET, 2, "is on no cluster"),
+        (
+            {"candidates": [{"placement": {"status": "not_today", "reason": "8 are taken"}}]},
+            TARGET,
+            1,
+            "does not run today: 8 are taken",
+        ),
+        (
+            {"candidates": [PLACED]},
+            ("--to", "kubernetes", "--cluster", "c"),
+            2,
+            "--format kubernetes --json",
+        ),
+    ],
+)
+def test_what_cannot_be_submitted(  # noqa: PLR0913 - the case, and three fixtures
+    plan: dict[str, Any],
+    arguments: tuple[str, ...],
+    code: int,
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The refusal says what would be right, and nothing is written down."""
+    assert ask(monkeypatch, tmp_path / "journal", plan, *arguments) == code
+
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "journal").exists()
+
+
+def test_a_second_process_keeps_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While one is at a submission, another does nothing."""
+    with Journal(folder=tmp_path).lock("s1"):
+        code = ask(
+            monkeypatch, tmp_path, {"candidates": [PLACED]}, *TARGET, "--submission-id", "s1"
+        )
+
+    assert (code, list(tmp_path.glob("*.json"))) == (2, [])
+    assert "another process is at submission s1" in capsys.readouterr().err
+
+
+def test_what_has_ended_is_not_submitted_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same submission is the same job, long after its end."""
+    Journal(folder=tmp_path).write(
+        Entry(
+            id="s1",
+            scheduler="slurm",
+            server="http://127.0.0.1:1",
+            cluster="c",
+            holder="ann",
+            payload="",
+            placement={},
+            lease_s=60,
+            job="4711",
+            is_over=True,
+        )
+    )
+
+    assert main(["submit", "--submission-id", "s1", "--journal", str(tmp_path)]) == 0
+
+    assert "it ran as slurm job 4711" in capsys.readouterr().err
+
+
+def test_the_same_plan_is_the_same_submission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its id is a digest; another cluster makes another."""
+    monkeypatch.setattr(submit, "_submit", lambda *_: 0)
+    for cluster in ("c", "c", "d"):
+        ask(
+            monkeypatch,
+            tmp_path,
+            {"candidates": [PLACED]},
+            "--to",
+            "slurm",
+            "--cluster",
+            cluster,
+        )
+
+    names = [line.split()[2] for line in capsys.readouterr().err.splitlines()]
+    assert (names[0] == names[1], names[0] == names[2]) == (True, False)
+    assert len(list(tmp_path.glob("*.json"))) == 2
