@@ -72,6 +72,27 @@ def test_a_queue_is_where_its_scheduler_reads_it() -> None:
     assert volcano["spec"]["queue"] == "team-a"
 
 
+@pytest.mark.parametrize(
+    ("word", "name", "suspended"),
+    [
+        ("jobset", "two nodes", True),
+        ("trainjob", "two nodes", True),
+        ("rayjob", "named job", True),
+        ("rayservice", "named server", False),
+        ("lws", "server", False),
+    ],
+)
+def test_kueue_admits_other_kinds_as_well(word: str, name: str, *, suspended: bool) -> None:
+    """By its label, where a queue is said; what ends waits suspended."""
+    *_, queued = _render(word, SAMPLES[name], queue="team-a")
+    *_, plain = _render(word, SAMPLES[name])
+
+    assert queued["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "team-a"}
+    assert queued["spec"].get("suspend", False) is suspended
+    assert queued["spec"] == ({"suspend": True} if suspended else {}) | plain["spec"]
+    assert "labels" not in plain["metadata"]
+
+
 def test_a_gate_holds_a_suspended_job() -> None:
     """By the name of who takes it away; Kueue has it for a Job, not for a Deployment."""
     *_, job = _render("kueue", SAMPLES["two nodes"], gate=True)
@@ -81,7 +102,7 @@ def test_a_gate_holds_a_suspended_job() -> None:
     }
     assert job["spec"]["suspend"]
     validate(job, "1.37", strict=True)
-    assert "a gate holds a Job, and this is a Deployment" in _explain(
+    assert "a gate holds a job that ends, and this is a Deployment" in _explain(
         "kueue", SAMPLES["server"], gate=True
     )
 
