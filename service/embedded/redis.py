@@ -18,6 +18,7 @@ from service.embedded.binaries import find_redis
 from service.embedded.children import Child, keep_running
 from service.embedded.datadir import REDIS_SOCKET, DataDir, own_data_dir
 from service.embedded.events import NULL_LOG, Log
+from service.embedded.redis_log import mend_log
 
 _PING_TIMEOUT_S = 0.5
 
@@ -40,6 +41,7 @@ def make_redis_child(data: DataDir, log: Log) -> Child | None:
         death_signal=signal.SIGTERM,
         user=data.user,
         environment={"PATH": os.defpath, "LC_ALL": "C"},
+        before_start=partial(mend_log, program, data.redis, log),
     )
 
 

@@ -25,10 +25,7 @@ _SCHEDULES = {
     PipelineSchedule.DUAL_PIPE_V: "DualPipeV",
 }
 _FLOAT8 = "quantize.linear.float8"
-_RELEASE = (
-    "the TOML is for torchtitan 0.2.2: 0.3.0 reads none, and takes a Python function by --module "
-    "and --config"
-)
+_RELEASE = "the TOML is for torchtitan 0.2.2: 0.3.0 reads none"
 _OPTIMIZERS = {
     "adamw": ("AdamW", "foreach"),
     "adamw_fused": ("AdamW", "fused"),

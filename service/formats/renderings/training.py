@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.layout import FULLY_SHARDED, ContextMethod, Sharding
 from service.estimator.values.workload import Framework, TrainWorkload
-from service.formats.renderings import deepspeed, torchtitan
+from service.formats.renderings import deepspeed, torchtitan, torchtitan_python
 from service.formats.renderings.fsdp import render_accelerate_config
 from service.formats.renderings.heads import (
     get_task_type,
@@ -49,9 +49,19 @@ def launch_training(job: Job, workload: TrainWorkload) -> Launch:
         command = render_torchrun(job, ("-m", "torchtitan.train", "--job.config_file", _TORCHTITAN))
         named = job.checkpoints[0] if job.checkpoints else job.model_name
         added = "name and flavor in [model]" if workload.float8 else "[model]"
-        notes = (f"add {added} of {named} to {_TORCHTITAN}", *torchtitan.list_unexpressed(workload))
+        module = torchtitan_python.render_torchtitan_module(job.model, workload, job.layout)
         return Launch(
-            command=command, files={_TORCHTITAN: tables}, environment=allocator, notes=notes
+            command=command,
+            files={
+                _TORCHTITAN: tables,
+                **({} if module is None else {f"{torchtitan_python.MODULE}.py": module}),
+            },
+            environment=allocator,
+            notes=(
+                f"add {added} of {named} to {_TORCHTITAN}",
+                *torchtitan.list_unexpressed(workload),
+                torchtitan_python.explain_torchtitan_module(workload),
+            ),
         )
     return _launch_trainer(job, workload, allocator)
 

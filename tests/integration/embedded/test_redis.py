@@ -38,6 +38,54 @@ def test_what_was_written_survives_a_killed_server(short_dir: Path) -> None:
         assert client.get("key") == "value"
 
 
+def _read_log(root: Path) -> Path:
+    """Return the append-only log, one file up to Redis 6 and one of a folder from 7 on."""
+    [file] = [*root.rglob("appendonly.aof"), *root.rglob("*.incr.aof")]
+    return file
+
+
+@pytest.mark.parametrize("damage", [b"\x00" * 4096, b"*3\r\n$3\r\nSET\r\n$1", b"garbage\r\n"])
+def test_a_damaged_log_is_cut_where_the_damage_begins(short_dir: Path, damage: bytes) -> None:
+    """A disk that was full or failed stops no start: what stood before is kept, and a copy of
+    all.
+    """
+    with run_redis(short_dir) as url, closing(Redis.from_url(url)) as client:
+        client.set("key", "value")
+    log = _read_log(short_dir)
+    good = log.read_bytes()
+    log.write_bytes(good + damage + good)
+
+    with run_redis(short_dir) as url, closing(Redis.from_url(url, decode_responses=True)) as client:
+        assert client.get("key") == "value"
+        client.set("key", "later")
+
+    assert log.with_name(f"{log.name}.damaged").read_bytes() == good + damage + good
+    with run_redis(short_dir) as url, closing(Redis.from_url(url, decode_responses=True)) as client:
+        assert client.get("key") == "later"
+
+
+def test_a_log_of_nothing_but_damage_is_begun_anew(short_dir: Path) -> None:
+    """It holds notifications and limits of keys: neither is worth a service that does not start."""
+    with run_redis(short_dir) as url, closing(Redis.from_url(url)) as client:
+        client.set("key", "value")
+    log = _read_log(short_dir)
+    log.write_bytes(b"\xff" * 200)
+
+    with run_redis(short_dir) as url, closing(Redis.from_url(url)) as client:
+        assert client.get("key") is None
+
+    assert log.with_name(f"{log.name}.damaged").read_bytes() == b"\xff" * 200
+
+
+def test_a_whole_log_is_left_alone(short_dir: Path) -> None:
+    """No copy is made of it, and none of one that is empty."""
+    for _ in range(2):
+        with run_redis(short_dir) as url, closing(Redis.from_url(url)) as client:
+            client.set("key", "value")
+
+    assert list(short_dir.rglob("*.damaged")) == []
+
+
 def test_dies_with_its_owner(short_dir: Path, owner: Owner) -> None:
     """After kill -9 of the owner the server ends by itself."""
     program, _ = owner("redis", short_dir)
