@@ -210,7 +210,10 @@ def read_key(scope: HTTPScope) -> str | None:
 
 
 def _read_password(credentials: str) -> str:
-    """Return the password of basic credentials (RFC 7617), empty where they are none."""
+    """Return the password of basic credentials.
+
+    It is empty where they are none (RFC 7617).
+    """
     try:
         text = base64.b64decode(credentials, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
