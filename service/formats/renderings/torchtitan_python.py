@@ -54,10 +54,6 @@ def render_torchtitan_module(
         "    config.training.disable_cuda_graphs = True\n",
         "    return config\n",
     ]
-        f"    config.activation_checkpoint = {recomputation}\n",
-        "    config.training.disable_cuda_graphs = True\n",
-        "    return config\n",
-    ]
     return _HEAD + "".join(lines)
 
 
