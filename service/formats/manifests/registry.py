@@ -45,7 +45,7 @@ def _render_leader_workers(job: Job, launch: Launch) -> Document:
     return result
 
 
-_NAMESPACED = frozenset({"namespace"})
+_NAMESPACED = frozenset({"name", "namespace"})
 _QUEUED = _NAMESPACED | {"queue"}
 _GATED = _QUEUED | {"gate"}
 _ROWS = (
@@ -168,7 +168,12 @@ _ROWS = (
         options=_NAMESPACED,
     ),
     Format(word="slurm", title="Slurm: a batch script", render=render_slurm_script),
-    Format(word="ray", title="Ray: a placement group and its actors", render=_render_ray),
+    Format(
+        word="ray",
+        title="Ray: a placement group and its actors",
+        render=_render_ray,
+        options=frozenset(),
+    ),
     Format(word="skypilot", title="SkyPilot: a task", render=render_skypilot_task),
     Format(
         word="dstack",
