@@ -3,6 +3,8 @@
 Applied after routing and before a body is read.
 """
 
+import base64
+import binascii
 import ipaddress
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -37,6 +39,8 @@ _FORWARDED_STARTS = (b"x-forwarded", b"x-original-", b"x-envoy-", b"cf-")
 Envoy's and Cloudflare's.
 """
 _PRINCIPAL_KEY = "principal"
+_HOOKS = "/v1/hooks/"
+"""Paths that schedulers ask, of which some can put a key into the address alone."""
 _ISSUER_THREADS = 4
 """Threads that may wait for the issuer of tokens at once; everybody else is answered meanwhile."""
 
@@ -190,16 +194,31 @@ def get_principal(scope: HTTPScope) -> Principal | None:
 def read_key(scope: HTTPScope) -> str | None:
     """Read the key of a request.
 
-    ``Authorization: Bearer …`` comes first, then ``X-API-Key``.
+    ``Authorization: Bearer …`` comes first, then ``X-API-Key``. Hooks also take the password of
+    ``Authorization: Basic …``; elsewhere a browser that keeps one would speak for whoever typed it.
     """
     api_key = None
     for name, value in scope["headers"]:
         if name == b"authorization":
             kind, _, text = value.decode("latin-1").partition(" ")
+            if kind.lower() == "basic" and scope["path"].startswith(_HOOKS):
+                return _read_password(text.strip())
             return text.strip() if kind.lower() == "bearer" else value.decode("latin-1")
         if name == b"x-api-key":
             api_key = value.decode("latin-1")
     return api_key
+
+
+def _read_password(credentials: str) -> str:
+    """Return the password of basic credentials.
+
+    It is empty where they are none (RFC 7617).
+    """
+    try:
+        text = base64.b64decode(credentials, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+    return text.partition(":")[2]
 
 
 def _explain_not_local(scope: HTTPScope) -> str | None:

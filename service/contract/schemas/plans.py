@@ -67,7 +67,7 @@ class FormatOptionsRequest(Strict, frozen=True, kw_only=True):
 
     queue: Annotated[
         Annotated[str, Meta(pattern=_LABEL_NAME)] | UnsetType,
-        Meta(description="Queue of Kueue, KAI Scheduler or Volcano; default that of each."),
+        Meta(description="Queue of Kueue, KAI Scheduler or Volcano; default that of each, if any."),
     ] = UNSET
     topology: Annotated[
         Annotated[str, Meta(pattern=_LABEL_KEY)] | UnsetType,

@@ -17,7 +17,7 @@ class Format:
     ``spans_nodes``: one replica on several of them; ``takes_slices``: MIG slices.
 
     ``vendors`` of GPUs that it has words for; None where it has for all. ``options`` are those that
-    it takes beside a name.
+    it takes.
     """
 
     word: str
@@ -28,7 +28,7 @@ class Format:
     spans_nodes: bool = True
     takes_slices: bool = True
     vendors: frozenset[str] | None = None
-    options: frozenset[str] = frozenset()
+    options: frozenset[str] = frozenset({"name"})
 
     def find_obstacle(self, job: Job) -> str | None:
         """Return why it cannot carry a job; None where it can."""
@@ -49,11 +49,11 @@ class Format:
 
     def _explain_options(self, job: Job) -> str | None:
         """Return which options it does not take."""
-        accepted = self.options | {"name"}
-        foreign = [name for name in job.options.list_set_names() if name not in accepted]
+        foreign = [name for name in job.options.list_set_names() if name not in self.options]
         if not foreign:
             return None
-        return f"{self.word} takes no {' or '.join(foreign)}: its options are {_join(accepted)}"
+        offered = ", ".join(sorted(self.options)) or "none"
+        return f"{self.word} takes no {' or '.join(foreign)}: its options are {offered}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,3 @@ class Rendering:
     word: str
     document: Document | None = None
     reason: str | None = None
-
-
-def _join(words: frozenset[str]) -> str:
-    return ", ".join(sorted(words))

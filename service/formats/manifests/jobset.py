@@ -5,6 +5,7 @@ are ``<set>-<job>-<job index>-<pod index>`` in a subdomain of the set's name.
 """
 
 from service.formats.manifests.format import Document
+from service.formats.manifests.kueue import place_in_queue
 from service.formats.manifests.workloads import as_list, list_pod_templates, render_workload
 from service.formats.renderings.job import Job, Launch
 from service.formats.renderings.pods import render_pod
@@ -42,4 +43,5 @@ def render_jobset(job: Job, launch: Launch) -> Document:
             "replicatedJobs": [{"name": _NODES, "replicas": 1, "template": {"spec": nodes}}],
         },
     }
+    place_in_queue(job, result)
     return as_list([*(item for item in objects if item["kind"] != "Service"), result])

@@ -11,7 +11,7 @@ from typing import Any
 
 from service.estimator.values.units import ceil_div
 from service.formats.manifests.format import Document
-from service.formats.manifests.workloads import annotate, list_pod_templates
+from service.formats.manifests.workloads import annotate, label, list_pod_templates
 from service.formats.renderings.job import Job, Launch, UnrenderableError
 from service.formats.renderings.kubernetes import render_kubernetes_objects
 
@@ -27,6 +27,8 @@ _REQUIRED, _PREFERRED = (
 )
 _SLICE, _SLICE_SIZE = f"{_PREFIX}/podset-slice-required-topology", f"{_PREFIX}/podset-slice-size"
 _GROUP = f"{_PREFIX}/podset-group-name"
+_SUSPENDED = frozenset({"Job", "JobSet", "TrainJob", "RayJob"})
+"""Kinds that start when ``suspend`` is taken away."""
 
 
 def render_kueue_objects(job: Job, launch: Launch) -> Document:
@@ -39,24 +41,38 @@ def render_kueue_objects(job: Job, launch: Launch) -> Document:
     """
     document: Any = render_kubernetes_objects(job, launch)
     workload = document["items"][-1]
-    workload["metadata"]["labels"] = {_LABEL: job.options.queue or QUEUE}
-    if job.options.gate:
-        _add_gate(workload)
+    _queue(job, workload)
     if job.options.topology is not None:
         for template in list_pod_templates(workload):
             annotate(template, _render_topology(job, job.options.topology, workload["kind"]))
-    if workload["kind"] == "Job":
-        # Kueue's webhook would suspend it too; without the webhook it must not start.
-        workload["spec"] = {"suspend": True, **workload["spec"]}
     result: Document = document
     return result
 
 
+def place_in_queue(job: Job, workload: Any) -> None:  # noqa: ANN401 - any kind of object
+    """Let Kueue admit what runs pods.
+
+    That is so where a queue or a gate is asked for.
+
+    Raises UnrenderableError for a gate of what has none.
+    """
+    if job.options.queue is not None or job.options.gate:
+        _queue(job, workload)
+
+
+def _queue(job: Job, workload: Any) -> None:  # noqa: ANN401 - as above
+    label(workload, {_LABEL: job.options.queue or QUEUE})
+    if job.options.gate:
+        _add_gate(workload)
+    if workload["kind"] in _SUSPENDED:
+        # Kueue's webhook would suspend it too; without the webhook it must not start.
+        workload["spec"] = {"suspend": True, **workload["spec"]}
+
+
 def _add_gate(workload: Any) -> None:  # noqa: ANN401 - any kind of object
-    if workload["kind"] != "Job":
+    if workload["kind"] not in _SUSPENDED:
         message = (
-            f"a gate holds a Job, and this is a {workload['kind']}, whose pods Kueue admits one by "
-            "one: leave the gate away"
+            f"a gate holds a job that ends, and this is a {workload['kind']}: leave the gate away"
         )
         raise UnrenderableError(message)
     annotate(workload, {_GATE: GATE})

@@ -13,6 +13,7 @@ from typing import Any
 
 from service.estimator.values.workload import Engine, ServeWorkload
 from service.formats.manifests.format import Document
+from service.formats.manifests.kueue import place_in_queue
 from service.formats.manifests.workloads import as_list, name_checkpoint
 from service.formats.renderings.job import Job, Launch, UnrenderableError
 from service.formats.renderings.pods import render_pod
@@ -54,6 +55,7 @@ def render_ray_job(job: Job, launch: Launch) -> Document:
             "rayClusterSpec": _render_cluster(head, worker, pods),
         },
     }
+    place_in_queue(job, result)
     config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -99,6 +101,7 @@ def render_ray_service(job: Job, launch: Launch) -> Document:
             "rayClusterConfig": cluster,
         },
     }
+    place_in_queue(job, result)
     return as_list([result])
 
 

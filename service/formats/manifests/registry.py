@@ -14,7 +14,7 @@ from service.formats.manifests.inference_services import (
 )
 from service.formats.manifests.jobset import render_jobset
 from service.formats.manifests.kai import render_kai_objects
-from service.formats.manifests.kueue import render_kueue_objects
+from service.formats.manifests.kueue import place_in_queue, render_kueue_objects
 from service.formats.manifests.podgroup import render_pod_group
 from service.formats.manifests.ray_clusters import render_ray_job, render_ray_service
 from service.formats.manifests.runai import render_runai_call
@@ -38,8 +38,16 @@ def _render_ray(job: Job, _launch: Launch) -> Document:
     return render_ray_request(job)
 
 
-_NAMESPACED = frozenset({"namespace"})
+def _render_leader_workers(job: Job, launch: Launch) -> Document:
+    document: Any = render_leader_worker_objects(job, launch)
+    place_in_queue(job, document["items"][-1])
+    result: Document = document
+    return result
+
+
+_NAMESPACED = frozenset({"name", "namespace"})
 _QUEUED = _NAMESPACED | {"queue"}
+_GATED = _QUEUED | {"gate"}
 _ROWS = (
     Format(
         word="kubernetes",
@@ -58,7 +66,7 @@ _ROWS = (
         word="kueue",
         title="Kueue: the same in a queue, a Job suspended until it is admitted",
         render=render_kueue_objects,
-        options=_QUEUED | {"gate", "topology"},
+        options=_GATED | {"topology"},
     ),
     Format(
         word="podgroup",
@@ -72,21 +80,21 @@ _ROWS = (
         title="JobSet: a Job whose nodes are one set",
         render=render_jobset,
         serves=False,
-        options=_NAMESPACED,
+        options=_GATED,
     ),
     Format(
         word="trainjob",
         title="Kubeflow Trainer: a TrainJob on its runtime for torch",
         render=render_train_job,
         serves=False,
-        options=_NAMESPACED,
+        options=_GATED,
     ),
     Format(
         word="lws",
         title="LeaderWorkerSet: replicas of a server, on one node each or on several",
-        render=render_leader_worker_objects,
+        render=_render_leader_workers,
         trains=False,
-        options=_NAMESPACED,
+        options=_QUEUED,
     ),
     Format(
         word="rayjob",
@@ -94,7 +102,7 @@ _ROWS = (
         render=render_ray_job,
         serves=False,
         vendors=frozenset({"amd", NVIDIA}),
-        options=_NAMESPACED,
+        options=_GATED,
     ),
     Format(
         word="rayservice",
@@ -102,7 +110,7 @@ _ROWS = (
         render=render_ray_service,
         trains=False,
         vendors=frozenset({"amd", NVIDIA}),
-        options=_NAMESPACED,
+        options=_QUEUED,
     ),
     Format(
         word="llminferenceservice",
@@ -160,7 +168,12 @@ _ROWS = (
         options=_NAMESPACED,
     ),
     Format(word="slurm", title="Slurm: a batch script", render=render_slurm_script),
-    Format(word="ray", title="Ray: a placement group and its actors", render=_render_ray),
+    Format(
+        word="ray",
+        title="Ray: a placement group and its actors",
+        render=_render_ray,
+        options=frozenset(),
+    ),
     Format(word="skypilot", title="SkyPilot: a task", render=render_skypilot_task),
     Format(
         word="dstack",

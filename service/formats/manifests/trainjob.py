@@ -10,6 +10,7 @@ it.
 from typing import Any
 
 from service.formats.manifests.format import Document
+from service.formats.manifests.kueue import place_in_queue
 from service.formats.manifests.workloads import as_list, list_pod_templates, render_workload
 from service.formats.renderings.job import Job, Launch
 from service.formats.renderings.pods import render_pod
@@ -48,6 +49,7 @@ def render_train_job(job: Job, launch: Launch) -> Document:
             "runtimePatches": [_render_patch(pod)],
         },
     }
+    place_in_queue(job, result)
     return as_list([*(item for item in objects if item["kind"] != "Service"), result])
 
 

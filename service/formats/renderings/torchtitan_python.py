@@ -3,7 +3,8 @@
 0.3.0, ``torchtitan/config/{manager,configs}.py``: ``--module`` names a module that can be imported
 and ``--config`` a function of it, which returns ``Trainer.Config``. Fields have the names of the
 TOML of 0.2.2, but for those that are gone, recomputation, which is a class, and the optimizer,
-which is the model's.
+which is the model's. CUDA graphs are off, as they were in 0.2: their pools are no part of a plan,
+and 0.3 refuses them in a pipeline.
 """
 
 from service.estimator.model.architecture import Architecture
@@ -48,7 +49,11 @@ def render_torchtitan_module(
         if name not in _GONE
     ]
     recomputation = _RECOMPUTATION[workload.activation_checkpointing]
-    lines += [f"    config.activation_checkpoint = {recomputation}\n", "    return config\n"]
+    lines += [
+        f"    config.activation_checkpoint = {recomputation}\n",
+        "    config.training.disable_cuda_graphs = True\n",
+        "    return config\n",
+    ]
     return _HEAD + "".join(lines)
 
 

@@ -15,7 +15,7 @@ class FormatOptionsRequest:
     """Names and queues of an installation.
 
     Attributes:
-        queue (str | Unset): Queue of Kueue, KAI Scheduler or Volcano; default that of each.
+        queue (str | Unset): Queue of Kueue, KAI Scheduler or Volcano; default that of each, if any.
         topology (str | Unset): Label of a level of nodes that Kueue keeps a job within.
         gate (bool | Unset): Let Kueue hold the Job while `headroom.dev/fit` gates it. Default: False.
         namespace (str | Unset): Namespace of Kubernetes' objects; default that of who applies them.

@@ -55,7 +55,7 @@ def build_format(row: Format) -> FormatAnswer:
         spans_nodes=row.spans_nodes,
         takes_slices=row.takes_slices,
         vendors=None if row.vendors is None else sorted(row.vendors),
-        options=sorted(row.options | {"name"}),
+        options=sorted(row.options),
     )
 
 

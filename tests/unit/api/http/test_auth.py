@@ -1,6 +1,7 @@
 """Who is let in without a key, and for how long somebody who was let in may go on."""
 
 import asyncio
+import base64
 import os
 
 import pytest
@@ -18,11 +19,11 @@ READ = Operation(id="read", tag="t", summary="Read.", replies={})
 WRITE = Operation(id="write", tag="t", summary="Write.", replies={}, scope=Scope.ADMIN)
 
 
-def scope(**headers: str) -> HTTPScope:
+def scope(path: str = "/v1/fit", **headers: str) -> HTTPScope:
     """Return as much of the scope of a request from this machine as is looked at."""
     named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     ends = {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8000)}
-    return {**ends, "headers": [(b"host", b"localhost"), *named], "state": {}}  # type: ignore[typeddict-item]  # the rest is not read
+    return {**ends, "path": path, "headers": [(b"host", b"localhost"), *named], "state": {}}  # type: ignore[typeddict-item]  # the rest is not read
 
 
 def local_guard(uid: int | None = None) -> Guard:
@@ -111,3 +112,45 @@ def test_who_was_let_in_is_looked_at_again_and_not_counted() -> None:
     asyncio.run(follow())
 
     assert counted == ["a"]
+
+
+def find_reader(text: str) -> Principal:
+    """Return a reader for the one key there is."""
+    if text != "hr_key:with_colon":
+        raise make_missing_key_error()
+    return Principal(name="reader", scopes=frozenset({Scope.READ}))
+
+
+def basic(credentials: str) -> str:
+    """Return a header's value as clients make it from an address."""
+    return f"Basic {base64.b64encode(credentials.encode()).decode()}"
+
+
+@pytest.mark.parametrize("user", ["", "headroom"])
+def test_hooks_take_a_key_as_a_password(user: str) -> None:
+    """SkyPilot and dstack can put credentials into the address alone; the name says nothing."""
+    request = scope("/v1/hooks/skypilot/refuse", authorization=basic(f"{user}:hr_key:with_colon"))
+
+    asyncio.run(Guard(Access.KEYS, find=find_reader).admit(request, READ))
+
+    assert request["state"]["principal"].name == "reader"
+
+
+@pytest.mark.parametrize("path", ["/v1/fit", "/v1/keys", "/v1/hooks", "/mcp", "/v1/hooksmith/x"])
+def test_nothing_else_takes_a_password(path: str) -> None:
+    """A browser that keeps one would send it along with another site's requests."""
+    request = scope(path, authorization=basic("headroom:hr_key:with_colon"))
+
+    with pytest.raises(UnauthorizedError, match="Authorization: Bearer"):
+        asyncio.run(Guard(Access.KEYS, find=find_reader).admit(request, READ))
+
+
+@pytest.mark.parametrize(
+    "value", ["Basic", "Basic !", "Basic /w==", basic("hr_key:"), basic("no"), basic(":wrong")]
+)
+def test_what_holds_no_key_is_refused(value: str) -> None:
+    """Whatever is wrong with it, in the words of a missing key."""
+    request = scope("/v1/hooks/skypilot/refuse", authorization=value)
+
+    with pytest.raises(UnauthorizedError, match="a valid key is needed"):
+        asyncio.run(Guard(Access.KEYS, find=find_reader).admit(request, READ))

@@ -43,6 +43,11 @@ _CLUSTER = _close(
         },
     },
 )
+SKUS = [
+    *("vr_nvl72", "gb200", "gb200_sxm", "gb10", "b300_sxm", "b200_sxm", "h200_sxm", "h100_sxm"),
+    *("h100_pcie", "a100_sxm", "a100_pcie", "a30", "l40s", "l40", "l4", "v100_sxm", "v100_pcie"),
+    *("t4", "mi200", "mi300"),
+]
 SCHEMAS: dict[str, dict[str, Any]] = {
     "RayJob": _close(
         entrypoint=_TEXT, shutdownAfterJobFinishes={"type": "boolean"}, rayClusterSpec=_CLUSTER
@@ -63,7 +68,10 @@ SCHEMAS: dict[str, dict[str, Any]] = {
             model={"type": "string", "minLength": 1},
             backend={"enum": ["auto", "sglang", "trtllm", "vllm"]},
             hardware=_close(
-                gpuSku=_TEXT, vramMb={"type": "number"}, totalGpus=_COUNT, numGpusPerNode=_COUNT
+                gpuSku={"enum": SKUS},
+                vramMb={"type": "number"},
+                totalGpus=_COUNT,
+                numGpusPerNode=_COUNT,
             ),
             workload=_close(isl=_COUNT, osl=_COUNT, concurrency={"type": "number"}),
         ),

@@ -32,14 +32,16 @@ def test_a_format_says_which_options_it_takes(word: str) -> None:
     """An option that has no effect is refused with those that have one."""
     row = FORMATS[word]
     (name, job) = next((name, SAMPLES[name]) for other, name, _ in list_samples() if other == word)
-    foreign = {"queue": "a", "topology": RACK, "gate": True, "namespace": "a"}
+    foreign = {"queue": "a", "topology": RACK, "gate": True, "namespace": "a", "name": "aa"}
 
     for option, value in foreign.items():
         refused = f"{word} takes no {option}: " in _explain(word, job, **{option: value})
         assert refused is (option not in row.options), (name, option)
 
 
-@pytest.mark.parametrize("word", [word for word, row in FORMATS.items() if row.options])
+@pytest.mark.parametrize(
+    "word", [word for word, row in FORMATS.items() if "namespace" in row.options]
+)
 def test_all_objects_are_in_the_namespace(word: str) -> None:
     """A Service that a pod looks for as well."""
     name = next(name for other, name, _ in list_samples() if other == word)
@@ -72,6 +74,27 @@ def test_a_queue_is_where_its_scheduler_reads_it() -> None:
     assert volcano["spec"]["queue"] == "team-a"
 
 
+@pytest.mark.parametrize(
+    ("word", "name", "suspended"),
+    [
+        ("jobset", "two nodes", True),
+        ("trainjob", "two nodes", True),
+        ("rayjob", "named job", True),
+        ("rayservice", "named server", False),
+        ("lws", "server", False),
+    ],
+)
+def test_kueue_admits_other_kinds_as_well(word: str, name: str, *, suspended: bool) -> None:
+    """By its label, where a queue is said; what ends waits suspended."""
+    *_, queued = _render(word, SAMPLES[name], queue="team-a")
+    *_, plain = _render(word, SAMPLES[name])
+
+    assert queued["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "team-a"}
+    assert queued["spec"].get("suspend", False) is suspended
+    assert queued["spec"] == ({"suspend": True} if suspended else {}) | plain["spec"]
+    assert "labels" not in plain["metadata"]
+
+
 def test_a_gate_holds_a_suspended_job() -> None:
     """By the name of who takes it away; Kueue has it for a Job, not for a Deployment."""
     *_, job = _render("kueue", SAMPLES["two nodes"], gate=True)
@@ -81,7 +104,7 @@ def test_a_gate_holds_a_suspended_job() -> None:
     }
     assert job["spec"]["suspend"]
     validate(job, "1.37", strict=True)
-    assert "a gate holds a Job, and this is a Deployment" in _explain(
+    assert "a gate holds a job that ends, and this is a Deployment" in _explain(
         "kueue", SAMPLES["server"], gate=True
     )
 

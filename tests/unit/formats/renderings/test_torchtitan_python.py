@@ -44,6 +44,7 @@ def test_both_files_say_the_same(layout: Layout) -> None:
         path: value for path, value in expected.items() if path not in _GONE
     }
     assert not _GONE & set(found)
+    assert found["training.disable_cuda_graphs"] is True
 
 
 @pytest.mark.parametrize(
