@@ -47,11 +47,11 @@ class Kubernetes:
         command = ("kubectl", "get", "--filename=-", "--ignore-not-found", "--output=json")
         printed = require_success(command, run_client(command, entry.payload))
         present = _read_objects(printed)
-        wanted = [_get_name(item) for item in json.loads(entry.payload)["items"]]
-        last = present.get(wanted[-1])
-        if last is None or (entry.job is None and any(name not in present for name in wanted)):
+        names = [_get_name(item) for item in json.loads(entry.payload)["items"]]
+        last = present.get(names[-1])
+        if last is None or (entry.job is None and any(name not in present for name in names)):
             return Sighting(is_certain=True)
-        return Sighting(job=wanted[-1], is_alive=not _has_ended(last))
+        return Sighting(job=names[-1], is_alive=not _has_ended(last))
 
 
 def _rename(value: Any, pattern: re.Pattern[str], new: str) -> Any:  # noqa: ANN401 - JSON

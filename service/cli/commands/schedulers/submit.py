@@ -119,9 +119,9 @@ def _open(options: argparse.Namespace, journal: Journal) -> tuple[str, Entry]:
         )
         raise InvalidRequestError(message)
     if options.submission_id is not None:
-        known = journal.read(options.submission_id)
-        if known is not None:
-            return known.id, known
+        entry = journal.read(options.submission_id)
+        if entry is not None:
+            return entry.id, entry
     entry = _make_entry(options)
     return entry.id, entry
 

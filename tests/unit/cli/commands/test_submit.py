@@ -27,40 +27,38 @@ def ask(
 
 
 @pytest.mark.parametrize(
-    ("plan", "arguments", "code", "reason"),
+    ("plan", "arguments", "refusal"),
     [
-        ({"candidates": [PLACED]}, ("--to", "slurm"), 2, "submit also needs --cluster NAME"),
-        ({"candidates": [PLACED]}, (*TARGET, "--lease", "30s"), 2, "between 60s and 12h"),
-        ({"candidates": [PLACED]}, (*TARGET, "--submission-id", "A b"), 2, "such as run-7"),
-        ({"verdict": "fits"}, TARGET, 2, "it has no candidates"),
-        ({"candidates": [], "reason": "too large"}, TARGET, 1, "no plan to submit: too large"),
-        ({"candidates": [{"placement": None}]}, TARGET, 2, "is on no cluster"),
+        ({"candidates": [PLACED]}, ("--to", "slurm"), (2, "submit also needs --cluster NAME")),
+        ({"candidates": [PLACED]}, (*TARGET, "--lease", "30s"), (2, "between 60s and 12h")),
+        ({"candidates": [PLACED]}, (*TARGET, "--submission-id", "A b"), (2, "such as run-7")),
+        ({"verdict": "fits"}, TARGET, (2, "it has no candidates")),
+        ({"candidates": [], "reason": "too large"}, TARGET, (1, "no plan to submit: too large")),
+        ({"candidates": [{"placement": None}]}, TARGET, (2, "is on no cluster")),
         (
             {"candidates": [{"placement": {"status": "not_today", "reason": "8 are taken"}}]},
             TARGET,
-            1,
-            "does not run today: 8 are taken",
+            (1, "does not run today: 8 are taken"),
         ),
         (
             {"candidates": [PLACED]},
             ("--to", "kubernetes", "--cluster", "c"),
-            2,
-            "--format kubernetes --json",
+            (2, "--format kubernetes --json"),
         ),
     ],
 )
 def test_what_cannot_be_submitted(  # noqa: PLR0913 - the case, and three fixtures
     plan: dict[str, Any],
     arguments: tuple[str, ...],
-    code: int,
-    reason: str,
+    refusal: tuple[int, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The refusal says what would be right, and nothing is written down."""
-    assert ask(monkeypatch, tmp_path / "journal", plan, *arguments) == code
+    code, reason = refusal
 
+    assert ask(monkeypatch, tmp_path / "journal", plan, *arguments) == code
     assert reason in capsys.readouterr().err
     assert not (tmp_path / "journal").exists()
 
