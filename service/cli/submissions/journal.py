@@ -1,4 +1,4 @@
-"""Journal of submissions, a file each, so that a dead process leaves nothing unknown."""
+"""Journal of submissions: what a process that died had begun."""
 
 import fcntl
 import json
@@ -81,7 +81,7 @@ class Journal:
 
     @contextmanager
     def lock(self, submission_id: str) -> Iterator[bool]:
-        """Keep other processes from a submission; yields False where one is at it."""
+        """Lock a submission; yields False where another process is at it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.folder / f"{submission_id}.lock").open("a") as handle:
             try:

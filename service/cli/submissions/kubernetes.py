@@ -40,7 +40,7 @@ class Kubernetes:
         return _get_name(json.loads(entry.payload)["items"][-1])
 
     def find(self, entry: Entry) -> Sighting:
-        """Look for the objects by name; the job is there when all of them are.
+        """Look for the objects by name; all of them make the job.
 
         Applying them again is safe, so that some of them alone are none.
         """

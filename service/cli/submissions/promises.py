@@ -27,7 +27,10 @@ def reserve(client: httpx.Client, entry: Entry) -> str | None:
 
 
 def extend(client: httpx.Client, entry: Entry) -> bool:
-    """Extend a submission's reservation and say for which job; False where it has ended."""
+    """Extend a submission's reservation; False where it has ended.
+
+    The server also learns for which job it is.
+    """
     body: Document = {"expires_in_s": entry.lease_s}
     if entry.job is not None:
         body["job"] = {"scheduler": entry.scheduler, "id": entry.job}

@@ -8,7 +8,7 @@ from service.cli.submissions.journal import Entry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """What a scheduler knows of a submission.
+    """Knowledge of a scheduler of one submission.
 
     Where it knows no job, ``is_certain`` says that there never was one.
     """

@@ -1,4 +1,4 @@
-"""Slurm: sbatch takes the job, squeue and sacct know it by its name."""
+"""Slurm: sbatch takes a job, squeue and sacct find it."""
 
 import re
 import time

@@ -26,7 +26,7 @@ class UncertainError(ServiceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitter:
-    """What the steps of a submission need; the caller has locked it in the journal."""
+    """Steps of a submission, which the caller has locked in the journal."""
 
     client: httpx.Client
     journal: Journal

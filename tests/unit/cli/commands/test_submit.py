@@ -47,7 +47,7 @@ def ask(
         ),
     ],
 )
-def test_what_cannot_be_submitted(  # noqa: PLR0913 - the case, and three fixtures
+def test_what_cannot_be_submitted(
     plan: dict[str, Any],
     arguments: tuple[str, ...],
     refusal: tuple[int, str],
