@@ -210,11 +210,15 @@ def _read_command(command: str, options: Json) -> tuple[str, ...]:
     That of a script is the script itself, with arguments if it has any.
     """
     argv = options.get("argv")
-    words = tuple(word for word in argv if isinstance(word, str)) if isinstance(argv, list) else ()
-    if command == "srun" and words:
-        return ("srun", *_iter_counts(options), *words)
-    has_arguments = command == "sbatch" and len(words) > 1
-    return ("bash", "job.sh", *words[1:]) if has_arguments else ()
+    arguments = (
+        tuple(argument for argument in argv if isinstance(argument, str))
+        if isinstance(argv, list)
+        else ()
+    )
+    if command == "srun" and arguments:
+        return ("srun", *_iter_counts(options), *arguments)
+    has_arguments = command == "sbatch" and len(arguments) > 1
+    return ("bash", "job.sh", *arguments[1:]) if has_arguments else ()
 
 
 def _settle_directives(script: str, options: Json) -> str:
@@ -223,9 +227,9 @@ def _settle_directives(script: str, options: Json) -> str:
     What is typed wins over what the script says, and Slurm has settled which is which.
     """
     gpus = get_text(options, "gpus-per-node")
-    words = [*_iter_counts(options), *([f"--gpus-per-node={gpus}"] if gpus else ())]
+    arguments = [*_iter_counts(options), *([f"--gpus-per-node={gpus}"] if gpus else ())]
     settled = _DIRECTIVE.sub("##SBATCH", script)
-    return f"{settled}\n#SBATCH {' '.join(words)}\n" if words else settled
+    return f"{settled}\n#SBATCH {' '.join(arguments)}\n" if arguments else settled
 
 
 def _iter_counts(options: Json) -> Iterator[str]:
