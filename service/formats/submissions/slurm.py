@@ -130,7 +130,7 @@ def _sum(entries: tuple[Gres, ...]) -> int:
 
 
 def _spread(entries: tuple[Gres, ...], total: int, num_nodes: int) -> GpuRequest:
-    """Return GPUs of a job that says their sum; they may be uneven."""
+    """Return GPUs of a job that says only their sum."""
     if total % num_nodes:
         return _make_request(entries, total, 1)
     return _make_request(entries, total // num_nodes, num_nodes)
@@ -154,7 +154,7 @@ def _count_nodes(options: Json) -> int:
 
 
 def _count_tasks(options: Json, num_nodes: int) -> int:
-    """Return the tasks of a job: one a node where it does not say."""
+    """Return tasks of a job, one a node by default."""
     per_node = _read_number(options, "ntasks-per-node") or 1
     return _read_number(options, "ntasks") or per_node * num_nodes
 
@@ -166,7 +166,7 @@ def _read_number(options: Json, name: str) -> int:
 
 
 def _find_number(options: Json) -> tuple[str | None, str, str]:
-    """Return the one option with the number of GPUs, and the text around it."""
+    """Return the option that counts GPUs, and the text around it."""
     names = [name for name in _GPU_OPTIONS if _read_entries(options, name)]
     if len(names) != 1 or names[0] not in {"gpus-per-node", "gres", "gpus"}:
         return None, "", ""
@@ -205,7 +205,7 @@ def _read_comment(options: Json) -> str | None:
 
 
 def _read_command(command: str, options: Json) -> tuple[str, ...]:
-    """Return the command line of a job, with the numbers of its tasks.
+    """Return a job's command line, with the numbers of its tasks.
 
     That of a script is the script itself, with arguments if it has any.
     """
