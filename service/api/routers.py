@@ -26,6 +26,7 @@ from service.api.resources.hooks import dstack as dstack_hook
 from service.api.resources.hooks import extenders
 from service.api.resources.hooks import kubernetes as kubernetes_hook
 from service.api.resources.hooks import skypilot as skypilot_hook
+from service.api.resources.hooks import slurm as slurm_hook
 from service.api.resources.imports import launches
 from service.api.resources.measurements import field_data, withdrawals
 from service.api.resources.measurements import jobs as measurements
@@ -46,6 +47,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     explain.router,
     kubernetes_hook.router,
     skypilot_hook.router,
+    slurm_hook.router,
     dstack_hook.router,
     extenders.router,
     measurements.router,

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import anyio
 import httpx2
@@ -24,8 +25,12 @@ from service.mcp.endpoint import McpEndpoint
 from tests.unit.api.builders import FIT, changed, parts
 
 KEYS = {
-    "reader": Principal(name="r", scopes=frozenset({Scope.READ}), key_id="1", rate="2/hour"),
-    "planner": Principal(name="p", scopes=frozenset({Scope.READ, Scope.PLAN}), key_id="2"),
+    "reader": Principal(
+        name="r", scopes=frozenset({Scope.READ}), key_id=str(UUID(int=1)), rate="2/hour"
+    ),
+    "planner": Principal(
+        name="p", scopes=frozenset({Scope.READ, Scope.PLAN}), key_id=str(UUID(int=2))
+    ),
 }
 RESERVATION = "3f0f2c9e-6a43-4c0e-9a52-1d5f6a2f7a10"
 Use = Callable[[Client], Awaitable[None]]

@@ -12,6 +12,7 @@ from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response, text_response
 from service.api.resources.hooks.deciding import decide_submission, decide_unreadable
 from service.api.resources.hooks.modes import read_mode
+from service.base.typed import get_decoder
 from service.contract.schemas.hooks.kubernetes import HookMode
 from service.contract.schemas.hooks.skypilot import SkyPilotAnswer, SkyPilotRequest
 from service.estimator.values.errors import EstimatorError
@@ -77,9 +78,10 @@ def _unwrap(body: bytes) -> bytes:
     What is none is refused by whoever reads it.
     """
     try:
-        return msgspec.json.decode(body, type=str).encode()
+        text: str = get_decoder(str).decode(body)
     except msgspec.DecodeError:
         return body
+    return text.encode()
 
 
 router = Router(path="/v1/hooks/skypilot", route_handlers=[judge_task])

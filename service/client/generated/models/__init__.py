@@ -1,6 +1,7 @@
 """Contains all the data models used in inputs/outputs"""
 
 from .accuracy_answer import AccuracyAnswer
+from .action import Action
 from .admission_answer import AdmissionAnswer
 from .admission_request import AdmissionRequest
 from .admission_request_object_type_0 import AdmissionRequestObjectType0
@@ -138,6 +139,7 @@ from .head import Head
 from .health_answer import HealthAnswer
 from .health_answer_status import HealthAnswerStatus
 from .held_answer import HeldAnswer
+from .hook_verdict import HookVerdict
 from .host_priority import HostPriority
 from .how_many_answer import HowManyAnswer
 from .how_many_as import HowManyAs
@@ -350,6 +352,11 @@ from .share_request import ShareRequest
 from .shipped_answer import ShippedAnswer
 from .sky_pilot_answer import SkyPilotAnswer
 from .sky_pilot_request import SkyPilotRequest
+from .slurm_answer import SlurmAnswer
+from .slurm_answer_options import SlurmAnswerOptions
+from .slurm_submission import SlurmSubmission
+from .slurm_submission_environment import SlurmSubmissionEnvironment
+from .slurm_submission_options import SlurmSubmissionOptions
 from .sound_request import SoundRequest
 from .source_answer import SourceAnswer
 from .source_list import SourceList
@@ -387,6 +394,7 @@ from .worst_rank_answer import WorstRankAnswer
 
 __all__ = (
     "AccuracyAnswer",
+    "Action",
     "AdmissionAnswer",
     "AdmissionRequest",
     "AdmissionRequestObjectType0",
@@ -524,6 +532,7 @@ __all__ = (
     "HealthAnswer",
     "HealthAnswerStatus",
     "HeldAnswer",
+    "HookVerdict",
     "HostPriority",
     "HowManyAnswer",
     "HowManyAs",
@@ -736,6 +745,11 @@ __all__ = (
     "ShippedAnswer",
     "SkyPilotAnswer",
     "SkyPilotRequest",
+    "SlurmAnswer",
+    "SlurmAnswerOptions",
+    "SlurmSubmission",
+    "SlurmSubmissionEnvironment",
+    "SlurmSubmissionOptions",
     "SoundRequest",
     "SourceAnswer",
     "SourceList",

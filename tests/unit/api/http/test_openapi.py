@@ -12,8 +12,8 @@ from tests.unit.api.builders import served
 Json = dict[str, Any]
 METHODS = {"get", "patch", "post", "put", "delete"}
 FOREIGN = "/v1/hooks/"
-PLACES = {"name": "a", "id": "1", "mode": "warn", "policy": "on_run_apply"}
 """Paths whose bodies are other programs' documents, which grow with their versions."""
+PLACES = {"name": "a", "id": "1", "mode": "warn", "policy": "on_run_apply"}
 RESOURCES = {
     "/v1/field-data",
     "/v1/field-data/approve",
@@ -39,8 +39,8 @@ RESOURCES = {
     "/v1/ceilings",
     "/v1/launches/import",
     "/v1/explain",
-    *(f"/v1/hooks/{door}" for door in ("kubernetes", "kubernetes/{mode}", "skypilot/{mode}")),
-    "/v1/hooks/dstack/{mode}/apply_policies/{policy}",
+    *(f"/v1/hooks/{name}{end}" for name in ("kubernetes", "slurm") for end in ("", "/{mode}")),
+    *(f"/v1/hooks/{end}" for end in ("skypilot/{mode}", "dstack/{mode}/apply_policies/{policy}")),
     *(f"/v1/hooks/kube-scheduler/{{mode}}/{verb}" for verb in ("filter", "prioritize")),
     *(f"/v1/hooks/volcano/{{mode}}/{v}" for v in ("jobEnqueueable", "predicate", "prioritize")),
     "/v1/measurements",
