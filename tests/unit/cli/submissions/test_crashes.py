@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from service.base.server_refusals import ServerRefusalError
-from service.cli.submissions import clients
 from service.cli.submissions.clients import SchedulerError
 from service.cli.submissions.journal import Entry, Journal
 from service.cli.submissions.registry import SCHEDULERS
@@ -100,7 +99,7 @@ def make_worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     def write_seen(journal: Journal, entry: Entry) -> Entry:
         return current[-1].reaper.pass_through(lambda: write(journal, entry))
 
-    monkeypatch.setattr(clients.subprocess, "run", run_seen)
+    monkeypatch.setattr("subprocess.run", run_seen)
     monkeypatch.setattr(Journal, "write", write_seen)
 
     def make(word: str = "slurm", **reaping: Any) -> World:  # noqa: ANN401 - of the reaper
