@@ -4,7 +4,8 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.base.errors import InvalidRequestError, ServiceError
+from service.base.errors import InvalidRequestError
+from service.cli.submissions.errors import SchedulerError
 
 _PATIENCE_S = 120.0
 _MAX_TEXT = 500
@@ -17,10 +18,6 @@ class Output:
     code: int
     out: str
     err: str
-
-
-class SchedulerError(ServiceError):
-    """A scheduler's client failed, in its own words."""
 
 
 def run_client(command: Sequence[str], text: str = "") -> Output:

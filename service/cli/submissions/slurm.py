@@ -5,7 +5,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from service.cli.submissions.clients import SchedulerError, require_success, run_client
+from service.cli.submissions.clients import require_success, run_client
+from service.cli.submissions.errors import SchedulerError
 from service.cli.submissions.journal import Entry
 from service.cli.submissions.scheduler import Sighting
 

@@ -10,18 +10,13 @@ from dataclasses import dataclass, replace
 
 import httpx
 
-from service.base.errors import ServiceError
 from service.base.server_refusals import ServerRefusalError
 from service.cli.submissions import promises
-from service.cli.submissions.clients import SchedulerError
+from service.cli.submissions.errors import SchedulerError, SubmissionError, UncertainError
 from service.cli.submissions.journal import Entry, Journal
 from service.cli.submissions.scheduler import Scheduler, Sighting
 
 _MAX_ATTEMPTS = 5
-
-
-class UncertainError(ServiceError):
-    """Nobody can say whether the scheduler took a job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +68,7 @@ class Submitter:
                 return self.journal.write(replace(entry, reservation=reservation))
             entry = replace(entry, attempt=entry.attempt + 1)
         message = f"submission {entry.id}: its reservations end as soon as they are made"
-        raise ServiceError(message)
+        raise SubmissionError(message)
 
     def _hand_over(self, entry: Entry) -> Sighting:
         try:

@@ -14,7 +14,7 @@ from service.base.server_refusals import ServerRefusalError
 from service.cli.http import add_server, connect, find_server
 from service.cli.lifetimes import LIFE_HELP, parse_lifetime
 from service.cli.model_files.json_files import STDIN
-from service.cli.submissions.clients import SchedulerError
+from service.cli.submissions.errors import SchedulerError
 from service.cli.submissions.journal import Entry, Journal, find_journal
 from service.cli.submissions.plans import NoPlanError, derive_id, read_best, read_plan
 from service.cli.submissions.registry import SCHEDULERS

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from service.base.server_refusals import ServerRefusalError
-from service.cli.submissions.clients import SchedulerError
+from service.cli.submissions.errors import SchedulerError, UncertainError
 from service.cli.submissions.journal import Entry, Journal
 from service.cli.submissions.registry import SCHEDULERS
-from service.cli.submissions.steps import Submitter, UncertainError
+from service.cli.submissions.steps import Submitter
 from tests.unit.cli.submissions.fakes import KilledError, Reaper, Server, install
 
 DOCUMENTS = {
