@@ -39,6 +39,7 @@ from service.telemetry import spans
 from service.usecases.access import keys as stored_keys
 from service.usecases.access.keys import KeyCache
 from service.usecases.access.rate_limits import Throttle, make_throttle
+from service.usecases.hooks.log import DecisionLog
 from service.usecases.hub.hub import make_hub
 from service.usecases.jobs.environments import list_running_environments
 from service.usecases.learning import calibrations as stored_calibrations
@@ -89,6 +90,7 @@ def create_app(settings: Settings) -> ASGIApp:
     key_cache = _make_key_cache(sessions)
     throttle = make_throttle(settings.redis_url)
     tokens = _make_token_verifier(settings)
+    decisions = DecisionLog(sessions, on_loss=metrics.count_lost_decisions)
     deps = Dependencies(
         settings=settings,
         version=build.version,
@@ -109,9 +111,12 @@ def create_app(settings: Settings) -> ASGIApp:
         charge_rate=make_rate_charge(throttle),
         refresh_keys=key_cache.refresh,
         record_change=partial(stored_keys.record_change, sessions),
+        record_decision=decisions.add,
     )
     refreshers = _make_refreshers(
-        (key_cache.refresh, specs.refresh, corrections.refresh), tokens=tokens
+        (key_cache.refresh, specs.refresh, corrections.refresh),
+        flush=decisions.flush,
+        tokens=tokens,
     )
     return make_application(
         deps,
@@ -206,9 +211,15 @@ def _make_metrics_cache(
 
 
 def _make_refreshers(
-    tasks: Sequence[Callable[[], None]], *, tokens: TokenVerifier | None
+    tasks: Sequence[Callable[[], None]],
+    *,
+    flush: Callable[[], None],
+    tokens: TokenVerifier | None,
 ) -> list[Refresher]:
-    refreshers = [Refresher(tasks, interval_s=REFRESH_INTERVAL_S)]
+    refreshers = [
+        Refresher(tasks, interval_s=REFRESH_INTERVAL_S),
+        Refresher((flush,), interval_s=REFRESH_INTERVAL_S, runs_at_end=True),
+    ]
     if tokens is not None:
         # An issuer that hangs must not keep the keys from being read.
         refreshers.append(Refresher((tokens.refresh,), interval_s=REFRESH_INTERVAL_S))

@@ -22,6 +22,7 @@ from service.api.resources import (
 from service.api.resources.clusters import inventories as clusters
 from service.api.resources.clusters import reservations
 from service.api.resources.formats import renderings
+from service.api.resources.hooks import decisions as hook_decisions
 from service.api.resources.hooks import dstack as dstack_hook
 from service.api.resources.hooks import extenders
 from service.api.resources.hooks import kubernetes as kubernetes_hook
@@ -50,6 +51,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     slurm_hook.router,
     dstack_hook.router,
     extenders.router,
+    hook_decisions.router,
     measurements.router,
     withdrawals.router,
     field_data.router,

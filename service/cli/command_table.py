@@ -13,7 +13,7 @@ COMMANDS = {
     "worker": "run a worker that measures",
     "reconcile": "run the loop that re-rings and re-queues jobs",
     "migrate": "bring the database to this version's schema",
-    "prune": "delete old progress, samples, artifacts and changes",
+    "prune": "delete old progress, samples, artifacts, changes and decisions",
     "fit": "does a workload fit on a GPU? answers offline, or a server",
     "how-many": "how many GPUs does it need? the same",
     "plan": "which GPUs, how many, in which layout? the same",
@@ -31,6 +31,7 @@ COMMANDS = {
     "reservations": "list, show, make, extend and release reservations of GPUs",
     "keys": "make, list and revoke keys",
     "audit": "list the changes that were asked for, and by whom",
+    "hooks": "list what schedulers' hooks decided about submitted jobs",
     "workers": "list the workers of a server, and what they do now",
     "measure": "ask for a measurement and watch it",
     "measurements": "list, show, export and import measurements",
@@ -44,7 +45,9 @@ COMMANDS = {
 }
 """Command → one line of help."""
 _FOLDERS = {
-    **dict.fromkeys(("audit", "families", "field-data", "formats", "gpus", "workers"), "lists."),
+    **dict.fromkeys(
+        ("audit", "families", "field-data", "formats", "gpus", "hooks", "workers"), "lists."
+    ),
     **dict.fromkeys(("generate", "pipelines"), "diffusion."),
     **dict.fromkeys(("slurm-flags", "submit"), "schedulers."),
     **dict.fromkeys(("completion", "help", "version"), "about."),

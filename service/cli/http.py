@@ -115,16 +115,20 @@ def read(client: httpx.Client, path: str, **parameters: str) -> Document:
     return document
 
 
-def read_all(client: httpx.Client, path: str, **parameters: str) -> list[Document]:
-    """Return all items of a list, page by page."""
+def read_all(
+    client: httpx.Client, path: str, *, at_most: int | None = None, **parameters: str
+) -> list[Document]:
+    """Return all items of a list, or the first, page by page."""
     items: list[Document] = []
-    query = {**parameters, "limit": str(PAGE)}
-    while True:
-        page = read(client, path, **query)
+    query = dict(parameters)
+    while at_most is None or len(items) < at_most:
+        size = PAGE if at_most is None else min(PAGE, at_most - len(items))
+        page = read(client, path, **query, limit=str(size))
         items += page["items"]
         if not page["next_cursor"]:
-            return items
+            break
         query["cursor"] = page["next_cursor"]
+    return items
 
 
 def delete(client: httpx.Client, path: str, *, query: str = "") -> None:

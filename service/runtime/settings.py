@@ -75,6 +75,8 @@ class Settings:
     """Names that the hub may redirect to, beside its own; ``.name`` stands for all below it."""
     hub_private: bool = False
     """Whether a mirror may have an address that is not public, and plain HTTP."""
+    public_url: str | None = None
+    """Where users see this server's pages; a hook's line ends with a link there."""
     hook_deadline_s: float = 2.0
     """How long a scheduler's hook waits for its answer."""
     hook_fail: str = "open"

@@ -128,19 +128,24 @@ def _parse_limit(variable: str, text: str) -> str:
     return text
 
 
-def _parse_endpoint(variable: str, text: str) -> str:
-    parsed = urlsplit(text)
-    if (
-        parsed.scheme not in {"http", "https"}
-        or not parsed.hostname
-        or parsed.username
-        or parsed.query
-        or parsed.fragment
-    ):
-        refuse_setting(
-            variable, _redact_password(text), "a URL such as https://huggingface.co, without a user"
-        )
-    return text.rstrip("/")
+def _make_address_parser(example: str) -> Callable[[str, str], str]:
+    """Return a parser of URLs without a user or a query."""
+
+    def parse(variable: str, text: str) -> str:
+        parsed = urlsplit(text)
+        if (
+            parsed.scheme not in {"http", "https"}
+            or not parsed.hostname
+            or parsed.username
+            or parsed.query
+            or parsed.fragment
+        ):
+            refuse_setting(
+                variable, _redact_password(text), f"a URL such as {example}, without a user"
+            )
+        return text.rstrip("/")
+
+    return parse
 
 
 def _parse_hosts(variable: str, text: str) -> tuple[str, ...]:
@@ -198,9 +203,10 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "oidc_rate": ("HEADROOM_OIDC_RATE", _parse_limit),
     "oidc_quota": ("HEADROOM_OIDC_QUOTA", _parse_limit),
     "hub": ("HEADROOM_HUB", _parse_flag),
-    "hub_endpoint": ("HF_ENDPOINT", _parse_endpoint),
+    "hub_endpoint": ("HF_ENDPOINT", _make_address_parser("https://huggingface.co")),
     "hub_hosts": ("HEADROOM_HUB_HOSTS", _parse_hosts),
     "hub_private": ("HEADROOM_HUB_PRIVATE", _parse_flag),
+    "public_url": ("HEADROOM_PUBLIC_URL", _make_address_parser("https://headroom.example")),
     "hook_deadline_s": ("HEADROOM_HOOK_DEADLINE_S", _parse_seconds),
     "hook_fail": ("HEADROOM_HOOK_FAIL", _make_choice_parser(("open", "closed"))),
     "hook_gpu": ("HEADROOM_HOOK_GPU", _parse_text),

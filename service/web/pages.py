@@ -39,9 +39,12 @@ class Page:
     tag: str
 
 
-@get("/", sync_to_thread=False)
+@get(["/", "/questions/{digest:str}"], sync_to_thread=False)
 def explore(request: AnyRequest) -> ASGIApp:
-    """Show the page that answers whether something fits."""
+    """Show the page that answers whether something fits.
+
+    Its script reads off its address which question a hook was asked.
+    """
     return _respond(request, "explore.html")
 
 

@@ -17,7 +17,8 @@ from rich.table import Table
 from sqlalchemy import text
 
 from service.catalog.models import load_architecture, load_config, resolve_model
-from service.contract.to_answer.measurement_rows import build_row, render_csv
+from service.contract.to_answer.formats.csv_tables import render_csv
+from service.contract.to_answer.measurement_rows import build_row
 from service.db.migrate import upgrade
 from service.db.session import make_engine, make_sessions
 from service.embedded.postgres import run_postgres

@@ -11,6 +11,7 @@ from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.imports import add_reading
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +128,29 @@ def test_a_model_that_is_named_takes_the_place_of_a_pasted_config(visit: Visit) 
     expect(page.locator("#pasted-note")).to_be_hidden()
     expect(page.locator(".verdict-text")).to_contain_text("qwen3-0.6b")
     assert "config=" not in page.url
+
+
+def test_the_link_of_a_hooks_line_shows_its_question(visit: Visit, base_url: str) -> None:
+    """Every word of it, and from then on the address holds the question itself."""
+    job = {
+        "options": {"gres": "gres/gpu:nvidia_a100-sxm4-80gb:1", "job-name": "linked"},
+        "script": "#HEADROOM qwen3-0.6b --task train --sequence-length 768 --optimizer sgd\n",
+    }
+    with httpx.Client(base_url=base_url, timeout=30) as client:
+        assert client.post("/v1/hooks/slurm", json=job).status_code == 200
+        path = "/v1/hooks/decisions?door=slurm&limit=1"
+        eventually(lambda: bool(client.get(path).json()["items"]))
+        [decision] = client.get(path).json()["items"]
+    page = visit(f"/questions/{decision['question']}").page
+
+    expect(page.locator(".verdict-text")).to_contain_text("qwen3-0.6b")
+    expect(page.locator("#gpu")).to_have_value("A100-SXM4-80GB")
+    page.wait_for_url("**/?*workload.sequence_length=768*")
+    assert "workload.optimizer=sgd" in page.url
+
+
+def test_a_link_to_a_question_that_is_gone_says_so(visit: Visit) -> None:
+    """As much as is known: nobody asked it, or it was deleted."""
+    page = visit(f"/questions/{'0' * 32}", tolerated=(404,)).page
+
+    expect(page.locator("#problem")).to_contain_text("no hook was asked it")

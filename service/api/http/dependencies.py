@@ -15,6 +15,7 @@ from service.estimator.cache import PlanCache
 from service.jobs.notify import Notify
 from service.runtime.settings import Settings
 from service.usecases.access.keys import AuditEvent
+from service.usecases.hooks.log import HookDecision
 from service.usecases.hub.hub import Hub
 from service.usecases.learning.corrections import CorrectionCache
 from service.usecases.operations.health import Readiness
@@ -84,6 +85,7 @@ class Dependencies:
     """Counts a long answer as further requests against a rate."""
     read_snapshot: Callable[[], MetricsReading] = lambda: NO_READING
     record_change: Callable[[AuditEvent], None] = lambda _event: None
+    record_decision: Callable[[HookDecision], None] = lambda _decision: None
 
 
 def get_dependencies(request: Request[Any, Any, Any]) -> Dependencies:

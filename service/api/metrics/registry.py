@@ -85,6 +85,9 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
+        self._lost_decisions = self._make_counter(
+            "lost_hook_decisions", "Of these, those that were not written down."
+        )
         self._failed_notifications = self._make_counter(
             "doorbell_failures", "Rings that Redis did not take."
         )
@@ -120,6 +123,10 @@ class Metrics:
         """Count a decision about a submitted job."""
         self._hooks.labels(door, verdict, action).inc()
         self._hook_seconds.labels(door).observe(seconds)
+
+    def count_lost_decisions(self, number: int) -> None:
+        """Count decisions that are in no log."""
+        self._lost_decisions.inc(number)
 
     def count_cached_fit(self) -> None:
         """Count a fit question whose answer was finished before."""

@@ -1,5 +1,5 @@
-"""Delete progress, samples and files of measurements that ended long ago, and old changes, at
-DATABASE_URL.
+"""Delete progress, samples and files of measurements that ended long ago, old changes and old
+decisions of hooks, at DATABASE_URL.
 """
 
 import argparse
@@ -18,6 +18,7 @@ _LABELS = {
     "samples": "samples",
     "artifacts": "artifacts",
     "changes": "lines of the log of changes",
+    "decisions": "decisions of hooks",
 }
 
 

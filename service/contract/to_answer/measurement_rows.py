@@ -1,24 +1,13 @@
-"""Measurements as flat rows, and rows as CSV.
+"""Measurements as flat rows."""
 
-No spreadsheet takes a cell of the CSV for a formula.
-"""
-
-import csv
-import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-from msgspec import structs
 
 from service.contract.schemas.measurement_rows import MeasurementRow
 from service.contract.to_answer.timestamps import format_optional_timestamp, format_timestamp
 from service.usecases.stored import MeasurementLine, StoredResidual
 
 COLUMNS = list(MeasurementRow.__struct_fields__)
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet begins a formula with (owasp.org, CSV Injection): a quote before it makes it
-text.
-"""
 NANOSECONDS = 1e9
 _Answer = tuple[float | None, tuple[float, float] | None]
 _Answers = tuple[_Answer, _Answer]
@@ -50,32 +39,6 @@ def build_row(line: MeasurementLine) -> MeasurementRow:
         **_collect_step_time(line),
         **_collect_environment(line.environment),
     )
-
-
-def render_csv(rows: Iterable[MeasurementRow], *, header: bool = False) -> bytes:
-    """Return rows as CSV (RFC 4180).
-
-    ``header`` puts the names of the columns first.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text)
-    if header:
-        writer.writerow(COLUMNS)
-    for row in rows:
-        writer.writerow([_format_cell(value) for value in structs.astuple(row)])
-    return text.getvalue().encode()
-
-
-def _format_cell(value: object) -> object:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case str() if value.startswith(FORMULA):
-            return f"'{value}"
-        case _:
-            return value
 
 
 def _collect_configuration(

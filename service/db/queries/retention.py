@@ -1,7 +1,7 @@
 """Statements that delete old detail.
 
-Progress, samples and files of ended measurements, and the log of changes, grow for ever and teach
-nothing.
+Progress, samples and files of ended measurements, the log of changes and that of hooks grow for
+ever and teach nothing.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from service.db.tables.access import AuditEventRow
 from service.db.tables.artifacts import ArtifactRow
 from service.db.tables.core import MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
+from service.db.tables.hooks import HookDecisionRow, HookQuestionRow
 
 _STATUS = "status"
 
@@ -82,6 +83,35 @@ def delete_changes(session: Session, *, older_than: timedelta, limit: int) -> in
     )
 
 
+def delete_decisions(session: Session, *, older_than: timedelta, limit: int) -> int:
+    """Delete the oldest decisions of hooks and return their number.
+
+    A question goes once nobody has asked it for as long.
+    """
+    oldest = (
+        select(HookDecisionRow.id)
+        .where(_is_decided_before(older_than))
+        .order_by(HookDecisionRow.created_at)
+        .limit(limit)
+    )
+    deleted = _count_deleted(
+        session,
+        delete(HookDecisionRow).where(HookDecisionRow.id.in_(oldest)).returning(HookDecisionRow.id),
+    )
+    unasked = (
+        select(HookQuestionRow.digest)
+        .where(HookQuestionRow.last_at < func.now() - older_than)
+        .limit(limit)
+    )
+    session.execute(delete(HookQuestionRow).where(HookQuestionRow.digest.in_(unasked)))
+    return deleted
+
+
+def count_decisions(session: Session, *, older_than: timedelta) -> int:
+    """Count decisions of hooks of this age."""
+    return session.scalars(select(func.count()).where(_is_decided_before(older_than))).one()
+
+
 def count_changes(session: Session, *, older_than: timedelta) -> int:
     """Count audit events of this age."""
     return session.scalars(select(func.count()).where(_is_written_before(older_than))).one()
@@ -106,6 +136,10 @@ def _is_ended(older_than: timedelta) -> ColumnElement[bool]:
 
 def _is_written_before(older_than: timedelta) -> ColumnElement[bool]:
     return AuditEventRow.created_at < func.now() - older_than
+
+
+def _is_decided_before(older_than: timedelta) -> ColumnElement[bool]:
+    return HookDecisionRow.created_at < func.now() - older_than
 
 
 def _count_deleted(session: Session, statement: object) -> int:

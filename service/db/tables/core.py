@@ -24,6 +24,7 @@ from service.db.tables.artifacts import ArtifactRow
 from service.db.tables.base import Base, Json, make_membership_condition
 from service.db.tables.claims import ClaimRow
 from service.db.tables.clusters import ReservationRow
+from service.db.tables.hooks import HookDecisionRow, HookQuestionRow
 from service.db.tables.learning import QUANTITIES, ResidualRow
 from service.db.tables.models import ConfigRecordingRow, ModelRow
 from service.db.tables.types import StorableJSON
@@ -40,6 +41,8 @@ _IMPORTED_TABLES = (
     ArtifactRow,
     ClaimRow,
     ConfigRecordingRow,
+    HookDecisionRow,
+    HookQuestionRow,
     ModelRow,
     ReservationRow,
     ResidualRow,

@@ -1,5 +1,6 @@
 """Decisions about submitted jobs, and the lines that their users read."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -41,6 +42,14 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookQuestion:
+    """A question as a body of ``POST /v1/fit``, and its digest."""
+
+    digest: str
+    document: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """The answer of a hook.
 
@@ -56,6 +65,10 @@ class Decision:
     gpu: str | None = None
     lacks_memory: bool = False
     """Whether a GPU of the job is too small, not their number."""
+    question: HookQuestion | None = None
+    needed_bytes: int | None = None
+    """Of one GPU: at most where it fits."""
+    usable_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +92,15 @@ class Shortage:
 SILENT = Decision(verdict=HookVerdict.NONE, action=Action.ALLOW)
 
 
-def make_line(text: str) -> str:
-    """Return a text as one line of at most 300 printable characters."""
+def make_line(text: str, link: str | None = None) -> str:
+    """Return a text as one line of at most 300 printable characters.
+
+    A link stands at its end as it is.
+    """
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= MAX_SENTENCE else f"{line[: MAX_SENTENCE - 1]}…"
+    end = "" if link is None else f" {link}"
+    room = max(1, MAX_SENTENCE - len(end))
+    return f"{line if len(line) <= room else f'{line[: room - 1]}…'}{end}"
 
 
 def decide_unknown(why: str, *, fails_closed: bool = False, quiet: bool = False) -> Decision:

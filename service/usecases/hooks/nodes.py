@@ -1,35 +1,30 @@
 """Nodes for a job, by the decision about it on each GPU."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from service.catalog.prices import list_prices
-from service.usecases.hooks.decision import Action, Decision, HookVerdict
+from service.usecases.hooks.decision import Action, Decision, HookVerdict, Mode
 
 MAX_SCORE = 10
 """``MaxExtenderPriority`` of kube-scheduler."""
 _UNPRICED = 0.5
 
 
-def is_refused(decision: Decision) -> bool:
-    """Return whether no GPU of the kind can hold the job.
+def settle_node(decision: Decision, mode: Mode, sku: str | None = None) -> Decision:
+    """Return the decision about a job on one node.
 
-    That it asks for too few GPUs is no reason: its other pods are not seen here.
+    A node is left out where its GPUs cannot hold the job. That it asks for too few of them is no
+    reason: its other pods are not seen here. A question that names another GPU says nothing of
+    this one.
     """
-    return decision.action is Action.REFUSE and (
-        decision.lacks_memory or decision.verdict is HookVerdict.UNKNOWN
-    )
-
-
-def list_refusals(decisions: Mapping[str, Decision]) -> Mapping[str, str]:
-    """Return the line for each SKU that cannot hold the job.
-
-    A question that names another GPU says nothing of this one.
-    """
-    return {
-        sku: decision.sentence
-        for sku, decision in decisions.items()
-        if is_refused(decision) and decision.gpu in {None, sku}
-    }
+    if decision.action is not Action.REFUSE:
+        return decision
+    is_about_it = sku is None or decision.gpu in {None, sku}
+    cannot_hold = decision.lacks_memory or decision.verdict is HookVerdict.UNKNOWN
+    if mode is not Mode.WARN and is_about_it and cannot_hold:
+        return decision
+    return replace(decision, action=Action.WARN)
 
 
 def rank_skus(decisions: Mapping[str, Decision]) -> Mapping[str, int]:

@@ -17,8 +17,18 @@ class Refresher:
     It runs until it is stopped; a task that fails is logged and tried again.
     """
 
-    def __init__(self, tasks: Sequence[Callable[[], None]], *, interval_s: float) -> None:
-        """Prepare; nothing runs before ``start``."""
+    def __init__(
+        self,
+        tasks: Sequence[Callable[[], None]],
+        *,
+        interval_s: float,
+        runs_at_end: bool = False,
+    ) -> None:
+        """Prepare; nothing runs before ``start``.
+
+        ``runs_at_end`` calls the tasks once more before it ends.
+        """
+        self._runs_at_end = runs_at_end
         self._tasks = tuple(tasks)
         self._interval_s = interval_s
         self._stop = threading.Event()
@@ -53,6 +63,8 @@ class Refresher:
         while not self._stop.is_set():
             self.run_once()
             self._stop.wait(self._interval_s)
+        if self._runs_at_end:
+            self.run_once()
 
     def _run_task(self, index: int, task: Callable[[], None]) -> None:
         try:

@@ -1,20 +1,24 @@
 """Retention of growing data.
 
-Progress, samples and artifacts of ended measurements, and the log of changes, are deleted after a
-time.
+Progress, samples and artifacts of ended measurements, the log of changes and that of hooks are
+deleted after a time.
 
 What was measured, calibrations, models, clusters and keys are never deleted: answers rest on them.
 """
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from typing import Protocol
+
+from sqlalchemy.orm import Session
 
 from service.db.queries import retention as queries
 from service.db.session import transaction
 from service.usecases.stored import Sessions
 
 JOBS_AT_ONCE = 100
-CHANGES_AT_ONCE = 5_000
+ROWS_AT_ONCE = 5_000
 """Small enough that a transaction ends within the time that a statement may take."""
 
 
@@ -26,6 +30,7 @@ class Pruned:
     samples: int = 0
     artifacts: int = 0
     changes: int = 0
+    decisions: int = 0
 
 
 def prune(sessions: Sessions, *, older_than: timedelta) -> Pruned:
@@ -33,7 +38,7 @@ def prune(sessions: Sessions, *, older_than: timedelta) -> Pruned:
 
     Nobody waits for a small transaction.
     """
-    events = samples = artifacts = changes = 0
+    events = samples = artifacts = 0
     while True:
         with transaction(sessions) as session:
             jobs = queries.list_jobs_with_detail(session, older_than=older_than, limit=JOBS_AT_ONCE)
@@ -45,12 +50,13 @@ def prune(sessions: Sessions, *, older_than: timedelta) -> Pruned:
         )
         if len(jobs) < JOBS_AT_ONCE:
             break
-    while True:
-        with transaction(sessions) as session:
-            deleted = queries.delete_changes(session, older_than=older_than, limit=CHANGES_AT_ONCE)
-        changes += deleted
-        if deleted < CHANGES_AT_ONCE:
-            return Pruned(events=events, samples=samples, artifacts=artifacts, changes=changes)
+    return Pruned(
+        events=events,
+        samples=samples,
+        artifacts=artifacts,
+        changes=_delete_all(sessions, partial(queries.delete_changes, older_than=older_than)),
+        decisions=_delete_all(sessions, partial(queries.delete_decisions, older_than=older_than)),
+    )
 
 
 def count_prunable(sessions: Sessions, *, older_than: timedelta) -> Pruned:
@@ -58,6 +64,27 @@ def count_prunable(sessions: Sessions, *, older_than: timedelta) -> Pruned:
     with transaction(sessions) as session:
         counts = queries.count_detail(session, older_than=older_than)
         changes = queries.count_changes(session, older_than=older_than)
+        decisions = queries.count_decisions(session, older_than=older_than)
     return Pruned(
-        events=counts.events, samples=counts.samples, artifacts=counts.artifacts, changes=changes
+        events=counts.events,
+        samples=counts.samples,
+        artifacts=counts.artifacts,
+        changes=changes,
+        decisions=decisions,
     )
+
+
+class _DeleteRows(Protocol):
+    def __call__(self, session: Session, *, limit: int) -> int:
+        """Delete up to ``limit`` rows and return their number."""
+
+
+def _delete_all(sessions: Sessions, delete_rows: _DeleteRows) -> int:
+    """Delete old rows in small transactions and return their number."""
+    total = 0
+    while True:
+        with transaction(sessions) as session:
+            deleted = delete_rows(session, limit=ROWS_AT_ONCE)
+        total += deleted
+        if deleted < ROWS_AT_ONCE:
+            return total

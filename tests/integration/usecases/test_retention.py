@@ -123,6 +123,6 @@ def test_many_are_deleted_in_small_steps(
     """More than one transaction takes goes all the same."""
     for _ in range(3):
         changed_ago(sessions, timedelta(days=91))
-    monkeypatch.setattr(retention, "CHANGES_AT_ONCE", 2)
+    monkeypatch.setattr(retention, "ROWS_AT_ONCE", 2)
 
     assert prune(sessions, older_than=AGE).changes == 3

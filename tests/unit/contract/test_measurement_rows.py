@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.contract.to_answer.measurement_rows import COLUMNS, FORMULA, build_row, render_csv
+from service.contract.to_answer.formats.csv_tables import FORMULA, render_csv
+from service.contract.to_answer.measurement_rows import COLUMNS, build_row
 from service.jobs.states import Status
 from service.usecases.stored import MeasurementLine, StoredResidual
 
@@ -196,7 +197,7 @@ def test_a_job_that_waits_has_a_row_as_well() -> None:
 def test_csv_has_the_columns_of_the_rows() -> None:
     """Names once, then a line per measurement; what is not known is empty."""
     header, first, second = parsed(
-        render_csv([build_row(MEASURED)], header=True) + render_csv([build_row(MEASURED)])
+        render_csv([build_row(MEASURED)], header=COLUMNS) + render_csv([build_row(MEASURED)])
     )
     cells = dict(zip(header, first, strict=True))
 
@@ -216,7 +217,7 @@ def test_no_text_becomes_a_formula(name: str) -> None:
     """Whatever somebody calls a model, a spreadsheet shows it; without the quote it is what it
     was.
     """
-    header, first = parsed(render_csv([build_row(replace(MEASURED, model=name))], header=True))
+    header, first = parsed(render_csv([build_row(replace(MEASURED, model=name))], header=COLUMNS))
     cell = dict(zip(header, first, strict=True))["model"]
 
     assert not cell.startswith(FORMULA)
@@ -226,6 +227,6 @@ def test_no_text_becomes_a_formula(name: str) -> None:
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
 def test_formulas_are_quoted(name: str) -> None:
     """Each way that a spreadsheet begins one."""
-    header, first = parsed(render_csv([build_row(replace(MEASURED, model=name))], header=True))
+    header, first = parsed(render_csv([build_row(replace(MEASURED, model=name))], header=COLUMNS))
 
     assert dict(zip(header, first, strict=True))["model"] == f"'{name}"

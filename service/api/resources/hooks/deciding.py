@@ -1,7 +1,7 @@
 """Decisions about submitted jobs, within a deadline and a budget."""
 
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -12,6 +12,8 @@ from litestar import Request
 from service.api.computing.budgets import Budget
 from service.api.http.computing import compute
 from service.api.http.dependencies import Dependencies, get_dependencies
+from service.api.resources.hooks.digests import digest_question
+from service.api.resources.hooks.recording import record_decision
 from service.api.resources.resolving import resolve_model
 from service.base.errors import ServiceError
 from service.contract.schemas.how_many import HowManyRequest
@@ -35,6 +37,7 @@ from service.usecases.hooks.decision import (
     SILENT,
     Action,
     Decision,
+    HookQuestion,
     HookVerdict,
     Mode,
     Shortage,
@@ -50,33 +53,42 @@ _REPLICAS = frozenset({"data_parallel"})
 
 
 async def decide_submission(
-    request: Request[Any, Any, Any], submission: Submission | None, mode: Mode
+    request: Request[Any, Any, Any],
+    submission: Submission | None,
+    mode: Mode,
+    *,
+    settle: Callable[[Decision], Decision] | None = None,
+    is_logged: bool = True,
 ) -> Decision:
-    """Return the decision about a job, and count it.
+    """Return the decision about a job, and record it.
 
     Nothing of it is an error: what cannot be read or answered in time passes with its reason, or is
-    refused where the operator wants that.
+    refused where the operator wants that. ``settle`` returns what a door makes of a decision.
     """
     if submission is None:
         return SILENT
-    deps, started = get_dependencies(request), perf_counter()
-    decision = await _decide(deps, request, submission, mode)
-    deps.metrics.count_hook(
-        submission.scheduler,
-        decision.verdict.value,
-        decision.action.value,
-        perf_counter() - started,
+    started = perf_counter()
+    decision = await _decide(get_dependencies(request), request, submission, mode)
+    if settle is not None:
+        decision = settle(decision)
+    record_decision(
+        request,
+        submission,
+        decision,
+        mode=mode,
+        seconds=perf_counter() - started,
+        is_logged=is_logged,
     )
     return decision
 
 
 def decide_unreadable(
-    request: Request[Any, Any, Any], scheduler: str, error: EstimatorError
+    request: Request[Any, Any, Any], scheduler: str, mode: Mode, error: EstimatorError
 ) -> Decision:
-    """Return and count the decision about an unreadable job."""
-    deps = get_dependencies(request)
-    decision = decide_unknown(error.message, fails_closed=_fails_closed(deps))
-    deps.metrics.count_hook(scheduler, decision.verdict.value, decision.action.value, 0.0)
+    """Return and record the decision about an unreadable job."""
+    closed = _fails_closed(get_dependencies(request))
+    decision = decide_unknown(error.message, fails_closed=closed)
+    record_decision(request, Submission(scheduler=scheduler), decision, mode=mode)
     return decision
 
 
@@ -128,8 +140,31 @@ def _compute(
     plans = deps.plans.with_cancellation(budget.check)
     report = judge_fit(fit_question, plans=plans, find_corrections=budget.limit(deps.corrections))
     shortage = _find_shortage(deps, request, question, fit_question, report, budget)
-    if shortage is None:
-        return _allow(question, report)
+    decision = (
+        _allow(question, report)
+        if shortage is None
+        else _settle(submission, question, shortage, mode)
+    )
+    asked_question = digest_question(question.request)
+    return replace(
+        decision,
+        sentence=make_line(decision.sentence, _link(deps, asked_question)),
+        question=asked_question,
+        needed_bytes=_count_needed_bytes(report),
+        usable_bytes=report.device.usable_bytes,
+    )
+
+
+def _link(deps: Dependencies, question: HookQuestion | None) -> str | None:
+    """Return the address of the page that answers a question."""
+    if deps.settings.public_url is None or question is None:
+        return None
+    return f"{deps.settings.public_url}/questions/{question.digest}"
+
+
+def _settle(
+    submission: Submission, question: SubmissionQuestion, shortage: Shortage, mode: Mode
+) -> Decision:
     gpus = question.gpus
     return decide_shortage(
         shortage,
@@ -156,11 +191,21 @@ def _allow(question: SubmissionQuestion, report: FitReport) -> Decision:
 
 
 def _describe(question: SubmissionQuestion, report: FitReport) -> str:
-    estimate, fits = report.estimate, report.verdict is Verdict.FITS
-    needed = estimate.device_interval.high if fits else estimate.device_bytes
-    at_most = "at most " if fits else ""
+    needed = format_bytes(_count_needed_bytes(report))
+    at_most = "at most " if report.verdict is Verdict.FITS else ""
     usable = format_bytes(report.device.usable_bytes)
-    return f"{at_most}{format_bytes(needed)} of {usable} on each {question.gpu}"
+    return f"{at_most}{needed} of {usable} on each {question.gpu}"
+
+
+def _count_needed_bytes(report: FitReport) -> int:
+    """Return the bytes that a line names.
+
+    Where it fits, they are the most.
+    """
+    estimate = report.estimate
+    return (
+        estimate.device_interval.high if report.verdict is Verdict.FITS else estimate.device_bytes
+    )
 
 
 def _find_shortage(

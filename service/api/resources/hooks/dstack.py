@@ -67,7 +67,7 @@ async def judge_spec(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     try:
         run = read_run(applied.spec, user=applied.user or None, project=applied.project or None)
     except EstimatorError as error:
-        decision = decide_unreadable(request, "dstack", error)
+        decision = decide_unreadable(request, "dstack", mode, error)
     else:
         decision = await decide_submission(request, run, mode)
     if decision.action is Action.REFUSE:

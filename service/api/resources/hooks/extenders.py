@@ -6,6 +6,7 @@ label of their GPU, and they stay.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -36,8 +37,8 @@ from service.contract.schemas.hooks.kubernetes import HookMode
 from service.estimator.values.errors import EstimatorError
 from service.formats.submissions.extenders import LabelledNode, read_node, read_pod
 from service.formats.submissions.submission import GpuRequest, Submission
-from service.usecases.hooks.decision import Decision, Mode
-from service.usecases.hooks.nodes import is_refused, list_refusals, rank_skus
+from service.usecases.hooks.decision import Action, Decision, Mode
+from service.usecases.hooks.nodes import rank_skus, settle_node
 
 _KUBE, _VOLCANO = "kube_scheduler", "volcano"
 _MAX_SKUS = 16
@@ -81,9 +82,12 @@ async def filter_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
     items = [] if listed is None else listed.items
     nodes = [read_node(item) for item in items]
     skus = _find_skus(nodes)
-    decisions = await _decide(request, _read_pod(args.pod, _KUBE), skus.values())
-    refusals = {} if mode is Mode.WARN else list_refusals(decisions)
-    failed = {name: refusals[sku] for name, sku in skus.items() if sku in refusals}
+    decisions = await _decide(request, _read_pod(args.pod, _KUBE), skus.values(), mode)
+    failed = {
+        name: decisions[sku].sentence
+        for name, sku in skus.items()
+        if sku in decisions and decisions[sku].action is Action.REFUSE
+    }
     left = [item for item, node in zip(items, nodes, strict=True) if node.name not in failed]
     result = ExtenderFilterResult(
         nodes=None
@@ -132,9 +136,9 @@ async def predicate_node(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Let a task run on a node, or not."""
     mode, requested = read_mode(request), read_body(request.scope, body, PredicateRequest)
     skus = _find_skus([_read_volcano_node(requested.node.name, requested.node.node)])
-    decisions = await _decide(request, _read_pod(requested.task.pod, _VOLCANO), skus.values())
-    refusals = {} if mode is Mode.WARN else list_refusals(decisions)
-    line = next(iter(refusals.values()), "")
+    decisions = await _decide(request, _read_pod(requested.task.pod, _VOLCANO), skus.values(), mode)
+    refused = (each for each in decisions.values() if each.action is Action.REFUSE)
+    line = next((decision.sentence for decision in refused), "")
     return json_response(PredicateAnswer(status=line, code=_UNRESOLVABLE if line else 0))
 
 
@@ -173,8 +177,11 @@ async def enqueue_job(request: AnyRequest, body: RawBody) -> ASGIApp:
     mode, requested = read_mode(request), read_body(request.scope, body, JobEnqueueableRequest)
     pods = [task.pod for task in (requested.job.tasks or {}).values() if task.pod is not None]
     submission = _read_pod(pods[0], _VOLCANO) if pods else None
-    decision = await decide_submission(request, submission, mode)
-    return json_response(JobEnqueueableAnswer(status=_REJECT if is_refused(decision) else _ABSTAIN))
+    decision = await decide_submission(
+        request, submission, mode, settle=partial(settle_node, mode=mode)
+    )
+    is_refused = decision.action is Action.REFUSE
+    return json_response(JobEnqueueableAnswer(status=_REJECT if is_refused else _ABSTAIN))
 
 
 def _list_names(args: ExtenderArgs) -> list[str]:
@@ -208,12 +215,18 @@ async def _score(
     request: AnyRequest, submission: Submission | None, nodes: list[LabelledNode]
 ) -> dict[str, int]:
     skus = _find_skus(nodes)
-    ranks = rank_skus(await _decide(request, submission, skus.values()))
+    # A ranking refuses nothing: it is counted, and the log has what the filter decided.
+    ranks = rank_skus(await _decide(request, submission, skus.values(), Mode.WARN, is_logged=False))
     return {name: ranks.get(sku, 0) for name, sku in skus.items()}
 
 
 async def _decide(
-    request: AnyRequest, submission: Submission | None, skus: Iterable[str]
+    request: AnyRequest,
+    submission: Submission | None,
+    skus: Iterable[str],
+    mode: Mode,
+    *,
+    is_logged: bool = True,
 ) -> dict[str, Decision]:
     """Return what is decided about a job on each SKU."""
     decisions: dict[str, Decision] = {}
@@ -223,7 +236,14 @@ async def _decide(
 
     async def decide(sku: str) -> None:
         requested = replace(submission, gpus=replace(gpus, names=(sku,)))
-        decisions[sku] = await decide_submission(request, requested, Mode.REFUSE)
+        decisions[sku] = await decide_submission(
+            request,
+            requested,
+            # A node changes no job.
+            Mode.REFUSE if mode is Mode.CHANGE else mode,
+            settle=partial(settle_node, mode=mode, sku=sku),
+            is_logged=is_logged,
+        )
 
     async with anyio.create_task_group() as group:
         for sku in dict.fromkeys(skus):

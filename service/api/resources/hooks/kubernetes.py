@@ -114,7 +114,7 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         if document is not None:
             job = read_object(document, user=None if user is None else user.username)
     except EstimatorError as error:
-        decision = decide_unreadable(request, "kubernetes", error)
+        decision = decide_unreadable(request, "kubernetes", mode, error)
     else:
         submission = None if job is None else job.submission
         decision = await decide_submission(request, submission, mode)

@@ -60,7 +60,7 @@ async def judge_task(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     try:
         task = read_task(applied.task, user=read_user(applied.user))
     except EstimatorError as error:
-        decision = decide_unreadable(request, "skypilot", error)
+        decision = decide_unreadable(request, "skypilot", mode, error)
     else:
         decision = await decide_submission(request, task.submission, mode)
     if decision.action is Action.REFUSE:

@@ -90,7 +90,7 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
             environment=sent.environment,
         )
     except EstimatorError as error:
-        decision = decide_unreadable(request, "slurm", error)
+        decision = decide_unreadable(request, "slurm", mode, error)
     else:
         decision = await decide_submission(request, job.submission, mode)
     options = _list_options(job, decision)

@@ -1,20 +1,20 @@
 """GET /v1/measurements: measurements, or table rows as JSON or CSV."""
 
-from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any
 
-import anyio.to_thread
 from litestar import Request, get
-from litestar.response.streaming import ASGIStreamingResponse
 from litestar.types import ASGIApp
-from msgspec import UnsetType
 
 from service.api.http.decoding import read_query
 from service.api.http.dependencies import Dependencies, get_dependencies
-from service.api.http.negotiation import is_preferred
 from service.api.http.operation import JSON, STORED_PROBLEMS, Operation, Reply
-from service.api.http.pagination import make_page_request
+from service.api.http.pagination import (
+    CSV,
+    VARY,
+    choose_format,
+    make_page_request,
+    stream_csv,
+)
 from service.api.http.responses import json_response
 from service.api.resources.measurements.shapes import build_measurement_answer
 from service.base.errors import InvalidRequestError
@@ -22,21 +22,14 @@ from service.catalog.gpus import resolve_device
 from service.contract.schemas.fields import get_or_default, get_or_none
 from service.contract.schemas.measurement_rows import MeasurementTable
 from service.contract.schemas.measurements import MeasurementPage, MeasurementQuery
-from service.contract.to_answer.measurement_rows import COLUMNS, build_row, render_csv
+from service.contract.to_answer.measurement_rows import COLUMNS, build_row
 from service.usecases.jobs import measurements
 from service.usecases.stored import (
     MeasurementFilter,
-    MeasurementLine,
-    MeasurementSort,
-    Page,
     PageRequest,
-    Sessions,
 )
 
-CSV = "text/csv"
 PAGE = 50
-LARGE_PAGE = 200
-_VARY = {"vary": "Accept"}
 
 
 @get(
@@ -68,69 +61,31 @@ def list_all(request: Request[Any, Any, Any]) -> ASGIApp:
     deps = get_dependencies(request)
     query = read_query(request.scope, MeasurementQuery)
     filters = _build_filter(deps, query)
-    match get_or_default(
-        query.format, "csv" if is_preferred(request.headers.get("accept"), CSV) else "json"
-    ):
+    match choose_format(query.format, request.headers.get("accept")):
         case "csv":
-            return _stream_csv(deps.sessions, query, filters)
+            return stream_csv(
+                COLUMNS,
+                lambda page: measurements.list_lines(deps.sessions, page, filters, query.sort),
+                build_row,
+                paging=query,
+            )
         case "rows":
             rows = measurements.list_lines(deps.sessions, _read_page(query), filters, query.sort)
             items = [build_row(line) for line in rows.items]
             return json_response(
                 MeasurementTable(columns=COLUMNS, items=items, next_cursor=rows.next_cursor),
-                headers=_VARY,
+                headers=VARY,
             )
         case _:
             page = measurements.list_page(deps.sessions, _read_page(query), filters, query.sort)
             page_items = [build_measurement_answer(item) for item in page.items]
             return json_response(
-                MeasurementPage(items=page_items, next_cursor=page.next_cursor), headers=_VARY
+                MeasurementPage(items=page_items, next_cursor=page.next_cursor), headers=VARY
             )
 
 
 def _read_page(query: MeasurementQuery) -> PageRequest:
     return make_page_request(get_or_default(query.limit, PAGE), query.cursor)
-
-
-def _stream_csv(sessions: Sessions, query: MeasurementQuery, filters: MeasurementFilter) -> ASGIApp:
-    """Return everything as CSV.
-
-    Its first rows are read before 200 is promised, so that a refusal still is one.
-    """
-    for name in ("limit", "cursor"):
-        if not isinstance(getattr(query, name), UnsetType):
-            message = (
-                f"{name} belongs to pages, and CSV is streamed as a whole; leave it out, or ask "
-                "for format=rows"
-            )
-            raise InvalidRequestError(message, errors=[{"field": name, "message": message}])
-    first = measurements.list_lines(sessions, PageRequest(limit=LARGE_PAGE), filters, query.sort)
-    return ASGIStreamingResponse(
-        iterator=_iter_csv(sessions, first, filters, query.sort),
-        media_type=CSV,
-        headers={"content-type": f"{CSV}; charset=utf-8; header=present", **_VARY},
-    )
-
-
-async def _iter_csv(
-    sessions: Sessions,
-    first: Page[MeasurementLine],
-    filters: MeasurementFilter,
-    sort: MeasurementSort,
-) -> AsyncIterator[bytes]:
-    """Yield the CSV table page by page.
-
-    No more of it is in memory than one page, and no transaction stays open meanwhile.
-    """
-    yield render_csv((build_row(line) for line in first.items), header=True)
-    cursor = first.next_cursor
-    while cursor is not None:
-        request = PageRequest(limit=LARGE_PAGE, cursor=cursor)
-        page = await anyio.to_thread.run_sync(
-            partial(measurements.list_lines, sessions, request, filters, sort)
-        )
-        yield render_csv(build_row(line) for line in page.items)
-        cursor = page.next_cursor
 
 
 def _build_filter(deps: Dependencies, query: MeasurementQuery) -> MeasurementFilter:

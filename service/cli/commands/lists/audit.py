@@ -4,7 +4,7 @@ answered; needs the scope admin.
 
 import argparse
 
-from service.cli.http import PAGE, Document, add_server, build_path, connect, read
+from service.cli.http import Document, add_server, build_path, connect, read_all
 from service.cli.printing import print_json
 from service.cli.views.tables import make_console, make_table
 from service.terminal.arguments import parse_positive
@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the newest changes."""
-    items = _read_changes(options)
+    with connect(options.server) as client:
+        items = read_all(client, build_path("audit"), at_most=options.limit)
     if options.json:
         print_json(items)
     elif items:
@@ -32,21 +33,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         make_console().print("no change was asked for yet")
     return 0
-
-
-def _read_changes(options: argparse.Namespace) -> list[Document]:
-    """Return as many changes as are asked for, page by page."""
-    items: list[Document] = []
-    query: dict[str, str] = {}
-    with connect(options.server) as client:
-        while len(items) < options.limit:
-            missing = min(PAGE, options.limit - len(items))
-            page = read(client, build_path("audit"), limit=str(missing), **query)
-            items += page["items"]
-            if not page["next_cursor"]:
-                break
-            query = {"cursor": page["next_cursor"]}
-    return items
 
 
 def _format_row(item: Document) -> tuple[str, ...]:

@@ -75,6 +75,8 @@ from .constraints_allow_item import ConstraintsAllowItem
 from .constraints_frameworks_item import ConstraintsFrameworksItem
 from .context_method import ContextMethod
 from .d_type import DType
+from .decision_answer import DecisionAnswer
+from .decision_page import DecisionPage
 from .draft_model import DraftModel
 from .draft_model_architecture import DraftModelArchitecture
 from .draft_model_gguf import DraftModelGguf
@@ -139,6 +141,8 @@ from .head import Head
 from .health_answer import HealthAnswer
 from .health_answer_status import HealthAnswerStatus
 from .held_answer import HeldAnswer
+from .hook_question_answer import HookQuestionAnswer
+from .hook_question_answer_question import HookQuestionAnswerQuestion
 from .hook_verdict import HookVerdict
 from .host_priority import HostPriority
 from .how_many_answer import HowManyAnswer
@@ -196,6 +200,8 @@ from .launch_import_request_workload import LaunchImportRequestWorkload
 from .launcher import Launcher
 from .layout_request import LayoutRequest
 from .left_out_answer import LeftOutAnswer
+from .list_hook_decisions_format import ListHookDecisionsFormat
+from .list_hook_decisions_verdict import ListHookDecisionsVerdict
 from .list_measurements_format import ListMeasurementsFormat
 from .list_measurements_source import ListMeasurementsSource
 from .list_measurements_task import ListMeasurementsTask
@@ -467,6 +473,8 @@ __all__ = (
     "ConstraintsAllowItem",
     "ConstraintsFrameworksItem",
     "ContextMethod",
+    "DecisionAnswer",
+    "DecisionPage",
     "DraftModel",
     "DraftModelArchitecture",
     "DraftModelGguf",
@@ -532,6 +540,8 @@ __all__ = (
     "HealthAnswer",
     "HealthAnswerStatus",
     "HeldAnswer",
+    "HookQuestionAnswer",
+    "HookQuestionAnswerQuestion",
     "HookVerdict",
     "HostPriority",
     "HowManyAnswer",
@@ -589,6 +599,8 @@ __all__ = (
     "LaunchImportRequestWorkload",
     "LayoutRequest",
     "LeftOutAnswer",
+    "ListHookDecisionsFormat",
+    "ListHookDecisionsVerdict",
     "ListMeasurementsFormat",
     "ListMeasurementsSource",
     "ListMeasurementsTask",

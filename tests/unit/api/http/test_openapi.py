@@ -13,11 +13,10 @@ Json = dict[str, Any]
 METHODS = {"get", "patch", "post", "put", "delete"}
 FOREIGN = "/v1/hooks/"
 """Paths whose bodies are other programs' documents, which grow with their versions."""
-PLACES = {"name": "a", "id": "1", "mode": "warn", "policy": "on_run_apply"}
+PLACES = {"name": "a", "id": "1", "mode": "warn", "policy": "on_run_apply", "digest": "0" * 32}
 RESOURCES = {
-    "/v1/field-data",
-    "/v1/field-data/approve",
-    "/v1/field-data/withdraw",
+    *(f"/v1/field-data{end}" for end in ("", "/approve", "/withdraw")),
+    *(f"/v1/hooks/{end}" for end in ("decisions", "questions/{digest}")),
     "/v1/models",
     "/v1/models/{name}",
     "/v1/models/{organization}/{name}",

@@ -32,6 +32,18 @@ CHANGE = {
     "peer": "127.0.0.1",
 }
 
+DECISION = {
+    "at": "2026-01-01T00:00:00Z",
+    "num_times": 3,
+    "door": "slurm",
+    "user": "ann",
+    "queue": None,
+    "job": "tune",
+    "verdict": "does_not_fit",
+    "action": "refuse",
+    "sentence": "headroom: does not fit",
+}
+
 
 @pytest.fixture(autouse=True)
 def forget_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +160,7 @@ def test_what_a_server_alone_can_do_is_refused_offline(capsys: pytest.CaptureFix
     [
         ("workers", WORKER, ["w1", "node-7", "busy", "H200-SXM5-141GB", "job-1"]),
         ("audit", CHANGE, ["ci", "createModel", "POST /v1/models", "201"]),
+        ("hooks", DECISION, ["slurm", "ann", "does_not_fit", "refuse (3 times)"]),
     ],
 )
 def test_a_servers_lists_are_shown(

@@ -13,6 +13,7 @@ import { fitMap } from "./map.js";
 import { markdownOf } from "./markdown.js";
 import { showAssumptions, showDefaults, showRemedies, showRules } from "./notes.js";
 import { FIRST, offerEngine } from "./first.js";
+import { followLink, isLinked } from "./linked.js";
 import { linkText, noteLink, offerStore, showStore, shownText } from "./pasted.js";
 import { makeOnward } from "./onward.js";
 import { planPanel } from "./plan.js";
@@ -83,7 +84,7 @@ makeOnward({ question: () => current });
 makeHandIn({ form, onQuestion: take, onApply: apply });
 onNavigate(arrive);
 
-await arrive(readQuery());
+await (isLinked() ? followLink({ form, take, refuse }) : arrive(readQuery()));
 
 /** Show what the address says, and ask it; one that is not whole says nothing that could be asked. */
 async function arrive(query) {

@@ -1,0 +1,188 @@
+"""The log of hooks: who asked what, and what is written down of it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from litestar.testing import TestClient
+
+from service.access.keys import Principal, Scope
+from service.api.http.auth import Access, Guard
+from service.api.resources.hooks.digests import MAX_QUESTION_BYTES, digest_question
+from service.contract.schemas.fit import FitRequest
+from service.contract.to_question.validation_errors import decode
+from service.usecases.hooks.log import HookDecision
+from tests.unit.api.builders import FIT, parts, served
+
+FITS = "llama-3.2-1b --task train --sequence-length 1024"
+TOO_LARGE = (
+    "llama-2-7b --task train --sequence-length 4096 --zero-stage 3 --activation-checkpointing full"
+)
+KEY = UUID("3f0f2c9e-6a43-4c0e-9a52-1d5f6a2f7a10")
+SCHEDULER = Principal(name="slurm", scopes=frozenset({Scope.READ}), key_id=str(KEY))
+
+
+class Door:
+    """A server that hooks ask, and what it wrote down."""
+
+    def __init__(self, client: TestClient[Any], written: list[HookDecision]) -> None:
+        """Ask through ``client``; the server writes into ``written``."""
+        self._client = client
+        self._written = written
+
+    def ask(self, path: str, body: object) -> tuple[Any, list[HookDecision]]:
+        """Return the answer and what was written down of it."""
+        self._written.clear()
+        headers = {"x-api-key": "hr_1", "x-request-id": "r-1"}
+        answer = self._client.post(f"/v1/hooks/{path}", json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json(), list(self._written)
+
+
+@pytest.fixture(scope="module", name="door")
+def start() -> Iterator[Door]:
+    """Serve the API over fakes, with a link and a log."""
+    made, written = parts(), list[HookDecision]()
+    settings = replace(
+        made.settings, hook_deadline_s=120.0, public_url="https://headroom.example/gpu"
+    )
+    guard = Guard(Access.KEYS, find=lambda _text: SCHEDULER)
+    with served(
+        replace(made, settings=settings, guard=guard, record_decision=written.append)
+    ) as client:
+        yield Door(client, written)
+
+
+def a_job(words: str, **members: object) -> dict[str, Any]:
+    """Return a job of Slurm's whose script says its question."""
+    options = {
+        "argv": ["job.sh"],
+        "gres": "gres/gpu:nvidia_a100-sxm4-80gb:1",
+        "job-name": "tu\x07ne",
+        "partition": "gpu",
+    }
+    return {"options": options, "script": f"#HEADROOM {words}\n", "user": "ann"} | members
+
+
+def a_pod(gpus: int = 1) -> dict[str, Any]:
+    """Return a pod that says its question."""
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+    annotations = {"headroom.dev/question": TOO_LARGE}
+    metadata = {"name": "tune-x", "namespace": "ml", "annotations": annotations}
+    return {"metadata": metadata, "spec": {"containers": [container]}}
+
+
+A100S = [
+    {
+        "metadata": {
+            "name": name,
+            "labels": {
+                "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
+                "nvidia.com/gpu.memory": "81920",
+            },
+        }
+    }
+    for name in ("n1", "n2")
+]
+
+
+def test_a_decision_is_written_down(door: Door) -> None:
+    """Who asked, by whose key, what of, and the line that the user read, with its link."""
+    answer, [row] = door.ask("slurm/refuse", a_job(TOO_LARGE))
+
+    assert (row.door, row.mode, row.verdict, row.action) == (
+        "slurm",
+        "refuse",
+        "does_not_fit",
+        "refuse",
+    )
+    assert (row.user_name, row.queue, row.job_name) == ("ann", "gpu", "tune")
+    assert (row.principal, row.key_id, row.request_id) == ("slurm", KEY, "r-1")
+    assert row.gpu == "A100-SXM4-80GB"
+    assert row.needed_bytes is not None
+    assert row.usable_bytes is not None
+    assert row.needed_bytes > row.usable_bytes
+    assert row.sentence == answer["sentence"]
+    assert row.sentence.endswith(
+        f"; it needs 2 x A100-SXM4-80GB https://headroom.example/gpu/questions/{row.digest}"
+    )
+
+
+def test_its_question_can_be_asked_again(door: Door) -> None:
+    """It is a body of POST /v1/fit, and the same question has the same digest at every door."""
+    _, [slurm] = door.ask("slurm", a_job(FITS))
+    _, [dstack] = door.ask(
+        "dstack/warn/apply_policies/on_run_apply",
+        {
+            "user": "ann",
+            "project": "main",
+            "spec": {
+                "configuration": {
+                    "type": "task",
+                    "env": {"HEADROOM_QUESTION": f"{FITS} --gpu A100-SXM4-80GB"},
+                    "resources": {"gpu": {"count": 1}},
+                }
+            },
+        },
+    )
+
+    assert slurm.digest == dstack.digest
+    assert (dstack.user_name, dstack.queue) == ("ann", "main")
+    assert slurm.question is not None
+    again = digest_question(decode(dict(slurm.question), FitRequest))
+    assert again is not None
+    assert again.digest == slurm.digest
+
+
+def test_a_job_that_asks_nothing_is_not_written_down(door: Door) -> None:
+    """A cluster has other jobs too, and nothing was decided about them."""
+    _, rows = door.ask("slurm", {"options": {"mem": "4G"}, "script": "make\n"})
+
+    assert rows == []
+
+
+def test_what_cannot_be_answered_is_written_down(door: Door) -> None:
+    """With its reason, and without a question or a link."""
+    _, [row] = door.ask("slurm/refuse", {"options": {"gres": "gres/gpu:999999999"}})
+
+    assert (row.verdict, row.action, row.digest, row.question) == ("unknown", "warn", None, None)
+    assert "999,999,999" in row.sentence
+
+
+@pytest.mark.parametrize(("mode", "action"), [("warn", "warn"), ("refuse", "refuse")])
+def test_an_extender_writes_what_it_did(door: Door, mode: str, action: str) -> None:
+    """Once for all nodes of a kind; where no node is left out, nothing was refused."""
+    body = {"Pod": a_pod(), "Nodes": {"metadata": {}, "items": A100S}, "NodeNames": None}
+    answer, [row] = door.ask(f"kube-scheduler/{mode}/filter", body)
+
+    assert (row.door, row.mode, row.action) == ("kube_scheduler", mode, action)
+    assert (row.queue, row.job_name) == ("ml", "tune-x")
+    assert len(answer["Nodes"]["items"]) == (0 if action == "refuse" else 2)
+
+
+def test_a_ranking_is_no_decision(door: Door) -> None:
+    """What the filter decided is in the log already."""
+    body = {"Pod": a_pod(), "Nodes": {"metadata": {}, "items": A100S}, "NodeNames": None}
+    _, rows = door.ask("kube-scheduler/refuse/prioritize", body)
+
+    assert rows == []
+
+
+def test_a_question_of_a_long_config_has_no_digest() -> None:
+    """What is not stored cannot be looked up."""
+    config = {"model_type": "llama", "id2label": {str(n): "x" for n in range(MAX_QUESTION_BYTES)}}
+    request = decode(FIT | {"model": {"hf_config": config}}, FitRequest)
+
+    assert digest_question(request) is None
+
+
+def test_the_list_refuses_what_it_does_not_know(door: Door) -> None:
+    """A reader may not see whose jobs they are, and no digest is no path."""
+    headers = {"x-api-key": "hr_1"}
+    listed = door._client.get("/v1/hooks/decisions", headers=headers)  # noqa: SLF001 - of this file
+    asked = door._client.get("/v1/hooks/questions/abc", headers=headers)  # noqa: SLF001
+
+    assert listed.status_code == 403
+    assert (asked.status_code, asked.json()["type"]) == (404, "not-found")
