@@ -1,7 +1,8 @@
 """Clients of schedulers: programs on the PATH."""
 
+import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from service.base.errors import InvalidRequestError
@@ -9,6 +10,7 @@ from service.cli.submissions.errors import SchedulerError
 
 _PATIENCE_S = 120.0
 _MAX_TEXT = 500
+_TRACEBACK = "Traceback (most recent call last)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,14 @@ def run_client(command: Sequence[str], text: str = "") -> Output:
     """
     try:
         done = subprocess.run(  # noqa: S603 - no shell, and the first word is ours
-            command, input=text, capture_output=True, text=True, check=False, timeout=_PATIENCE_S
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_PATIENCE_S,
+            # A client that outlives this process keeps the lock of its submission.
+            close_fds=False,
         )
     except FileNotFoundError:
         message = f"there is no {command[0]} on the PATH; run this where it is"
@@ -41,7 +50,30 @@ def run_client(command: Sequence[str], text: str = "") -> Output:
 def require_success(command: Sequence[str], output: Output) -> str:
     """Return what a client printed; raises SchedulerError where it failed."""
     if output.code != 0:
-        text = (output.err.strip() or output.out.strip() or "without a word")[:_MAX_TEXT]
+        text = _shorten(output.err) or _shorten(output.out) or "without a word"
         message = f"{command[0]} failed with {output.code}: {text}"
         raise SchedulerError(message)
     return output.out
+
+
+def fill_variables(variables: Mapping[str, str | None]) -> dict[str, str]:
+    """Return variables of a job, the null ones from this environment.
+
+    Raises InvalidRequestError where one of these is not set.
+    """
+    missing = [
+        name for name, value in variables.items() if value is None and name not in os.environ
+    ]
+    if missing:
+        message = f"the job reads {', '.join(missing)}: set {'them' if missing[1:] else 'it'} here"
+        raise InvalidRequestError(message)
+    return {name: os.environ[name] if value is None else value for name, value in variables.items()}
+
+
+def _shorten(text: str) -> str:
+    """Return a client's complaint on one line.
+
+    Of a traceback of Python that is the error.
+    """
+    lines = text.split("\n") if _TRACEBACK not in text else text.strip().split("\n")[-1:]
+    return " ".join(" ".join(lines).split())[:_MAX_TEXT]

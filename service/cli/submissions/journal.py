@@ -37,7 +37,7 @@ class Entry:
     @property
     def mark(self) -> str:
         """Name by which the scheduler knows the job."""
-        return f"headroom-{self.id}"
+        return make_mark(self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,16 +84,23 @@ class Journal:
         """Lock a submission; yields False where another process is at it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.folder / f"{submission_id}.lock").open("a") as handle:
+            # A client of a scheduler may submit after this process was killed: it holds it too.
+            os.set_inheritable(handle.fileno(), True)  # noqa: FBT003 - it has no name
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 yield False
             else:
-                # The kernel lets go of it when the process ends, however it ends.
+                # The kernel lets go of it when the last of them ends, however it ends.
                 yield True
 
     def _get_path(self, submission_id: str) -> Path:
         return self.folder / f"{submission_id}.json"
+
+
+def make_mark(submission_id: str) -> str:
+    """Return the name by which a scheduler knows a submission's job."""
+    return f"headroom-{submission_id}"
 
 
 def find_journal(folder: Path | None) -> Journal:

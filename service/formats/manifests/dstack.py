@@ -14,9 +14,9 @@ from service.formats.renderings.images import explain_missing_image, find_image
 from service.formats.renderings.job import Job, Launch, UnrenderableError
 from service.formats.renderings.pods import get_port
 from service.formats.renderings.schedulers import render_node_commands
+from service.formats.renderings.text import list_required_variables
 
 _EXPORTS = ('export HEAD_ADDRESS="$DSTACK_MASTER_NODE_IP"', 'export NODE_RANK="$DSTACK_NODE_RANK"')
-_PASSED = re.compile(r"\$\{(\w+):\?\}")
 _MAX_STEM = 35
 
 
@@ -37,7 +37,7 @@ def render_dstack_run(job: Job, launch: Launch) -> Document:
     commands = render_node_commands(job, launch, _EXPORTS)
     environment = [f"{name}={value}" for name, value in launch.environment.items()]
     # A name alone is taken from the environment of who applies it.
-    passed = dict.fromkeys(_PASSED.findall(commands))
+    passed = list_required_variables(commands)
     result: dict[str, object] = {
         "type": "service" if job.is_server else "task",
         "name": _name_run(job),

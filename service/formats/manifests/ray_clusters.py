@@ -8,7 +8,6 @@ Serve LLM.
 
 import json
 from dataclasses import replace
-from importlib.resources import files
 from typing import Any
 
 from service.estimator.values.workload import Engine, ServeWorkload
@@ -17,9 +16,9 @@ from service.formats.manifests.kueue import place_in_queue
 from service.formats.manifests.workloads import as_list, name_checkpoint
 from service.formats.renderings.job import Job, Launch, UnrenderableError
 from service.formats.renderings.pods import render_pod
+from service.formats.renderings.schedulers import START_NODES, render_ray_program
 
 _MOUNT = "/etc/launch"
-_SCRIPT, _COMMAND, _SHAPE = "start_nodes.py", "command.sh", "shape.json"
 _HEAD_RESOURCES = {"cpu": "2", "memory": "8Gi"}
 """Of a head that runs no work in KubeRay's samples (``ray-service.high-throughput-llm.yaml``)."""
 _PLACED_BY_RAY = frozenset({"nnodes", "node_rank", "master_addr"})
@@ -32,16 +31,12 @@ def render_ray_job(job: Job, launch: Launch) -> Document:
     """
     _check_image(job, "Ray")
     pods = job.num_nodes * job.replicas
-    mounted = {**launch.files, **dict.fromkeys((_SCRIPT, _COMMAND, _SHAPE), "")}
+    # Files of the launch or not, the folder is mounted.
+    mounted = {**launch.files, START_NODES: ""}
     worker: Any = render_pod(job, replace(launch, files=mounted), {})
-    command = worker["containers"][0].pop("command")[-1]
-    shape = {"nodes": pods, "gpus": job.gpus_per_node, "ranks": job.num_nodes > 1}
-    data = {
-        **launch.files,
-        _SCRIPT: files("service.formats.manifests").joinpath(f"{_SCRIPT}.txt").read_text("utf-8"),
-        _COMMAND: f"{command}\n",
-        _SHAPE: json.dumps(shape),
-    }
+    command = f"{worker['containers'][0].pop('command')[-1]}\n"
+    bundles: list[dict[str, object]] = [{"GPU": job.gpus_per_node}] * job.num_nodes
+    program = render_ray_program(job, command, bundles, folder=_MOUNT)
     head = _render_head(job, worker)
     head["containers"][0]["volumeMounts"] = [{"name": "launch", "mountPath": _MOUNT}]
     head["volumes"] = [{"name": "launch", "configMap": {"name": job.name}}]
@@ -50,7 +45,7 @@ def render_ray_job(job: Job, launch: Launch) -> Document:
         "kind": "RayJob",
         "metadata": {"name": job.name},
         "spec": {
-            "entrypoint": f"python {_MOUNT}/{_SCRIPT}",
+            "entrypoint": f"python {_MOUNT}/{START_NODES}",
             "shutdownAfterJobFinishes": True,
             "rayClusterSpec": _render_cluster(head, worker, pods),
         },
@@ -60,7 +55,7 @@ def render_ray_job(job: Job, launch: Launch) -> Document:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": job.name},
-        "data": data,
+        "data": {**launch.files, **program},
     }
     return as_list([config, result])
 

@@ -34,10 +34,6 @@ from service.formats.renderings.schedulers import (
 )
 
 
-def _render_ray(job: Job, _launch: Launch) -> Document:
-    return render_ray_request(job)
-
-
 def _render_leader_workers(job: Job, launch: Launch) -> Document:
     document: Any = render_leader_worker_objects(job, launch)
     place_in_queue(job, document["items"][-1])
@@ -170,8 +166,8 @@ _ROWS = (
     Format(word="slurm", title="Slurm: a batch script", render=render_slurm_script),
     Format(
         word="ray",
-        title="Ray: a placement group and its actors",
-        render=_render_ray,
+        title="Ray: a placement group and its actors, and a job that runs them",
+        render=render_ray_request,
         options=frozenset(),
     ),
     Format(word="skypilot", title="SkyPilot: a task", render=render_skypilot_task),

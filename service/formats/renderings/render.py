@@ -30,7 +30,7 @@ def render(job: Job) -> dict[str, object]:
     return {
         "kubernetes": kubernetes,
         "slurm": render_slurm_script(job, launch),
-        "ray": render_ray_request(job),
+        "ray": render_ray_request(job, launch),
         "skypilot": render_skypilot_task(job, launch),
         "launch": _as_answer(job, launch),
     }

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Sequence
+from importlib.resources import files
 
 from service.estimator.values.units import GIB, MIB, ceil_div
 from service.formats.renderings.host_needs import compute_host_needs
 from service.formats.renderings.job import NODE_RANK, Job, Launch
 from service.formats.renderings.pods import get_port, list_worker_flags
-from service.formats.renderings.text import render_shell_line
+from service.formats.renderings.text import as_json, list_required_variables, render_shell_line
 
+START_NODES = "start_nodes.py"
+"""The program that runs a command on every node of a Ray cluster."""
 _HEAD = 'HEAD_ADDRESS="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
 
 
@@ -53,10 +56,10 @@ def list_slurm_host_flags(job: Job) -> tuple[str, ...]:
     return (f"--cpus-per-task={needs.cpus}", memory)
 
 
-def render_ray_request(job: Job) -> dict[str, object]:
+def render_ray_request(job: Job, launch: Launch) -> dict[str, object]:
     """Return a replica's placement group and actor options.
 
-    docs.ray.io, 2.49.
+    docs.ray.io, 2.60. A job beside them runs the command in each bundle.
 
     ``A100-80G`` and its like are no resources that Ray finds by itself: an administrator labels
     such nodes. So they do where GPUs are slices, each of which Ray takes for a GPU.
@@ -73,14 +76,54 @@ def render_ray_request(job: Job) -> dict[str, object]:
     elif kind is not None:
         bundle[f"accelerator_type:{kind}"] = 0.001
         options["accelerator_type"] = kind
+    bundles = [dict(bundle) for _ in range(job.num_nodes)]
     strategy = "STRICT_PACK" if job.num_nodes == 1 else "STRICT_SPREAD"
     return {
-        "placement_group": {
-            "bundles": [dict(bundle) for _ in range(job.num_nodes)],
-            "strategy": strategy,
-        },
+        "placement_group": {"bundles": bundles, "strategy": strategy},
         "actor_options": options,
         "num_placement_groups": job.replicas,
+        "job": _render_ray_submission(job, launch, bundles),
+    }
+
+
+def _render_ray_submission(
+    job: Job, launch: Launch, bundles: list[dict[str, object]]
+) -> dict[str, object] | None:
+    """Return the command, files and variables of a job of Ray's.
+
+    Variables that are null are those of who submits. None for several servers, which would listen
+    on one port: Ray Serve balances them.
+    """
+    if job.is_server and job.replicas > 1:
+        return None
+    command = f"{_render_node_line(job, launch)}\n"
+    required = dict.fromkeys(list_required_variables(command))
+    return {
+        "entrypoint": f"python {START_NODES}",
+        "files": {**launch.files, **render_ray_program(job, command, bundles)},
+        "env_vars": {**launch.environment, **required},
+    }
+
+
+def render_ray_program(
+    job: Job, command: str, bundles: list[dict[str, object]], *, folder: str = "."
+) -> dict[str, str]:
+    """Return the program that runs a command on every node.
+
+    Its files lie in ``folder``, which is the job's own unless it is said.
+    """
+    program = files("service.formats.renderings").joinpath(f"{START_NODES}.txt")
+    shape = {
+        "folder": folder,
+        "bundles": bundles,
+        "strategy": "STRICT_PACK" if job.num_nodes == 1 else "STRICT_SPREAD",
+        "groups": job.replicas,
+        "ranks": job.num_nodes > 1,
+    }
+    return {
+        START_NODES: program.read_text("utf-8"),
+        "command.sh": command,
+        "shape.json": as_json(shape),
     }
 
 
@@ -119,9 +162,12 @@ def render_skypilot_task(job: Job, launch: Launch) -> dict[str, object]:
         'export NODE_RANK="$SKYPILOT_NODE_RANK"',
     )
     task: dict[str, object] = {"name": job.name, "num_nodes": job.num_nodes, "resources": resources}
-    if launch.environment:
-        task["envs"] = dict(launch.environment)
-    task["run"] = render_node_commands(job, launch, exports)
+    commands = render_node_commands(job, launch, exports)
+    # A variable that is null is one that who launches the task has to say.
+    variables = {**launch.environment, **dict.fromkeys(list_required_variables(commands))}
+    if variables:
+        task["envs"] = variables
+    task["run"] = commands
     return task | _render_sky_service(job)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 Scalar = str | int | float | bool
 TomlValue = Scalar | list[str] | list[list[str]]
+_REQUIRED = re.compile(r"\$\{(\w+):\?\}")
 
 
 def render_shell_line(command: Sequence[str]) -> str:
@@ -20,6 +21,11 @@ def render_shell_line(command: Sequence[str]) -> str:
     return " ".join(
         _quote_with_variables(word) if "${" in word else shlex.quote(word) for word in command
     )
+
+
+def list_required_variables(commands: str) -> tuple[str, ...]:
+    """Return the variables without which a shell stops at these commands."""
+    return tuple(dict.fromkeys(_REQUIRED.findall(commands)))
 
 
 def render_flags(

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import httpx
 
 T = TypeVar("T")
+SAMPLES = Path(__file__).parent / "samples"
+"""What the real clients printed."""
 _SBATCH = """#!/bin/sh
 cat > "$STATE/script"
 echo "$*" >> "$STATE/submitted"
@@ -40,7 +42,41 @@ get) cat > /dev/null; [ -e "$STATE/objects" ] || exit 0
      else cat "$STATE/objects"; fi ;;
 esac
 """
+_RAY = """#!/bin/sh
+[ "$1" = job ] || exit 2
+case "$2" in
+submit) echo "$3" >> "$STATE/submitted" ;;
+status) id=$3
+     [ -e "$STATE/submitted" ] || { cat "$SAMPLES/ray_2_60_unknown.txt" >&2; exit 1; }
+     if [ "$(cat "$STATE/state" 2>/dev/null)" = COMPLETED ]
+     then cat "$SAMPLES/ray_2_60_failed.txt"
+     else cat "$SAMPLES/ray_2_60_running.txt"; fi ;;
+esac
+"""
+_SKY = """#!/bin/sh
+case "$1 $2" in
+"jobs launch") echo "$3" >> "$STATE/submitted" ;;
+"api status") cat "$STATE/requests" 2>/dev/null || cat "$SAMPLES/skypilot_0_14_requests.json" ;;
+"jobs queue")
+     [ -e "$STATE/stopped" ] && { cat "$SAMPLES/skypilot_0_14_stopped.txt" >&2; exit 1; }
+     [ -e "$STATE/submitted" ] || { echo "[]"; exit 0; }
+     state=$([ "$(cat "$STATE/state" 2>/dev/null)" = COMPLETED ] && echo SUCCEEDED || echo RUNNING)
+     printf '[\\n {"job_id": 1, "job_name": "headroom-s1", "status": "%s"}\\n]\\n' "$state" ;;
+esac
+"""
+_DSTACK = """#!/bin/sh
+case "$1" in
+apply) cat > "$STATE/run"; echo 1 >> "$STATE/submitted" ;;
+run) [ -e "$STATE/submitted" ] || { echo "Run $3 not found"; exit 1; }
+     if [ "$(cat "$STATE/state" 2>/dev/null)" = COMPLETED ]
+     then sed 's/"status": "submitted"/"status": "done"/' "$SAMPLES/dstack_0_22_run.json"
+     else cat "$SAMPLES/dstack_0_22_run.json"; fi ;;
+esac
+"""
 PROGRAMS = {
+    "ray": _RAY,
+    "sky": _SKY,
+    "dstack": _DSTACK,
     "sbatch": _SBATCH,
     "squeue": _SQUEUE,
     "sacct": _SACCT,

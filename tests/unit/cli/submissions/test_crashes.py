@@ -15,7 +15,7 @@ from service.cli.submissions.errors import SchedulerError, UncertainError
 from service.cli.submissions.journal import Entry, Journal
 from service.cli.submissions.registry import SCHEDULERS
 from service.cli.submissions.steps import Submitter
-from tests.unit.cli.submissions.fakes import KilledError, Reaper, Server, install
+from tests.unit.cli.submissions.fakes import SAMPLES, KilledError, Reaper, Server, install
 
 DOCUMENTS = {
     "slurm": "#!/bin/sh\nsrun true\n",
@@ -26,6 +26,16 @@ DOCUMENTS = {
             {"kind": "Job", "metadata": {"name": "a"}, "spec": {"configMap": {"name": "a"}}},
         ],
     },
+    "ray": {"job": {"entrypoint": "python a.py", "files": {"a.py": ""}, "env_vars": {"A": "b"}}},
+    "skypilot": {"name": "a", "resources": {"accelerators": "A100:1"}, "run": "true\n"},
+    "dstack": {"type": "task", "name": "a", "env": ["A=b"], "commands": ["true"]},
+}
+JOBS = {
+    "slurm": "1",
+    "kubernetes": "job/a-s1",
+    "ray": "headroom-s1",
+    "skypilot": "1",
+    "dstack": "headroom-s1",
 }
 
 
@@ -92,7 +102,11 @@ def make_worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
     def run_seen(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as subprocess has it
         path = f"{programs}:/usr/bin:/bin"
-        environment = {"PATH": path, "STATE": str(current[-1].folder)}
+        environment = {
+            "PATH": path,
+            "STATE": str(current[-1].folder),
+            "SAMPLES": str(SAMPLES),
+        }
         command = [str(programs / arguments[0][0]), *arguments[0][1:]]
         return current[-1].reaper.pass_through(lambda: run(command, env=environment, **options))
 
@@ -128,7 +142,7 @@ def test_the_next_try_ends_in_one_job(make: Make, word: str) -> None:
             over = world.submitter.settle(entry)
             worlds.append((world.num_submitted, linked, over.is_over, len(world.server.live)))
 
-    job = {"scheduler": word, "id": "1" if word == "slurm" else "job/a-s1"}
+    job = {"scheduler": word, "id": JOBS[word]}
     assert len(worlds) > 15
     assert worlds == [(1, [job], True, 0)] * len(worlds)
 

@@ -136,7 +136,13 @@ def test_a_ray_job_has_a_worker_for_each_node() -> None:
     limits = worker["template"]["spec"]["containers"][0]["resources"]["limits"]
 
     assert item["spec"]["entrypoint"] == "python /etc/launch/start_nodes.py"
-    assert json.loads(config["data"]["shape.json"]) == {"nodes": 2, "gpus": 8, "ranks": True}
+    assert json.loads(config["data"]["shape.json"]) == {
+        "folder": "/etc/launch",
+        "bundles": [{"GPU": 8}, {"GPU": 8}],
+        "strategy": "STRICT_SPREAD",
+        "groups": 1,
+        "ranks": True,
+    }
     assert (worker["replicas"], worker["minReplicas"], worker["maxReplicas"]) == (2, 2, 2)
     assert limits == {"nvidia.com/gpu": "8"}
     assert "--deepspeed /etc/launch/deepspeed_config.json" in config["data"]["command.sh"]

@@ -200,6 +200,28 @@ def test_a_slice_is_no_whole_gpu_of_its_kind() -> None:
     assert not any("SkyPilot" in note for note in _rendered(JOBS["replicas"], "launch")["notes"])
 
 
+def test_ray_runs_the_command_in_each_bundle() -> None:
+    """A job's files are those of the launch and of the program that starts it; several servers of
+    one job would listen on one port.
+    """
+    job = _rendered(JOBS["two nodes"], "ray")["job"]
+    shape = json.loads(job["files"]["shape.json"])
+
+    assert job["entrypoint"] == "python start_nodes.py"
+    assert shape["bundles"] == _rendered(JOBS["two nodes"], "ray")["placement_group"]["bundles"]
+    assert (shape["folder"], shape["groups"], shape["ranks"]) == (".", 1, True)
+    assert {"command.sh", "start_nodes.py", "deepspeed_config.json"} < set(job["files"])
+    assert "${NODE_RANK}" in job["files"]["command.sh"]
+    assert _rendered(JOBS["replicas"], "ray")["job"] is None
+
+
+def test_what_only_the_user_knows_is_asked_for() -> None:
+    """A variable that a command stops without is one that who launches it has to say."""
+    ray, sky = (_rendered(JOBS["slice"], word) for word in ("ray", "skypilot"))
+
+    assert (ray["job"]["env_vars"], sky["envs"]) == ({"CHECKPOINT": None}, {"CHECKPOINT": None})
+
+
 def test_a_placed_job_names_its_nodes() -> None:
     """What a cluster promised is asked for by name."""
     job = JOBS["named nodes"]

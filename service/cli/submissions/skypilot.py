@@ -1,0 +1,88 @@
+"""SkyPilot: a managed job, known by its name."""
+
+import json
+import re
+import tempfile
+from typing import Any
+
+from service.base.errors import InvalidRequestError
+from service.cli.submissions.clients import Output, fill_variables, require_success, run_client
+from service.cli.submissions.errors import SchedulerError
+from service.cli.submissions.journal import Entry
+from service.cli.submissions.scheduler import Sighting
+
+_ENDED = ("SUCCEEDED", "CANCELLED", "FAILED")
+"""How states of jobs that hold nothing begin (sky/jobs/state.py, ``ManagedJobStatus``)."""
+_STOPPED = "No in-progress managed jobs"
+"""What is said where no controller of jobs runs (sky/utils/controller_utils.py)."""
+_JSON = "--output=json"
+_ROWS = re.compile(r"^\[(\]|$)", re.MULTILINE)
+
+
+class SkyPilot:
+    """Client of SkyPilot's managed jobs."""
+
+    format = "skypilot"
+
+    def prepare(self, document: Any, submission_id: str) -> str:  # noqa: ANN401, ARG002 - an option marks it
+        """Return the task with the variables that are of this environment.
+
+        Raises InvalidRequestError for a service.
+        """
+        if "service" in document:
+            message = (
+                "these replicas are a service of SkyServe, and no job: write what --format skypilot"
+                " prints to a file, for `sky serve up`"
+            )
+            raise InvalidRequestError(message)
+        variables = fill_variables(document.get("envs", {}))
+        return json.dumps(document | ({"envs": variables} if variables else {}))
+
+    def submit(self, entry: Entry) -> str:
+        """Launch the job, under the mark as its name."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as task:
+            task.write(entry.payload)
+            task.flush()
+            command = ("sky", "jobs", "launch", f"--name={entry.mark}", "--yes", "--detach-run")
+            require_success(("sky jobs launch",), run_client((*command, task.name)))
+        seen = self.find(entry)
+        if seen.job is None:
+            message = "sky jobs launch left no job of this name in sky jobs queue"
+            raise SchedulerError(message)
+        return seen.job
+
+    def find(self, entry: Entry) -> Sighting:
+        """Look for the job by its name.
+
+        A launch that SkyPilot's server still works on may become the job; a controller that has
+        stopped may have had it.
+        """
+        was_sent = entry.sent_at is not None
+        may_come = was_sent and _is_launching()
+        output = run_client(("sky", "jobs", "queue", "--all", _JSON))
+        if output.code != 0 and _STOPPED in output.out + output.err:
+            return Sighting(is_certain=not was_sent)
+        for row in _read_rows("sky jobs queue", output):
+            if row["job_name"] == entry.mark:
+                is_over = str(row["status"]).startswith(_ENDED)
+                return Sighting(job=str(row["job_id"]), is_alive=not is_over)
+        return Sighting(is_certain=not may_come)
+
+
+def _is_launching() -> bool:
+    """Return whether the server has a launch that has not ended."""
+    output = run_client(("sky", "api", "status", "--limit=all", _JSON))
+    rows = _read_rows("sky api status", output)
+    return any(str(row["name"]).endswith("jobs.launch") for row in rows)
+
+
+def _read_rows(command: str, output: Output) -> list[dict[str, Any]]:
+    printed = require_success((command,), output)
+    # A local server that had to be started is told of in colours before it.
+    start = _ROWS.search(printed)
+    try:
+        rows: list[dict[str, Any]] = json.loads(printed[start.start() :] if start else "")
+    except ValueError:
+        message = f"{command} printed no JSON, but {printed[:80]!r}"
+        raise SchedulerError(message) from None
+    return rows
