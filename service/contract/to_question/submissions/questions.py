@@ -64,7 +64,7 @@ def read_submission(
     note = submission.note or find_note(submission.environment, submission.script)
     missing: tuple[str, ...] = ()
     if note is not None:
-        document = _read_note(note)
+        document = _spread(_read_note(note), submission.gpus)
     else:
         try:
             document, missing = _read_launch(submission, resolve)
@@ -75,7 +75,7 @@ def read_submission(
         document["gpu"] = _choose_gpu(submission.gpus, default_gpu)
     missing = tuple(name for name in missing if name != "gpu")
     assumed: tuple[str, ...] = ()
-    workload: Any = document.get("workload", {})
+    workload = _get_section(document, "workload")
     if workload.get("task") == "serve":
         open_fields = {name: value for name, value in _TRAFFIC.items() if name not in workload}
         document["workload"] = {**workload, **open_fields}
@@ -129,6 +129,27 @@ def _read_note(note: str) -> dict[str, Any]:
     return document
 
 
+def _spread(document: dict[str, Any], gpus: GpuRequest | None) -> dict[str, Any]:
+    """Return a question of all the GPUs of a job.
+
+    Those that it leaves open are replicas.
+    """
+    replicas = _count_replicas(document, gpus)
+    if replicas == 1:
+        return document
+    layout = {**_get_section(document, "layout"), "data_parallel": replicas}
+    return {**document, "layout": layout}
+
+
+def _get_section(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a part of a question, empty where it is none.
+
+    What is wrong with it is said when the question is decoded.
+    """
+    section = document.get(name)
+    return section if isinstance(section, dict) else {}
+
+
 def _read_launch(
     submission: Submission, resolve: ResolveModel
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -156,11 +177,14 @@ def _count_replicas(document: Mapping[str, Any], gpus: GpuRequest | None) -> int
 
     It is 1 where the launch says them itself, and for servers, which use what they name alone.
     """
-    layout = document.get("layout", {})
-    trains = document.get("workload", {}).get("task") == "train"
+    layout = _get_section(document, "layout")
+    trains = _get_section(document, "workload").get("task") == "train"
     if gpus is None or not trains or not _REPLICAS.isdisjoint(layout):
         return 1
-    degree = prod(layout.get(name, 1) for name in _DEGREES)
+    degrees = [layout.get(name, 1) for name in _DEGREES]
+    if not all(isinstance(degree, int) and degree > 0 for degree in degrees):
+        return 1
+    degree = prod(degrees)
     return gpus.total // degree if gpus.total % degree == 0 else 1
 
 

@@ -1,7 +1,9 @@
 """dstack's REST plugin: bodies as its server sends them."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,6 +83,16 @@ def test_it_gets_the_gpus_that_it_needs(client: TestClient[Any]) -> None:
     expected["configuration"]["resources"]["gpu"]["count"] = {"min": 2, "max": 2}
 
     assert apply(client, a_run(TOO_LARGE), "change") == {"spec": expected, "error": None}
+
+
+def test_the_real_servers_own_body(client: TestClient[Any]) -> None:
+    """As dstack 0.22.5 sends it: the GPUs that it is given are enough when it asks again."""
+    body = json.loads((Path(__file__).parent / "samples" / "dstack_0_22_apply.json").read_text())
+
+    given = apply(client, body["spec"], "change")["spec"]
+
+    assert given["configuration"]["resources"]["gpu"]["count"] == {"min": 2, "max": 2}
+    assert apply(client, given, "refuse") == {"spec": given, "error": None}
 
 
 def test_a_run_that_never_asked_passes(client: TestClient[Any]) -> None:

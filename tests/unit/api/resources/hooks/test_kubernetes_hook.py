@@ -182,7 +182,9 @@ def test_adapters_are_spelt_as_on_the_command_line(client: TestClient[Any]) -> N
 
 def test_what_cannot_be_changed_is_refused(client: TestClient[Any]) -> None:
     """A Job over several nodes would need other pods, not another number."""
-    response = review(client, a_job(TOO_LARGE, nodes=2), "change")
+    question = TOO_LARGE.replace("llama-2-7b", "llama-2-13b")
+
+    response = review(client, a_job(question, nodes=2), "change")
 
     assert not response["allowed"]
     assert "patch" not in response

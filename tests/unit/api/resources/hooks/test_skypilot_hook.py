@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ FITS = "llama-3.2-1b --task train --sequence-length 1024"
 TOO_LARGE = (
     "llama-2-7b --task train --sequence-length 4096 --zero-stage 3 --activation-checkpointing full"
 )
+
+SAMPLES = Path(__file__).parent / "samples"
 
 
 @pytest.fixture(scope="module", name="client")
@@ -82,6 +85,38 @@ def test_it_gets_the_gpus_that_it_needs(client: TestClient[Any]) -> None:
 
     assert task["resources"] == {"accelerators": {"A100-80GB": 2}}
     assert (task["name"], task["num_nodes"], task["run"]) == ("t", 1, "echo")
+
+
+def test_the_real_clients_own_bodies(client: TestClient[Any]) -> None:
+    """SkyPilot 0.14.1 asks twice, its client and its server: what the first answer gave the task
+    is enough for the second.
+    """
+    first, second = (
+        json.loads((SAMPLES / f"skypilot_0_14_{side}.json").read_text())
+        for side in ("client", "server")
+    )
+
+    answers = [
+        client.post("/v1/hooks/skypilot/change", json=json.dumps(body)) for body in (first, second)
+    ]
+
+    tasks = [yaml.safe_load(json.loads(answer.json())["task"]) for answer in answers]
+    assert [task["resources"]["accelerators"] for task in tasks] == [{"A100-80GB": 2}] * 2
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"model": "llama-2-7b", "workload": 5},
+        {"model": "llama-2-7b", "workload": {"task": "train"}, "layout": []},
+        {"model": "llama-2-7b", "workload": {"task": "train"}, "layout": {"tensor_parallel": 0}},
+    ],
+)
+def test_a_question_of_another_shape_passes(
+    client: TestClient[Any], question: dict[str, Any]
+) -> None:
+    """A mistake in it is no error of the door."""
+    assert read(ask(client, json.dumps(question), "refuse"))["run"] == "echo"
 
 
 def test_a_task_that_never_asked_passes(client: TestClient[Any]) -> None:
