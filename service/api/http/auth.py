@@ -191,6 +191,11 @@ def get_principal(scope: HTTPScope) -> Principal | None:
     return principal if isinstance(principal, Principal) else None
 
 
+def require_principal(scope: HTTPScope) -> Principal:
+    """Return the principal of a request; nobody's may do nothing."""
+    return get_principal(scope) or Principal(name=keys.NOBODY, scopes=frozenset())
+
+
 def read_key(scope: HTTPScope) -> str | None:
     """Read the key of a request.
 

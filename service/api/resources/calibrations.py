@@ -9,6 +9,8 @@ from litestar import Request, Router, get, post
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
+from service.access.owners import make_owner
+from service.api.http.auth import require_principal
 from service.api.http.decoding import read_query
 from service.api.http.dependencies import get_dependencies
 from service.api.http.etags import read_request_key
@@ -114,6 +116,7 @@ def measure_again(request: AnyRequest) -> ASGIApp:
         notify=deps.notify,
         key=read_request_key(request.scope, b"", route="remeasure"),
         charge=partial(charge_quota, request),
+        owner=make_owner(require_principal(request.scope)),
     )
     return json_response(
         RemeasureAnswer(measurements=[str(stored.id) for stored in queued]), status=202

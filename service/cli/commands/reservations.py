@@ -141,11 +141,12 @@ def _parse_gpus(text: str) -> Document:
 
 
 def _show_list(items: list[Document]) -> None:
-    columns = ("id", "holder", "GPUs", "nodes", "until")
+    columns = ("id", "holder", "made by", "GPUs", "nodes", "until")
     rows = [
         (
             item["id"],
             item["holder"],
+            item.get("created_by") or "",
             str(item["num_gpus"]),
             ", ".join(_format_node(part) for part in item["gpus"]),
             item["expires_at"],

@@ -203,6 +203,7 @@ class MeasurementAnswer(Answer, frozen=True, kw_only=True):
     gpu: str | None
     progress: Annotated[float, Meta(description="0 to 1.")]
     phase: Annotated[str, Meta(description="What happens now, in words.")]
+    created_by: str | None
     created_at: str
     started_at: str | None
     finished_at: str | None

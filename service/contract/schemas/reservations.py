@@ -167,6 +167,13 @@ class ReservationAnswer(Answer, frozen=True, kw_only=True):
         SchedulerJobAnswer | None,
         Meta(description="The job that it is for; null where nobody said."),
     ]
+    created_by: Annotated[
+        str | None,
+        Meta(
+            description="Name of the key that made it, which may change it; null where it is older "
+            "than owners: anybody may."
+        ),
+    ]
 
 
 class ReservationPage(Answer, frozen=True, kw_only=True):

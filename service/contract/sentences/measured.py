@@ -31,6 +31,8 @@ MEASURED: Mapping[str, Mapping[str, str]] = {
         "family": "Family of the model; null where it is not known.",
         "task": "`train` or `serve`; null where an import does not say.",
         "gpu": "The GPU that the answer is wanted for; null where none was named.",
+        "created_by": "Name of the key that asked for it, which may cancel and withdraw it; null "
+        "of a model's recording, and where it is older than owners.",
         "created_at": "When it was asked for, RFC 3339, UTC.",
         "started_at": "When its last try began, RFC 3339, UTC; null while it waits.",
         "finished_at": "When it ended, RFC 3339, UTC; null until then.",

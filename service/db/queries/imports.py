@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from service.db.owners import make_owner_columns
 from service.db.records.claims import Claim, SourceCount
 from service.db.records.measurements import NewImport
 from service.db.tables.claims import ClaimRow
@@ -51,6 +52,7 @@ def insert_import(session: Session, new: NewImport) -> UUID:
             deadline_at=func.now(),
             finished_at=func.now(),
             last_event=1,
+            **make_owner_columns(new.created_by),
         )
         .on_conflict_do_nothing(index_elements=["import_hash"])
         .returning(Job.id)

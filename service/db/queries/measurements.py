@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import func, insert, or_, select
 from sqlalchemy.orm import Session
 
+from service.db.owners import make_owner_columns, read_owner
 from service.db.queries.artifacts import list_artifacts
 from service.db.queries.imports import make_approved_condition
 from service.db.records.measurements import (
@@ -50,6 +51,7 @@ def insert_job(session: Session, job_id: UUID, request: MeasureRequest, new: New
             traceparent=new.traceparent,
             deadline_at=func.now() + timedelta(seconds=QUEUE_LIMIT_S),
             rung_at=func.now(),
+            **make_owner_columns(new.created_by),
         ),
     )
 
@@ -154,6 +156,7 @@ def to_stored_measurement(
         task=row.task,
         result=None if result is None else _to_stored_result(result),
         artifacts=artifacts,
+        created_by=read_owner(row),
     )
 
 

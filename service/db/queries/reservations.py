@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from service.db.owners import make_owner_columns, read_owner
 from service.db.pages import Page, PageRequest, make_page, paginate
 from service.db.records.stored import SchedulerJob, StoredReservation
 from service.db.tables.clusters import ClusterRow, ReservationRow
@@ -54,6 +55,7 @@ def insert_reservation(session: Session, cluster_id: UUID, new: StoredReservatio
             shares=[asdict(share) for share in new.shares],
             created_at=new.created_at,
             expires_at=new.expires_at,
+            **make_owner_columns(new.created_by),
         ),
     )
 
@@ -149,6 +151,7 @@ def _to_stored_reservation(row: ReservationRow, cluster: str) -> StoredReservati
         expires_at=row.expires_at,
         released_at=row.released_at,
         job=_to_job(row),
+        created_by=read_owner(row),
     )
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from service.access.owners import Owner
 from service.jobs.contract import MeasureRequest
 from service.jobs.states import Status
 
@@ -107,6 +108,7 @@ class StoredMeasurement:
     task: str | None = None
     result: StoredResult | None = None
     artifacts: tuple[StoredArtifact, ...] = ()
+    created_by: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,7 @@ class NewImport:
     prediction: Json | None
     readings: Sequence[Json]
     notes: Sequence[str]
+    created_by: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from service.access.owners import Owner
 from service.planner.cluster.inventory import ClusterInventory
 from service.planner.cluster.reservation import Reservation, Share
 
@@ -61,6 +62,7 @@ class StoredReservation:
     expires_at: datetime
     released_at: datetime | None = None
     job: SchedulerJob | None = None
+    created_by: Owner | None = None
 
     @property
     def etag(self) -> str:
@@ -233,6 +235,7 @@ class NewJob:
     phase: str
     request_id: str | None = None
     traceparent: str | None = None
+    created_by: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

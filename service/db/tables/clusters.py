@@ -136,3 +136,7 @@ class ReservationRow(Base):
     released_at: Mapped[datetime | None]
     scheduler: Mapped[str | None]
     scheduler_job: Mapped[str | None]
+    created_by: Mapped[str | None]
+    """Name of the key that made it; null where it is older than owners."""
+    created_by_key: Mapped[str | None]
+    """Id of that key, or the subject of a token; null where nobody needed one."""

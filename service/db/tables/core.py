@@ -139,6 +139,10 @@ class MeasureJobRow(Base):
     """Of the request that asked for it, as in the log of the API."""
     traceparent: Mapped[str | None]
     """The span that asked for it (W3C Trace Context): what a worker does is told beneath it."""
+    created_by: Mapped[str | None]
+    """Name of the key that asked for it; null where that was Headroom itself, or before owners."""
+    created_by_key: Mapped[str | None]
+    """Id of that key, or the subject of a token; null where nobody needed one."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]

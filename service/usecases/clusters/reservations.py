@@ -9,6 +9,8 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
 
+from service.access.keys import Principal
+from service.access.owners import make_owner
 from service.base.errors import (
     ClusterNotFoundError,
     GpusNotFreeError,
@@ -22,6 +24,7 @@ from service.db.session import transaction
 from service.planner.cluster.grants import Shortage, grant
 from service.planner.cluster.placement import Supply, build_supply
 from service.planner.cluster.reservation import Share
+from service.usecases.access.owners import check_owner
 from service.usecases.idempotency import TTL, RequestKey, bind_reservation_key
 from service.usecases.preconditions import check_if_match
 from service.usecases.stored import (
@@ -66,11 +69,16 @@ class ReservationChange:
 
 
 def reserve(
-    sessions: Sessions, cluster: str, new: NewReservation, *, idempotency: RequestKey | None = None
+    sessions: Sessions,
+    cluster: str,
+    new: NewReservation,
+    *,
+    idempotency: RequestKey | None = None,
+    caller: Principal | None = None,
 ) -> StoredReservation:
     """Reserve all requested GPUs, or none.
 
-    The same request again gets the reservation that it made before.
+    The same request again gets the reservation that it made before. It belongs to ``caller``.
     """
     new_id = uuid4()
     with transaction(sessions) as session:
@@ -90,6 +98,7 @@ def reserve(
             shares=_grant_shares(stored, new),
             created_at=now,
             expires_at=_compute_expiry(new.expires_in, new.expires_at, now),
+            created_by=None if caller is None else make_owner(caller),
         )
         queries.insert_reservation(session, stored.id, reservation)
     return reservation
@@ -116,15 +125,16 @@ def change(
     changed: ReservationChange,
     *,
     if_match: str | None,
+    caller: Principal | None = None,
 ) -> StoredReservation:
     """Give a live reservation another end, or a job.
 
-    Its ETag must be the one that the caller has seen.
+    Its ETag must be the one that the caller has seen, and it must be his.
     """
     with transaction(sessions) as session:
         # Else a promise of the same GPUs could be made just as this one would have ended.
         _read_cluster(session, cluster, lock=True)
-        stored = _read_live(session, cluster, reservation_id)
+        stored = _read_owned(session, cluster, reservation_id, caller)
         check_if_match(if_match, stored.etag)
         new = stored if changed.job is None else replace(stored, job=changed.job)
         if changed.expires_in is not None or changed.expires_at is not None:
@@ -137,15 +147,20 @@ def change(
 
 
 def release(
-    sessions: Sessions, cluster: str, reservation_id: UUID, *, if_match: str | None
+    sessions: Sessions,
+    cluster: str,
+    reservation_id: UUID,
+    *,
+    if_match: str | None,
+    caller: Principal | None = None,
 ) -> None:
-    """End a reservation whose ETag the caller has seen.
+    """End a reservation of the caller whose ETag he has seen.
 
     Its GPUs are free again.
     """
     with transaction(sessions) as session:
         _read_cluster(session, cluster)
-        stored = _read_live(session, cluster, reservation_id)
+        stored = _read_owned(session, cluster, reservation_id, caller)
         check_if_match(if_match, stored.etag)
         if not queries.release(session, reservation_id):
             raise _make_not_found_error(cluster, reservation_id)
@@ -232,6 +247,14 @@ def _read_live(session: Session, cluster: str, reservation_id: UUID) -> StoredRe
             f"{stored.expires_at.isoformat(timespec='seconds')}"
         )
         raise ReservationNotFoundError(message)
+    return stored
+
+
+def _read_owned(
+    session: Session, cluster: str, reservation_id: UUID, caller: Principal | None
+) -> StoredReservation:
+    stored = _read_live(session, cluster, reservation_id)
+    check_owner(caller, stored.created_by, what=f"reservation {reservation_id}")
     return stored
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from uuid import UUID, uuid4
 
+from service.access.owners import Owner
 from service.base.errors import ImportRefusedError
 from service.db.queries import imports as queries
 from service.db.records.claims import Claim
@@ -159,4 +160,7 @@ def _make_row(item: Item, measurement_id: UUID) -> NewImport:
         prediction=make_prediction_document(item),
         readings=[make_reading_document(reading) for reading in item.observation.readings],
         notes=item.notes,
+        created_by=None
+        if item.claim is None
+        else Owner(name=item.claim.source, key=item.claim.source_key),
     )

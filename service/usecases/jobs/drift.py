@@ -6,6 +6,7 @@ from uuid import UUID
 
 from msgspec import structs
 
+from service.access.owners import Owner
 from service.base.errors import InvalidRequestError, NotFoundError
 from service.calibration.conformal import is_coverage_too_low
 from service.calibration.environment import EnvironmentKey
@@ -66,7 +67,7 @@ def list_drifts(
     )
 
 
-def remeasure(
+def remeasure(  # noqa: PLR0913 - what again, for whom, and the two that a new job needs
     sessions: Sessions,
     calibration_id: UUID,
     *,
@@ -74,6 +75,7 @@ def remeasure(
     notify: Notify,
     key: RequestKey | None = None,
     charge: Callable[[int], None] = lambda _number: None,
+    owner: Owner | None = None,
 ) -> tuple[StoredMeasurement, ...]:
     """Submit again every size that a calibration rests on.
 
@@ -110,6 +112,7 @@ def remeasure(
             settings=settings,
             notify=notify,
             idempotency=repeatable,
+            owner=owner,
         )
         for stored, repeatable in submissions
     )

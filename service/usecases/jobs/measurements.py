@@ -9,7 +9,10 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
 
+from service.access.keys import Principal
+from service.access.owners import Owner
 from service.base.errors import MeasurementNotFoundError, NotCancellableError
+from service.db.owners import read_owner
 from service.db.pages import Page, PageRequest
 from service.db.queries import measurements as queries
 from service.db.queries.attempts import add_events
@@ -32,6 +35,7 @@ from service.runtime.settings import Settings
 from service.telemetry.origin import get_current_origin
 from service.telemetry.spans import get_traceparent, span
 from service.telemetry.tracing import Kind
+from service.usecases.access.owners import check_owner
 from service.usecases.idempotency import RequestKey, bind_job_key
 from service.usecases.jobs.measurable import check_measurable
 from service.usecases.jobs.status_changes import change_status, make_status_event
@@ -60,6 +64,7 @@ def submit(  # noqa: PLR0913 - who asks, for what, and the three that a new job 
     notify: Notify,
     idempotency: RequestKey | None = None,
     charge: Callable[[], None] = lambda: None,
+    owner: Owner | None = None,
 ) -> StoredMeasurement:
     """Store a queued job and notify a worker of it.
 
@@ -85,7 +90,8 @@ def submit(  # noqa: PLR0913 - who asks, for what, and the three that a new job 
             # Not before it is known to be new: who asks again for what he has asked for takes
             # nothing more.
             charge()
-            _enqueue(session, job_id, request, key=key, settings=settings)
+            new = _make_job(session, request, key=key, settings=settings, owner=owner)
+            _enqueue(session, job_id, request, new)
         # In the same transaction: a second one would only be more rounds to the database.
         stored = queries.read_measurement(session, job_id)
     if stored is None:
@@ -147,16 +153,20 @@ def list_events_after(sessions: Sessions, job_id: UUID, *, seq: int) -> EventBat
     return EventBatch(events=events, is_last=status.is_terminal and len(events) < MAX_EVENTS)
 
 
-def cancel(sessions: Sessions, job_id: UUID) -> StoredMeasurement:
+def cancel(
+    sessions: Sessions, job_id: UUID, *, caller: Principal | None = None
+) -> StoredMeasurement:
     """Cancel a queued job, or ask a running one to stop.
 
-    A queued job ends at once. A running job ends as soon as its worker looks (every second).
+    Of a ``caller`` it must be his. A queued job ends at once, a running one as soon as its worker
+    looks (every second).
     Cancelling twice is the same as once.
     """
     with transaction(sessions) as session:
         row = queries.lock_job(session, job_id)
         if row is None:
             raise _make_not_found_error(job_id)
+        check_owner(caller, read_owner(row), what=f"measurement {job_id}")
         if row.state in {Status.SUCCEEDED, Status.FAILED}:
             message = (
                 f"measurement {job_id} has {row.state}; only a queued or running one can be "
@@ -179,24 +189,32 @@ def cancel_locked(session: Session, row: MeasureJobRow) -> None:
         )
 
 
-def _enqueue(
-    session: Session, job_id: UUID, request: MeasureRequest, *, key: str, settings: Settings
-) -> None:
+def _make_job(
+    session: Session,
+    request: MeasureRequest,
+    *,
+    key: str,
+    settings: Settings,
+    owner: Owner | None,
+) -> NewJob:
     phase = describe_waiting_phase(
         session, request.device.value, gpu=request.gpu, gone_after_s=settings.lease_s
     )
     origin = get_current_origin()
-    new = NewJob(
+    return NewJob(
         key=key,
         max_attempts=settings.max_attempts,
         phase=phase,
         request_id=origin.request_id,
         traceparent=get_traceparent() or origin.traceparent,
+        created_by=owner,
     )
+
+
+def _enqueue(session: Session, job_id: UUID, request: MeasureRequest, new: NewJob) -> None:
     queries.insert_job(session, job_id, request, new)
-    add_events(
-        session, job_id, [make_status_event(Status.QUEUED, attempt=0, reason=get_reason(phase))]
-    )
+    event = make_status_event(Status.QUEUED, attempt=0, reason=get_reason(new.phase))
+    add_events(session, job_id, [event])
 
 
 def _make_not_found_error(job_id: UUID) -> MeasurementNotFoundError:

@@ -2,13 +2,16 @@
 
 from uuid import UUID
 
+from service.access.keys import Principal
 from service.base.errors import MeasurementNotFoundError, NotWithdrawableError
+from service.db.owners import read_owner
 from service.db.queries import measurements as queries
 from service.db.queries.imports import decide
 from service.db.queries.recordings import SOURCE as RECORDING
 from service.db.session import transaction
 from service.db.tables.core import MeasureJobRow
 from service.jobs.states import ClaimState, Status
+from service.usecases.access.owners import check_owner
 from service.usecases.jobs.status_changes import change_status
 from service.usecases.learning.learning import unlearn
 from service.usecases.stored import Sessions
@@ -16,19 +19,22 @@ from service.usecases.stored import Sessions
 PHASE = "withdrawn"
 
 
-def withdraw(sessions: Sessions, job_id: UUID, *, by: str | None = None) -> None:
+def withdraw(
+    sessions: Sessions, job_id: UUID, *, by: str | None = None, caller: Principal | None = None
+) -> None:
     """Withdraw a measurement and recompute its key's calibrations.
 
     A measurement that succeeded counts no more. Withdrawing twice is the same as once.
 
     It stays readable, cancelled after all. What was imported may be imported again. ``by`` is the
-    name of whoever withdraws it.
+    name of whoever withdraws it; of a ``caller`` it must be his.
     """
     with transaction(sessions) as session:
         row = queries.lock_job(session, job_id)
         if row is None:
             message = f"there is no measurement {job_id}"
             raise MeasurementNotFoundError(message)
+        check_owner(caller, read_owner(row), what=f"measurement {job_id}")
         if row.phase == PHASE:
             return
         _require_result(row)

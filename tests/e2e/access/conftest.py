@@ -65,8 +65,10 @@ def make_key(sessions: sessionmaker[Session], *scopes: Scope, **limits: str) -> 
 def ask(
     address: str, method: str, path: str, key: str | None = None, **more: object
 ) -> httpx.Response:
-    """Send one request, with a key or without."""
+    """Send one request, with a key or without; ``if_match`` is a header of it."""
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    if "if_match" in more:
+        headers["if-match"] = str(more.pop("if_match"))
     # Reading this machine's certificates, which loopback needs none of, would cost more than the
     # request.
     with httpx.Client(timeout=30, verify=False) as client:  # noqa: S501 - there is no TLS

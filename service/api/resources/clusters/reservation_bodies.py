@@ -101,6 +101,7 @@ def build_answer(stored: StoredReservation) -> ReservationAnswer:
         created_at=format_timestamp(stored.created_at),
         expires_at=format_timestamp(stored.expires_at),
         job=_build_job(stored.job),
+        created_by=None if stored.created_by is None else stored.created_by.name,
     )
 
 

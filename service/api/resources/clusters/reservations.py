@@ -12,6 +12,7 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
+from service.api.http.auth import require_principal
 from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import get_dependencies
 from service.api.http.etags import ETAG, build_etag_headers, read_header, read_request_key
@@ -93,7 +94,11 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     path = f"/v1/clusters/{cluster}/reservations"
     key = read_request_key(request.scope, body, route=f"POST {path}")
     stored = reservations.reserve(
-        get_dependencies(request).sessions, cluster, read_reservation(payload), idempotency=key
+        get_dependencies(request).sessions,
+        cluster,
+        read_reservation(payload),
+        idempotency=key,
+        caller=require_principal(request.scope),
     )
     return json_response(
         build_answer(stored),
@@ -164,7 +169,8 @@ def read(request: AnyRequest) -> ASGIApp:
         is_change=True,
         tag=TAG,
         summary="Give a reservation another end, or the job that it is for.",
-        description="What has ended cannot be extended: its GPUs may be somebody else's by now.",
+        description="What has ended cannot be extended: its GPUs may be somebody else's by now. "
+        "Only the key that made it, another of its name, or one of scope `admin` may do so.",
         path=ITEM_PATH,
         body=ReservationChangeRequest,
         example={"expires_in_s": 900, "job": {"scheduler": "slurm", "id": "4711"}},
@@ -186,6 +192,7 @@ def change(request: AnyRequest, body: RawBody) -> ASGIApp:
         _read_id(request),
         read_change(payload),
         if_match=read_header(request.scope, b"if-match"),
+        caller=require_principal(request.scope),
     )
     return json_response(build_answer(stored), headers=build_etag_headers(stored.etag))
 
@@ -200,6 +207,8 @@ def change(request: AnyRequest, body: RawBody) -> ASGIApp:
         is_change=True,
         tag=TAG,
         summary="Release a reservation: its GPUs are free at once.",
+        description="Only the key that made it, another of its name, or one of scope `admin` may "
+        "do so.",
         path=ITEM_PATH,
         headers={"If-Match": IfMatch},
         replies={204: Reply(description="Released.")},
@@ -214,6 +223,7 @@ def release(request: AnyRequest) -> ASGIApp:
         read_cluster_name(request),
         _read_id(request),
         if_match=if_match,
+        caller=require_principal(request.scope),
     )
     return no_content()
 

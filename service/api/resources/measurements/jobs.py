@@ -9,6 +9,8 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
+from service.access.owners import make_owner
+from service.api.http.auth import require_principal
 from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import get_dependencies
 from service.api.http.etags import read_header, read_request_key
@@ -102,6 +104,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
         notify=deps.notify,
         idempotency=read_request_key(request.scope, body, route=ROUTE),
         charge=partial(charge_quota, request, 1),
+        owner=make_owner(require_principal(request.scope)),
     )
     return json_response(
         build_measurement_answer(stored),
@@ -146,6 +149,8 @@ def read(request: AnyRequest) -> ASGIApp:
             "Cancel a measurement: a queued one at once, a running one within six seconds, "
             "whatever its probe is stuck in."
         ),
+        description="Only the key that asked for it, another of its name, or one of scope `admin` "
+        "may do so.",
         path=PATH,
         replies={200: Reply(description="Cancelled, or about to be.", bodies=(MeasurementAnswer,))},
         problems=(404, 409, 422, *STORED_PROBLEMS),
@@ -155,7 +160,11 @@ def cancel(request: AnyRequest) -> ASGIApp:
     """Cancel a measurement."""
     return json_response(
         build_measurement_answer(
-            measurements.cancel(get_dependencies(request).sessions, read_measurement_id(request))
+            measurements.cancel(
+                get_dependencies(request).sessions,
+                read_measurement_id(request),
+                caller=require_principal(request.scope),
+            )
         ),
     )
 

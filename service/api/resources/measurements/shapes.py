@@ -55,6 +55,7 @@ def build_measurement_answer(stored: StoredMeasurement) -> MeasurementAnswer:
         gpu=stored.gpu,
         progress=stored.progress,
         phase=stored.phase,
+        created_by=None if stored.created_by is None else stored.created_by.name,
         created_at=format_timestamp(stored.created_at),
         started_at=format_optional_timestamp(stored.started_at),
         finished_at=format_optional_timestamp(stored.finished_at),

@@ -6,7 +6,7 @@ from litestar import Request, Router, post
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
-from service.api.http.auth import get_principal
+from service.api.http.auth import require_principal
 from service.api.http.dependencies import get_dependencies
 from service.api.http.operation import STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
@@ -32,7 +32,8 @@ from service.usecases.jobs.withdrawals import withdraw
         ),
         description=(
             "It stays readable, as cancelled with the phase `withdrawn`; what was imported may be "
-            "imported again."
+            "imported again. Only the key that asked for it, another of its name, or one of scope "
+            "`admin` may do so."
         ),
         path={"id": MeasurementId},
         replies={200: Reply(description="Withdrawn, now or before.", bodies=(MeasurementAnswer,))},
@@ -42,8 +43,8 @@ from service.usecases.jobs.withdrawals import withdraw
 def withdraw_one(request: Request[Any, Any, Any]) -> ASGIApp:
     """Withdraw a measurement."""
     deps, job_id = get_dependencies(request), read_measurement_id(request)
-    principal = get_principal(request.scope)
-    withdraw(deps.sessions, job_id, by=None if principal is None else principal.name)
+    caller = require_principal(request.scope)
+    withdraw(deps.sessions, job_id, by=caller.name, caller=caller)
     deps.corrections.refresh()
     return json_response(build_measurement_answer(measurements.read(deps.sessions, job_id)))
 

@@ -44,6 +44,8 @@ class MeasurementAnswer:
         gpu (None | str): The GPU that the answer is wanted for; null where none was named.
         progress (float): 0 to 1.
         phase (str): What happens now, in words.
+        created_by (None | str): Name of the key that asked for it, which may cancel and withdraw it; null of a model's
+            recording, and where it is older than owners.
         created_at (str): When it was asked for, RFC 3339, UTC.
         started_at (None | str): When its last try began, RFC 3339, UTC; null while it waits.
         finished_at (None | str): When it ended, RFC 3339, UTC; null until then.
@@ -84,6 +86,7 @@ class MeasurementAnswer:
     gpu: None | str
     progress: float
     phase: str
+    created_by: None | str
     created_at: str
     started_at: None | str
     finished_at: None | str
@@ -141,6 +144,9 @@ class MeasurementAnswer:
         progress = self.progress
 
         phase = self.phase
+
+        created_by: None | str
+        created_by = self.created_by
 
         created_at = self.created_at
 
@@ -276,6 +282,7 @@ class MeasurementAnswer:
                 "gpu": gpu,
                 "progress": progress,
                 "phase": phase,
+                "created_by": created_by,
                 "created_at": created_at,
                 "started_at": started_at,
                 "finished_at": finished_at,
@@ -373,6 +380,13 @@ class MeasurementAnswer:
         progress = d.pop("progress")
 
         phase = d.pop("phase")
+
+        def _parse_created_by(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        created_by = _parse_created_by(d.pop("created_by"))
 
         created_at = d.pop("created_at")
 
@@ -587,6 +601,7 @@ class MeasurementAnswer:
             gpu=gpu,
             progress=progress,
             phase=phase,
+            created_by=created_by,
             created_at=created_at,
             started_at=started_at,
             finished_at=finished_at,

@@ -27,6 +27,8 @@ class ReservationAnswer:
         created_at (str): RFC 3339, UTC.
         expires_at (str): RFC 3339, UTC.
         job (None | SchedulerJobAnswer): The job that it is for; null where nobody said.
+        created_by (None | str): Name of the key that made it, which may change it; null where it is older than owners:
+            anybody may.
     """
 
     id: str
@@ -37,6 +39,7 @@ class ReservationAnswer:
     created_at: str
     expires_at: str
     job: None | SchedulerJobAnswer
+    created_by: None | str
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,6 +68,9 @@ class ReservationAnswer:
         else:
             job = self.job
 
+        created_by: None | str
+        created_by = self.created_by
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -77,6 +83,7 @@ class ReservationAnswer:
                 "created_at": created_at,
                 "expires_at": expires_at,
                 "job": job,
+                "created_by": created_by,
             }
         )
 
@@ -122,6 +129,13 @@ class ReservationAnswer:
 
         job = _parse_job(d.pop("job"))
 
+        def _parse_created_by(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        created_by = _parse_created_by(d.pop("created_by"))
+
         reservation_answer = cls(
             id=id,
             cluster=cluster,
@@ -131,6 +145,7 @@ class ReservationAnswer:
             created_at=created_at,
             expires_at=expires_at,
             job=job,
+            created_by=created_by,
         )
 
         reservation_answer.additional_properties = d
