@@ -10,8 +10,9 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
+from uuid import UUID
 
 from redis import Redis, RedisError
 from rq.exceptions import StopRequested
@@ -54,6 +55,8 @@ class WorkerLoop:
     _abandons_job: bool = False
     _next_beat: float = 0.0
     _next_poll: float = 0.0
+    _unreadable: set[UUID] = field(default_factory=set)
+    """Jobs of a later version, which its workers run."""
 
     def work(self, *, burst: bool = False) -> None:
         """Work until a signal, or with ``burst`` until no job is queued."""
@@ -148,7 +151,10 @@ class WorkerLoop:
         if time.monotonic() < self._next_poll:
             return None
         payload = attempts.find_queued(
-            self.sessions, device=self.context.device, gpu=self.context.gpu
+            self.sessions,
+            device=self.context.device,
+            gpu=self.context.gpu,
+            unreadable=self._unreadable,
         )
         if payload is None:
             self._next_poll = time.monotonic() + self.context.settings.poll_interval_s

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from service.catalog.gpus import find_driver_name
-from service.jobs.contract import ProbeDevice
+from service.jobs.contract import JOBS, JOBS_VERSION, ProbeDevice
 from service.usecases.jobs.workers import WorkerInfo
 from worker.nvml.gpus import Gpu, list_gpus, read_cuda_version, read_driver_version
 from worker.nvml.library import Api, NvmlUnavailableError, open_nvml
@@ -125,9 +125,10 @@ def parse_cpu_name(cpuinfo: str) -> str:
 def list_versions() -> dict[str, str]:
     """Return the versions of the packages that a measurement depends on.
 
-    A package that is not installed is absent.
+    A package that is not installed is absent. The jobs' says what becomes of one that the worker
+    cannot read.
     """
-    versions = {"python": platform.python_version()}
+    versions = {"python": platform.python_version(), JOBS: JOBS_VERSION}
     for package in PACKAGES:
         try:
             versions[package] = version(package)

@@ -17,6 +17,9 @@ from service.jobs.artifacts import ArtifactName, KeptFile
 from service.jobs.host import Host
 from service.jobs.readings import InstantReading, Peaks, ProbeReading, StepTime
 
+JOBS, JOBS_VERSION = "jobs", "2"
+"""Entry of a worker's versions: since 2 it leaves to others what it cannot read."""
+
 
 class ProbeDevice(StrEnum):
     """Device of a probe: a CPU, fake tensors, or a GPU."""

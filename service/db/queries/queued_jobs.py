@@ -1,7 +1,7 @@
 """Statements about jobs that wait for a worker."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -13,6 +13,8 @@ from service.db.tables.core import MeasureJobRow
 from service.jobs.states import PRIORITY_S, Status
 
 Job = MeasureJobRow
+UNREADABLE = "unreadable-request"
+"""Problem of a job that a worker before r0019 ended because it could not read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,22 +26,39 @@ class QueuedJob:
     device: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextJob:
+    """The job that is next in a queue, and its request."""
+
+    job_id: uuid.UUID
+    attempt: int
+    request: dict[str, Any]
+
+
 def find_next_queued(
-    session: Session, *, device: str, gpus: Sequence[str] | None = None
-) -> QueuedJob | None:
+    session: Session,
+    *,
+    device: str,
+    gpus: Sequence[str] | None = None,
+    skipped: Collection[uuid.UUID] = (),
+) -> NextJob | None:
     """Return the job that an idle worker should claim next.
 
-    The worker is of ``device``; with ``gpus``, the job is for one of these or for any GPU.
+    The worker is of ``device``; with ``gpus``, the job is for one of these or for any GPU. Jobs
+    that it ``skipped`` are another worker's.
     """
     fits = literal(True) if gpus is None else or_(Job.gpu.is_(None), Job.gpu.in_(gpus))  # noqa: FBT003 - SQL's own word
     query = (
-        select(Job.id, Job.attempt)
+        select(Job.id, Job.attempt, Job.request)
         .where(Job.state == Status.QUEUED, Job.device == device, Job.deadline_at > func.now(), fits)
+        .where(Job.id.not_in(skipped))
         .order_by(_make_queue_order())
         .limit(1)
     )
     row = session.execute(query).first()
-    return None if row is None else QueuedJob(job_id=row.id, attempt=row.attempt, device=device)
+    if row is None:
+        return None
+    return NextJob(job_id=row.id, attempt=row.attempt, request=row.request)
 
 
 def lock_overdue(session: Session, *, limit: int) -> Sequence[MeasureJobRow]:
@@ -47,6 +66,24 @@ def lock_overdue(session: Session, *, limit: int) -> Sequence[MeasureJobRow]:
     query = (
         select(Job)
         .where(Job.state == Status.QUEUED, Job.deadline_at <= func.now())
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    return session.scalars(query).all()
+
+
+def lock_unreadable(session: Session, *, within_s: float, limit: int) -> Sequence[MeasureJobRow]:
+    """Return and lock jobs that their worker could not read.
+
+    They ended in the last ``within_s`` seconds.
+    """
+    query = (
+        select(Job)
+        .where(
+            Job.state == Status.FAILED,
+            Job.error["type"].as_string() == UNREADABLE,
+            Job.finished_at > func.now() - timedelta(seconds=within_s),
+        )
         .limit(limit)
         .with_for_update(skip_locked=True)
     )

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy import ColumnElement, Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from service.db.tables.core import MeasureJobRow
 from service.db.tables.workers import WorkerRow
+from service.jobs.contract import JOBS
 from service.jobs.states import Status
 
 
@@ -64,12 +65,7 @@ def has_live_worker(
     It is not stopped, and has a heartbeat in the last ``gone_after_s`` seconds; with ``gpu`` it has
     that one.
     """
-    described = {"device": device} if gpu is None else {"device": device, "sku": gpu}
-    alive = select(WorkerRow.name).where(
-        WorkerRow.state != "stopped",
-        WorkerRow.last_heartbeat >= func.now() - timedelta(seconds=gone_after_s),
-        WorkerRow.devices.contains([described]),
-    )
+    alive = select(WorkerRow.name).where(*_is_live(device, gone_after_s, gpu=gpu))
     return bool(session.scalar(select(alive.exists())))
 
 
@@ -78,12 +74,16 @@ def list_live_releases(
 ) -> set[tuple[str | None, str | None]]:
     """Return the releases that live workers of ``device`` have."""
     columns = [WorkerRow.versions[name].as_string() for name in ("transformers", "torch")]
-    alive: Select[Any] = select(*columns).where(
-        WorkerRow.state != "stopped",
-        WorkerRow.last_heartbeat >= func.now() - timedelta(seconds=gone_after_s),
-        WorkerRow.devices.contains([{"device": device}]),
-    )
+    alive: Select[Any] = select(*columns).where(*_is_live(device, gone_after_s))
     return {(transformers, torch) for transformers, torch in session.execute(alive)}
+
+
+def list_live_job_versions(
+    session: Session, device: str, *, gone_after_s: float
+) -> set[str | None]:
+    """Return the versions of jobs that live workers of ``device`` name."""
+    version = WorkerRow.versions[JOBS].as_string()
+    return set(session.scalars(select(version).where(*_is_live(device, gone_after_s))))
 
 
 def list_workers(
@@ -120,3 +120,14 @@ def find_running_job(session: Session, name: str) -> uuid.UUID | None:
         .limit(1)
     )
     return session.scalar(query)
+
+
+def _is_live(
+    device: str, gone_after_s: float, *, gpu: str | None = None
+) -> tuple[ColumnElement[bool], ...]:
+    described = {"device": device} if gpu is None else {"device": device, "sku": gpu}
+    return (
+        WorkerRow.state != "stopped",
+        WorkerRow.last_heartbeat >= func.now() - timedelta(seconds=gone_after_s),
+        WorkerRow.devices.contains([described]),
+    )

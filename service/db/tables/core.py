@@ -93,6 +93,12 @@ class MeasureJobRow(Base):
             "created_at",
             postgresql_where=text("state = 'queued'"),
         ),
+        # What a worker of an earlier version ended because it could not read it.
+        Index(
+            "ix_measurements_unreadable",
+            "finished_at",
+            postgresql_where=text("state = 'failed' AND (error ->> 'type') = 'unreadable-request'"),
+        ),
         Index("ix_measurements_running", "lease_until", postgresql_where=text("state = 'running'")),
     )
 

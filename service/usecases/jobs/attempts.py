@@ -24,11 +24,11 @@ from service.jobs.contract import (
     parse_job_request,
 )
 from service.jobs.states import Lease, Status, get_lease
+from service.runtime.logs import get_logger
 from service.telemetry.origin import NO_ORIGIN, Origin
 from service.usecases.jobs.status_changes import (
     Problem,
     end_lost_attempt,
-    make_problem,
     make_status_event,
 )
 from service.usecases.stored import Sessions
@@ -66,20 +66,36 @@ class Unwritten:
 
 
 NOTHING_UNWRITTEN = Unwritten()
+_log = get_logger(__name__)
 
 
 def find_queued(
-    sessions: Sessions, *, device: ProbeDevice, gpu: str | None = None
+    sessions: Sessions,
+    *,
+    device: ProbeDevice,
+    gpu: str | None = None,
+    unreadable: set[uuid.UUID] | None = None,
 ) -> JobPayload | None:
     """Return the job that an idle worker should claim next.
 
-    It is one that any GPU or this ``gpu`` may run.
+    It is one that any GPU or this ``gpu`` may run, and that this version can read: what a later one
+    asks for stays in the queue for its workers, and is added to ``unreadable``.
     """
+    skipped: set[uuid.UUID] = set() if unreadable is None else unreadable
     # Bytes that a processor or fake tensors tell are the same whatever GPU they are asked for.
     gpus = None if device is not ProbeDevice.CUDA else [gpu] if gpu is not None else []
     with transaction(sessions) as session:
-        waiting = queued_jobs.find_next_queued(session, device=device.value, gpus=gpus)
-    return None if waiting is None else JobPayload(job_id=waiting.job_id, attempt=waiting.attempt)
+        while True:
+            waiting = queued_jobs.find_next_queued(
+                session, device=device.value, gpus=gpus, skipped=skipped
+            )
+            if waiting is None:
+                return None
+            reason = _explain_unreadable(waiting.request)
+            if reason is None:
+                return JobPayload(job_id=waiting.job_id, attempt=waiting.attempt)
+            _log.warning("job.left_to_newer", job_id=str(waiting.job_id), reason=reason)
+            skipped.add(waiting.job_id)
 
 
 def claim(
@@ -87,7 +103,8 @@ def claim(
 ) -> Attempt | None:
     """Begin the next attempt at a queued job.
 
-    ``None`` when the notification was stale or another worker was faster.
+    ``None`` when the notification was stale or another worker was faster. Raises ProtocolError, and
+    claims nothing, where this version cannot read the request.
     """
     with transaction(sessions) as session:
         row = queries.claim(
@@ -100,16 +117,7 @@ def claim(
         )
         if row is None:
             return None
-        try:
-            request = parse_job_request(row.request)
-        except ProtocolError as error:
-            unreadable = make_problem(
-                "unreadable-request", "This version cannot read the request", str(error)
-            )
-            _end_job(
-                session, payload.job_id, attempt=row.attempt, status=Status.FAILED, error=unreadable
-            )
-            return None
+        request = parse_job_request(row.request)
         worker_queries.record_heartbeat(session, worker, state="busy", job_id=payload.job_id)
         queries.add_events(
             session,
@@ -219,6 +227,15 @@ def release(sessions: Sessions, job_id: uuid.UUID, *, attempt: int, reason: str)
         if row is None:
             return None
         return end_lost_attempt(session, row, reason=reason)
+
+
+def _explain_unreadable(request: object) -> str | None:
+    """Return why this version cannot read a request, if so."""
+    try:
+        parse_job_request(request)
+    except ProtocolError as error:
+        return str(error)
+    return None
 
 
 def _store_samples(

@@ -43,6 +43,7 @@ def change_status(
             now,
             now + timedelta(seconds=QUEUE_LIMIT_S),
         )
+        row.finished_at = None
     if status.is_terminal:
         row.finished_at = now
     session.flush()

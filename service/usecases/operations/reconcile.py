@@ -27,6 +27,7 @@ from service.telemetry.spans import span
 from service.usecases.clusters.reservations import forget_ended
 from service.usecases.idempotency import forget_expired
 from service.usecases.jobs.status_changes import change_status, end_lost_attempt, make_problem
+from service.usecases.jobs.unreadable import requeue_unreadable
 from service.usecases.jobs.waiting import update_waiting_phases
 from service.usecases.jobs.workers import forget_old
 from service.usecases.operations.retention import prune
@@ -57,6 +58,7 @@ def reconcile(
     """
     requeued, ended = _reclaim_expired(sessions, notify)
     ended += _end_overdue(sessions)
+    requeued += requeue_unreadable(sessions, gone_after_s=gone_after_s)
     notified = _notify_again(sessions, rering_after_s=rering_after_s, notify=notify)
     update_waiting_phases(sessions, gone_after_s=gone_after_s)
     result = ReconcileResult(requeued=requeued, ended=ended, notified=notified)

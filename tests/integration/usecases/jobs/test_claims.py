@@ -4,13 +4,16 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import UUID
 
+import pytest
 from sqlalchemy import text
 
-from service.jobs.contract import JobPayload, ProbeDevice
+from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError
 from service.jobs.notify import skip_notification
 from service.jobs.states import QUEUE_LIMIT_S, Status
 from service.runtime.settings import Settings
-from service.usecases.jobs import attempts, measurements
+from service.usecases.jobs import attempts, measurements, workers
+from service.usecases.jobs.status_changes import make_problem
+from service.usecases.jobs.workers import WorkerInfo
 from tests.integration.usecases.jobs.builders import (
     DEADLINE_S,
     TERMS,
@@ -85,23 +88,61 @@ def test_time_in_the_queue_is_no_running_time(sessions: Sessions) -> None:
     assert queued.deadline_at - running.started_at > timedelta(seconds=QUEUE_LIMIT_S)
 
 
-def test_a_request_of_another_version_fails_in_words(sessions: Sessions) -> None:
-    """A row that this version cannot read ends its job instead of its workers."""
-    job_id = submitted(sessions)
+def ask_in_later_words(sessions: Sessions, job_id: UUID) -> None:
+    """Let a job ask for something that this version does not know."""
+    change = text(
+        """UPDATE measurements SET request = request || '{"surprise": 1}' WHERE id = :id"""
+    )
     with sessions.begin() as session:
-        change = text(
-            """UPDATE measurements SET request = request || '{"surprise": 1}' WHERE id = :id"""
-        )
         session.execute(change, {"id": job_id})
 
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", **TERMS)
 
-    assert attempt is None
+def test_a_job_of_a_later_version_is_left_to_its_workers(sessions: Sessions) -> None:
+    """A worker goes on with what it can read, says once what it left, and claims nothing of it."""
+    later, readable = submitted(sessions), submitted(sessions)
+    ask_in_later_words(sessions, later)
+    left: set[UUID] = set()
+
+    found = attempts.find_queued(sessions, device=ProbeDevice.CPU, unreadable=left)
+    with pytest.raises(ProtocolError, match="surprise"):
+        attempts.claim(sessions, JobPayload(job_id=later, attempt=0), worker="w", **TERMS)
+    job = measurements.read(sessions, later)
+
+    assert (found, left) == (JobPayload(job_id=readable, attempt=0), {later})
+    assert (job.status, job.attempt, job.error) == (Status.QUEUED, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("versions", "status"),
+    [
+        ([{"jobs": "2"}], Status.QUEUED),
+        ([{"jobs": "2"}, {"python": "3.11"}], Status.FAILED),
+        ([], Status.FAILED),
+    ],
+)
+def test_what_an_earlier_worker_could_not_read_comes_back(
+    sessions: Sessions, versions: list[dict[str, str]], status: Status
+) -> None:
+    """Once all of its device are of this version; not while one is there that would end it again,
+    nor while nobody would run it.
+    """
+    job_id = submitted(sessions)
+    attempt = claimed(sessions, job_id, worker="earlier")
+    problem = make_problem("unreadable-request", "This version cannot read the request", "x")
+    attempts.settle(sessions, attempt, status=Status.FAILED, error=problem)
+    for number, known in enumerate(versions):
+        device = {"device": "cpu", "name": "CPU"}
+        workers.register(
+            sessions,
+            WorkerInfo(name=f"w{number}", host="h", pid=1, devices=[device], versions=known),
+        )
+
+    requeue(sessions)
     job = measurements.read(sessions, job_id)
-    assert job.status is Status.FAILED
-    assert job.error is not None
-    assert job.error["type"] == "unreadable-request"
-    assert "surprise" in str(job.error["detail"])
+
+    assert job.status is status
+    assert (job.finished_at is None) is (status is Status.QUEUED)
+    assert job.max_attempts - job.attempt == (3 if status is Status.QUEUED else 2)
 
 
 def test_the_next_job_is_the_oldest_of_the_highest_priority(sessions: Sessions) -> None:
