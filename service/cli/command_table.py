@@ -13,6 +13,8 @@ COMMANDS = {
     "worker": "run a worker that measures",
     "reconcile": "run the loop that re-rings and re-queues jobs",
     "migrate": "bring the database to this version's schema",
+    "backup": "write the database to a file, while everything runs",
+    "restore": "fill a database from a backup",
     "prune": "delete old progress, samples, artifacts, changes and decisions",
     "fit": "does a workload fit on a GPU? answers offline, or a server",
     "how-many": "how many GPUs does it need? the same",
@@ -49,6 +51,7 @@ _FOLDERS = {
         ("audit", "families", "field-data", "formats", "gpus", "hooks", "workers"), "lists."
     ),
     **dict.fromkeys(("generate", "pipelines"), "diffusion."),
+    **dict.fromkeys(("backup", "restore"), "database."),
     **dict.fromkeys(("slurm-flags", "submit"), "schedulers."),
     **dict.fromkeys(("completion", "help", "version"), "about."),
 }

@@ -11,7 +11,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from service.runtime.variables import parse_psycopg_url
 
@@ -22,6 +22,19 @@ def upgrade(database_url: str, revision: str = "head") -> None:
     Any number of processes may call this at once.
     """
     command.upgrade(make_alembic_config(database_url), revision)
+
+
+def upgrade_within(connection: Connection, revision: str) -> None:
+    """Upgrade the schema in the caller's transaction, which stays his to end."""
+    config = make_alembic_config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def list_revisions() -> list[str]:
+    """Return the revisions that this program knows, oldest first."""
+    scripts = ScriptDirectory.from_config(make_alembic_config())
+    return [script.revision for script in scripts.walk_revisions()][::-1]
 
 
 def downgrade(database_url: str, revision: str) -> None:

@@ -80,6 +80,19 @@ def own_data_dir(root: Path, log: Log) -> Iterator[DataDir]:
         yield data
 
 
+def find_used_data_dir(root: Path) -> DataDir | None:
+    """Return a data directory that a process holds, None where nobody does."""
+    resolved = root.expanduser().absolute()
+    with (resolved / "lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return DataDir(
+                root=resolved, sockets=_find_socket_dir(resolved), user=get_server_user()
+            )
+    return None
+
+
 @contextmanager
 def _translate_os_errors(root: Path) -> Iterator[None]:
     try:
