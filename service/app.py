@@ -20,6 +20,7 @@ from sqlalchemy import Engine
 from service.access.hosts import get_default_access
 from service.access.peers import PeerCache
 from service.api.application import Extension, Lifespan, make_application
+from service.api.computing.reading import FileReader
 from service.api.http.auth import Access, Guard, TokenVerifier
 from service.api.http.dependencies import Dependencies
 from service.api.http.rate_limits import make_quota_charge, make_rate_charge, make_rate_throttle
@@ -33,6 +34,8 @@ from service.db.session import make_engine, make_sessions
 from service.estimator.cache import PlanCache
 from service.jobs.notify import BackgroundNotifier, Notifier, connect_to_notify, skip_notification
 from service.runtime.background_program import BackgroundProgram
+from service.runtime.children.pool import ChildPool
+from service.runtime.children.starting import ChildStarter
 from service.runtime.recording_files import RecordingFiles, make_recording_store
 from service.runtime.settings import Settings
 from service.telemetry import spans
@@ -63,6 +66,8 @@ from service.usecases.stored_specs.spec_cache import (
 )
 from service.web import pages
 
+CHILD_MODULES = ("service.api.resources.handed_in.bodies",)
+"""What children call."""
 REFRESH_INTERVAL_S = 1.0
 FIRST_REFRESH_S = 2.0
 """How long a process waits for keys and calibrations before it answers; a database that is away
@@ -91,6 +96,7 @@ def create_app(settings: Settings) -> ASGIApp:
     throttle = make_throttle(settings.redis_url)
     tokens = _make_token_verifier(settings)
     decisions = DecisionLog(sessions, on_loss=metrics.count_lost_decisions)
+    children = ChildStarter(CHILD_MODULES)
     deps = Dependencies(
         settings=settings,
         version=build.version,
@@ -105,6 +111,7 @@ def create_app(settings: Settings) -> ASGIApp:
         ).read,
         readiness=partial(check_readiness, engine, ping_redis=ping_redis),
         guard=_make_guard(settings, key_cache, throttle, tokens),
+        files=FileReader(ChildPool(children, keeps=False)),
         hub=make_hub(settings),
         count_weights=WeightCounter(),
         charge=make_quota_charge(throttle),
@@ -124,7 +131,7 @@ def create_app(settings: Settings) -> ASGIApp:
         fast_route=fit.FAST_ROUTE,
         extension=_make_mcp_endpoint(deps),
         lifespan=(
-            _make_lifespan(refreshers, notifier, engine),
+            _make_lifespan(refreshers, notifier, engine, children),
             *_make_recording_lifespans(settings.cache_dir),
         ),
     )
@@ -247,7 +254,10 @@ def _make_recording_lifespans(cache_dir: Path | None) -> tuple[Lifespan, ...]:
 
 
 def _make_lifespan(
-    refreshers: Sequence[Refresher], notifier: BackgroundNotifier | None, engine: Engine
+    refreshers: Sequence[Refresher],
+    notifier: BackgroundNotifier | None,
+    engine: Engine,
+    children: ChildStarter,
 ) -> Lifespan:
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
@@ -262,6 +272,7 @@ def _make_lifespan(
                 refresher.stop()
             if notifier is not None:
                 notifier.close()
+            await anyio.to_thread.run_sync(children.close)
             engine.dispose()
             # A signal that ends this process leaves it no other moment to send what it has.
             spans.stop()

@@ -56,6 +56,7 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
         "service.base.startup_errors",
         "service.runtime.background_program",
         "service.runtime.child_environ",
+        "service.runtime.children",
         "service.runtime.line_process",
         "service.runtime.logs",
         "service.runtime.recording_files",

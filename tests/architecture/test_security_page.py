@@ -4,7 +4,14 @@ import ast
 import re
 from pathlib import Path
 
+from service.api.computing.reading import (
+    LEAST_MEMORY_BYTES,
+    MEMORY_RATIO,
+    MOST_MEMORY_BYTES,
+)
 from service.api.http.decoding import MAX_BODY_BYTES, MAX_DEPTH
+from service.api.resources.batch import MAX_ITEM_VALUES
+from service.contract.schemas.batch import MAX_ITEMS
 from service.formats.checkpoints.gguf_header import MAX_HEADER_BYTES, MAX_TENSORS
 from service.formats.launches.sources.limits import MAX_CHARACTERS, MAX_NODES
 from service.jobs.codec import MAX_DATA_BYTES
@@ -46,6 +53,11 @@ def test_every_number_of_the_page_is_the_codes() -> None:
         "| YAML": f"{MAX_CHARACTERS:,} characters, {MAX_NODES:,} values",
         "| a job in Redis |": f"{MAX_DATA_BYTES:,} bytes",
         "| a hub |": f"{DEADLINE_S:g} s, {MAX_TOTAL_BYTES // mib} MiB",
+        "| memory and time of reading": (
+            f"{LEAST_MEMORY_BYTES // mib} MiB and {MEMORY_RATIO} bytes for each byte, "
+            f"{MOST_MEMORY_BYTES // mib:,} MiB at most"
+        ),
+        "| values of a batch |": f"{MAX_ITEMS * MAX_ITEM_VALUES:,}",
         "| a scheduler's hook |": f"({settings.hook_deadline_s:g} s)",
     }
 

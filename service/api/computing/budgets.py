@@ -43,6 +43,7 @@ class Budget:
     spent_s: float = field(default=0.0, init=False)
     """What was spent up to the last check."""
     _started: float | None = field(default=None, init=False)
+    _elsewhere_s: float = field(default=0.0, init=False)
 
     def check(self) -> None:
         """Raise where nobody waits any more, or where the budget is spent.
@@ -63,8 +64,14 @@ class Budget:
         now = self.clock()
         if self._started is None:
             self._started = now
-        self.spent_s = now - self._started
+        self.spent_s = now - self._started + self._elsewhere_s
         return self.spent_s
+
+    def add(self, seconds: float) -> None:
+        """Count the processor's time of another process for this answer."""
+        self.count()
+        self._elsewhere_s += seconds
+        self.spent_s += seconds
 
     def limit(self, find: FindCorrections) -> FindCorrections:
         """Return a lookup of corrections that checks the budget.

@@ -42,14 +42,14 @@ async def compute_search(
     return await run_until_disconnect(request.receive, respond)
 
 
-async def compute_import(request: Request[Any, Any, Any], answer: Callable[[], ASGIApp]) -> ASGIApp:
+async def compute_import(request: Request[Any, Any, Any], answer: Callable[[Budget], T]) -> T:
     """Read what was handed in, one file at a time.
 
-    A file of tens of megabytes may take gigabytes of memory while it is read. What was begun is
+    A file of tens of megabytes may take a gigabyte of memory while it is read. What was begun is
     brought to its end, whoever leaves.
     """
     deps = get_dependencies(request)
-    return await compute(deps, request.scope, deps.import_turns, lambda _budget: answer())
+    return await compute(deps, request.scope, deps.import_turns, answer)
 
 
 async def run_in_thread_until_disconnect(

@@ -8,6 +8,7 @@ from anyio import CapacityLimiter
 from litestar import Request
 
 from service.access.keys import Principal
+from service.api.computing.reading import FileReader
 from service.api.computing.turns import Turns
 from service.api.http.auth import Guard, make_open_guard
 from service.api.metrics.registry import Metrics
@@ -66,6 +67,8 @@ class Dependencies:
     """Turns at decisions about submitted jobs, whose schedulers wait for them."""
     import_turns: Turns = field(default_factory=lambda: Turns(1))
     """Turns at reading files of measurements and inventories."""
+    files: FileReader = field(default_factory=FileReader)
+    """Reader of these files."""
     computing_limiter: CapacityLimiter = field(
         default_factory=lambda: CapacityLimiter(2 * _SEARCHES + 4)
     )

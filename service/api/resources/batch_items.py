@@ -13,14 +13,14 @@ import msgspec
 from litestar.types import Scope
 
 from service.api.computing.budgets import Budget, TooCostlyError, limit_lookup
-from service.api.http.decoding import check_free_values, read_json
+from service.api.http.decoding import MAX_BODY_BYTES, check_free_values, read_json
 from service.api.http.dependencies import Dependencies
 from service.api.http.problems import report_fault
 from service.api.http.responses import encode
 from service.api.resources.kept_answers import finish_answer, keep_answer
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.api.resources.waiting import add_bound
-from service.base.errors import ServiceError
+from service.base.errors import BodyTooLargeError, ServiceError
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_answer.problems import build_refusal
@@ -52,6 +52,13 @@ class _Fit:
     verdict: str
     body: bytes
     model: ResolvedModel | None = None
+
+
+def _refuse_large(item: bytes) -> None:
+    """Refuse an item that POST /v1/fit would refuse for its size."""
+    if len(item) > MAX_BODY_BYTES:
+        message = f"an item has at most {MAX_BODY_BYTES:,} bytes, as a body of /v1/fit"
+        raise BodyTooLargeError(message)
 
 
 class BatchItems:
@@ -145,6 +152,7 @@ class BatchItems:
     def _answer_new(self, item: bytes, instance: str) -> _Fit | dict[str, object]:
         try:
             self._refuse_costly()
+            _refuse_large(item)
             return self._answer_item(item)
         except (ServiceError, EstimatorError) as error:
             return build_refusal(error, instance=instance)

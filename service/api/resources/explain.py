@@ -9,22 +9,22 @@ from litestar.types import ASGIApp
 from msgspec import UnsetType, structs
 
 from service.api.computing.budgets import Budget
-from service.api.http.computing import compute_search
-from service.api.http.decoding import read_body
+from service.api.http.computing import compute_import, compute_search
+from service.api.http.decoding import require_json
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
+from service.api.resources.handed_in.bodies import read_failure
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.contract.schemas.explain.answer import ExplainAnswer
 from service.contract.schemas.explain.limits import MAX_EXPLAIN_BYTES
 from service.contract.schemas.explain.request import ExplainRequest
 from service.contract.schemas.models import HubToken
 from service.contract.to_answer.explanations import build_explain_answer
-from service.contract.to_question.contents import read_content
 from service.contract.to_question.explanations import read_explained_question
 from service.contract.to_question.models import prefix_error_field
-from service.usecases.postmortem.explain import explain_data
 from service.usecases.postmortem.prediction import predict
+from service.usecases.postmortem.values import Explanation
 from service.usecases.questions.fit import FitQuestion
 
 EXAMPLE = {
@@ -60,30 +60,30 @@ EXAMPLE = {
 )
 async def explain(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say why a run failed for memory."""
+    deps = get_dependencies(request)
+    require_json(request.scope)
+    payload, explanation = await compute_import(
+        request, partial(deps.files.read, read_failure, body)
+    )
     return await compute_search(
-        request, partial(_read_failure, request, body), partial(_explain, get_dependencies(request))
+        request,
+        partial(_read_question, request, payload),
+        partial(_explain, deps, explanation),
     )
 
 
-def _read_failure(request: Request[Any, Any, Any], body: bytes) -> tuple[bytes, FitQuestion | None]:
-    """Return the content of a failure, and what ran."""
+def _read_question(request: Request[Any, Any, Any], payload: ExplainRequest) -> FitQuestion | None:
+    """Return what ran."""
     deps = get_dependencies(request)
-    payload = read_body(request.scope, body, ExplainRequest)
-    with prefix_error_field("content"):
-        content = read_content(payload)
     if not isinstance(payload.question, UnsetType):
         brought = bring_draft(deps, payload.question, request.scope)
         payload = structs.replace(payload, question=brought)
-    question = read_explained_question(payload, partial(resolve_model, deps, scope=request.scope))
-    return content, question
+    return read_explained_question(payload, partial(resolve_model, deps, scope=request.scope))
 
 
 def _explain(
-    deps: Dependencies, failure: tuple[bytes, FitQuestion | None], budget: Budget
+    deps: Dependencies, explanation: Explanation, question: FitQuestion | None, budget: Budget
 ) -> ASGIApp:
-    content, question = failure
-    with prefix_error_field("content"):
-        explanation = explain_data(content)
     prediction = None
     if question is not None:
         with prefix_error_field("question"):

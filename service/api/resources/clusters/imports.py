@@ -8,8 +8,9 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
+from service.api.computing.budgets import Budget
 from service.api.http.computing import compute_import
-from service.api.http.decoding import read_envelope, require_json
+from service.api.http.decoding import require_json
 from service.api.http.dependencies import get_dependencies
 from service.api.http.etags import ETAG, build_etag_headers, read_header
 from service.api.http.names import read_cluster_name
@@ -21,13 +22,14 @@ from service.api.http.operation import (
     Reply,
 )
 from service.api.http.responses import json_response
+from service.api.resources.handed_in.bodies import read_listing
 from service.contract.schemas.fields import IfMatch, Name
 from service.contract.schemas.inventories.imports import (
     MAX_IMPORT_BYTES,
     ClusterImportAnswer,
     ClusterImportRequest,
 )
-from service.contract.to_answer.cluster_imports import build_import_answer, read_import
+from service.contract.to_answer.cluster_imports import build_import_answer
 from service.usecases.clusters import imports
 
 EXAMPLE = {
@@ -85,14 +87,12 @@ async def import_cluster(request: Request[Any, Any, Any], body: RawBody) -> ASGI
     return await compute_import(request, partial(_import, request, body))
 
 
-def _import(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+def _import(request: Request[Any, Any, Any], body: RawBody, budget: Budget) -> ASGIApp:
     require_json(request.scope)
-    # What a tool prints is not walked for numbers and texts that cannot be stored: its readers take
-    # what they know, and nothing else.
-    payload = read_envelope(body, ClusterImportRequest)
-    name, sessions = read_cluster_name(request), get_dependencies(request).sessions
-    new = read_import(payload)
-    if payload.apply:
+    deps = get_dependencies(request)
+    new, is_applied = deps.files.read(read_listing, body, budget)
+    name, sessions = read_cluster_name(request), deps.sessions
+    if is_applied:
         outcome = imports.apply(
             sessions, name, new, if_match=read_header(request.scope, b"if-match")
         )

@@ -10,11 +10,13 @@ from litestar.types import ASGIApp, HTTPScope
 from msgspec import UnsetType, structs
 
 from service.access.keys import Scope
+from service.api.computing.budgets import Budget
 from service.api.http.computing import compute_import
-from service.api.http.decoding import read_body
+from service.api.http.decoding import require_json
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
+from service.api.resources.handed_in.bodies import read_measured_file
 from service.api.resources.measurements.field_data import get_claimant
 from service.api.resources.resolving import resolve_model
 from service.base.errors import InvalidRequestError
@@ -33,11 +35,9 @@ from service.contract.schemas.imports.measurements import (
 )
 from service.contract.schemas.models import HubToken
 from service.contract.schemas.serving import ServeRequest
-from service.contract.to_question.contents import read_content
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.models import prefix_error_field
 from service.contract.to_question.workloads import read_workload
-from service.formats.measured.detect import parse
 from service.formats.measured.observe import Match
 from service.formats.measured.reading import Parsed
 from service.jobs.contract import ModelSource
@@ -123,13 +123,10 @@ async def import_file(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp
     return await compute_import(request, partial(_import, request, body))
 
 
-def _import(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+def _import(request: Request[Any, Any, Any], body: RawBody, budget: Budget) -> ASGIApp:
+    require_json(request.scope)
     deps = get_dependencies(request)
-    payload = read_body(request.scope, body, ImportRequest)
-    with prefix_error_field(
-        "content" if isinstance(payload.content_base64, UnsetType) else "content_base64"
-    ):
-        parsed = parse(read_content(payload), declared=get_or_none(payload.format))
+    payload, parsed = deps.files.read(read_measured_file, body, budget)
     report = imports.read_import(
         parsed,
         list(_iter_questions(deps, payload, request.scope)),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
-from service.api.resources.batch import MAX_BODY_BYTES
+from service.api.resources.batch import MAX_BODY_BYTES, MAX_ITEM_VALUES
 from service.contract.schemas.batch import MAX_ITEMS
 from service.usecases.stored_specs.spec_cache import NamedModel, SpecCache, load_catalogue_model
 from tests.unit.api.builders import FIT, changed, parts, served
@@ -245,3 +245,17 @@ def test_numbers_show_what_an_engine_explains_for_nothing(client: TestClient[Any
 
     assert item["per_gpu"]["stages"]
     assert item["rules_of_thumb"] == []
+
+
+def test_a_batch_has_bounds_before_it_is_read(client: TestClient[Any]) -> None:
+    """Neither many values nor one large item take memory; the other items are answered."""
+    many = b'{"items":[' + b"0," * (MAX_ITEMS * MAX_ITEM_VALUES + 1) + b"0]}"
+    large = {"items": [FIT | {"unread": "x" * 1_000_000}, FIT]}
+
+    refused = client.post("/v1/fit/batch", content=many, headers=JSON)
+    answered = client.post("/v1/fit/batch", json=large)
+
+    assert (refused.status_code, refused.json()["type"]) == (413, "body-too-large")
+    first, second = answered.json()["items"]
+    assert first["problem"]["type"] == "body-too-large"
+    assert second["verdict"]

@@ -1,0 +1,71 @@
+"""Reading of what strangers hand in, in processes with limits."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from service.api.computing.budgets import Budget, TooCostlyError
+from service.base.errors import UnavailableError
+from service.estimator.values.units import format_bytes
+from service.runtime.children.limits import Limits
+from service.runtime.children.pool import (
+    ChildError,
+    ChildPool,
+    MemoryExceededError,
+    TimeExceededError,
+)
+from service.runtime.children.starting import ChildStartError
+
+T = TypeVar("T")
+SMALL_BYTES = 1 << 16
+"""Up to which a file is read in the server's process. The costliest bytes that any reader takes
+are a pickle's empty lists, 80 bytes of memory each: 5 MiB.
+"""
+MEMORY_RATIO = 40
+"""Bytes of memory that reading one byte may take. Of what tools write a matrix of Prometheus takes
+most, 35; a pickled snapshot takes 17, ``sacct`` 17, ``nvidia-smi`` 11, JSON of a snapshot 5.
+"""
+REPLY_BYTES = 16 * 2**20
+"""Of what was read, on its way back: 10,000 nodes have 3 MB, 100,000 readings 12."""
+LEAST_MEMORY_BYTES = 64 * 2**20
+MOST_MEMORY_BYTES = 2**30
+
+
+class FileReader:
+    """Reader of files, without a pool in the process that asks."""
+
+    def __init__(
+        self, pool: ChildPool | None = None, *, most_memory_bytes: int = MOST_MEMORY_BYTES
+    ) -> None:
+        """Read in children of ``pool``, none of which takes more than ``most_memory_bytes``."""
+        self._pool, self._most_memory_bytes = pool, most_memory_bytes
+
+    def read(self, function: Callable[[bytes], T], body: bytes, budget: Budget) -> T:
+        """Return what a function reads of a body.
+
+        Raises what it refuses, and TooCostlyError for what takes more memory or time than a body of
+        its size may.
+        """
+        if self._pool is None or len(body) <= SMALL_BYTES:
+            return function(body)
+        memory_bytes = min(LEAST_MEMORY_BYTES + MEMORY_RATIO * len(body), self._most_memory_bytes)
+        limits = Limits(
+            memory_bytes=memory_bytes, processor_s=budget.seconds, reply_bytes=REPLY_BYTES
+        )
+        try:
+            return self._pool.call(function, body, limits=limits, count=budget.add)
+        except MemoryExceededError as error:
+            message = (
+                f"reading these {format_bytes(len(body))} takes more than "
+                f"{format_bytes(memory_bytes)} of memory, which is what a file of this size may; "
+                "send a part of it, or what the tool itself wrote"
+            )
+            raise TooCostlyError(message, budget_bytes=memory_bytes) from error
+        except TimeExceededError as error:
+            message = (
+                f"reading these {format_bytes(len(body))} takes more than {budget.seconds:g} s of "
+                "a processor, which is what one question may; send a part of it"
+            )
+            raise TooCostlyError(message, budget_s=budget.seconds) from error
+        except (ChildError, ChildStartError) as error:
+            message = f"the file was not read, {error}; send it again, or a part of it"
+            raise UnavailableError(message) from error

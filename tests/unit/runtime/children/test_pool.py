@@ -1,0 +1,163 @@
+"""Calls of functions in children with limits."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from service.base.errors import InvalidRequestError
+from service.runtime.children.limits import Limits
+from service.runtime.children.pool import (
+    ChildDiedError,
+    ChildPool,
+    MemoryExceededError,
+    TimeExceededError,
+)
+from service.runtime.children.starting import ChildStarter
+from tests.unit.runtime.children import functions
+from tests.unit.runtime.children.functions import MIB
+from tests.waiting import eventually
+
+LIMITS = Limits(memory_bytes=64 * MIB, processor_s=5.0, reply_bytes=MIB)
+
+
+@pytest.fixture(scope="module")
+def starter() -> Iterator[ChildStarter]:
+    """Start one fork server for all of these tests."""
+    starter = ChildStarter([functions.__name__])
+    yield starter
+    starter.close()
+
+
+@pytest.fixture(scope="module")
+def pool(starter: ChildStarter) -> ChildPool:
+    """Return a pool whose calls have a child each."""
+    return ChildPool(starter, keeps=False)
+
+
+def test_each_call_has_a_process_of_its_own(pool: ChildPool) -> None:
+    """What one file leaves behind, the next does not meet."""
+    pids = {pool.call(functions.get_pid, limits=LIMITS) for _ in range(3)}
+
+    assert len(pids | {os.getpid()}) == 4
+    assert not any(psutil.pid_exists(pid) for pid in pids - {os.getpid()})
+
+
+def test_a_kept_child_answers_the_next_call(starter: ChildStarter) -> None:
+    """What it remembers serves the next question; it ends with the pool."""
+    kept = ChildPool(starter, keeps=True)
+
+    first, second = (kept.call(functions.get_pid, limits=LIMITS) for _ in range(2))
+    kept.close()
+
+    assert first == second
+    assert not psutil.pid_exists(first)
+
+
+def test_a_refusal_arrives_as_it_is(pool: ChildPool) -> None:
+    """It has its words and its fields, and where it was raised."""
+    with pytest.raises(InvalidRequestError) as raised:
+        pool.call(functions.refuse, "no such column", limits=LIMITS)
+
+    assert raised.value.detail == "no such column"
+    assert raised.value.extra == {"errors": [{"field": "content", "message": "no such column"}]}
+    assert "functions.py" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "size"), [(functions.allocate, 80 * MIB), (functions.repeat, 2 * MIB)]
+)
+def test_memory_has_a_limit(pool: ChildPool, function: object, size: int) -> None:
+    """What a call takes has one, and so has what it returns; below it is served."""
+    with pytest.raises(MemoryExceededError):
+        pool.call(function, size, limits=LIMITS)  # type: ignore[arg-type]  # either function
+
+    assert pool.call(functions.allocate, 40 * MIB, limits=LIMITS) == 40 * MIB
+
+
+def test_time_has_a_limit(pool: ChildPool) -> None:
+    """The kernel counts it, so that no C call outlives it."""
+    spent: list[float] = []
+    limits = Limits(memory_bytes=MIB, processor_s=0.1)
+
+    with pytest.raises(TimeExceededError, match=r"more than 0\.1 s"):
+        pool.call(functions.spin, limits=limits, count=spent.append)
+
+    assert spent == [0.1]
+
+
+def test_a_child_that_dies_takes_nobody_along(pool: ChildPool) -> None:
+    """Its caller is told how, and the next call has another."""
+    with pytest.raises(ChildDiedError, match="SIGSEGV"):
+        pool.call(functions.die, limits=LIMITS)
+
+    assert pool.call(functions.get_pid, limits=LIMITS)
+
+
+def test_a_call_ends_when_nobody_waits(pool: ChildPool, tmp_path: Path) -> None:
+    """Its process is gone when its caller hears of it."""
+    place = tmp_path / "pid"
+
+    def check() -> None:
+        if place.exists() and place.read_text():
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        pool.call(functions.wait, str(place), limits=LIMITS, check=check)
+
+    assert not psutil.pid_exists(int(place.read_text()))
+
+
+def test_children_give_way_and_know_no_secret(
+    pool: ChildPool, starter: ChildStarter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers that are ready run first; the environment has no database's URL."""
+    starter.close()
+    monkeypatch.setenv("DATABASE_URL", "postgresql://secret")
+
+    niceness, policy = pool.call(functions.get_policy, limits=LIMITS)
+    environ = pool.call(functions.get_environ, limits=LIMITS)
+
+    assert niceness >= 10
+    assert policy == os.SCHED_BATCH
+    assert "DATABASE_URL" not in environ
+
+
+def test_a_fork_server_that_ended_is_started_again(pool: ChildPool, starter: ChildStarter) -> None:
+    """It ends where nobody has asked it for long, and somebody may kill it."""
+    pool.call(functions.get_pid, limits=LIMITS)
+    server = starter._process  # noqa: SLF001 - whoever kills it, kills it by its number
+    assert server is not None
+    server.kill()
+    server.wait()
+
+    assert pool.call(functions.get_pid, limits=LIMITS)
+
+
+SERVER = """
+import sys, threading
+from service.runtime.children.limits import Limits
+from service.runtime.children.pool import ChildPool
+from service.runtime.children.starting import ChildStarter
+from tests.unit.runtime.children import functions
+pool = ChildPool(ChildStarter([functions.__name__]), keeps=True)
+pool.call(functions.wait, sys.argv[1], limits=Limits(memory_bytes=2**26, processor_s=60.0))
+"""
+
+
+def test_no_process_outlives_a_killed_server(tmp_path: Path) -> None:
+    """Neither the fork server nor a child that computes."""
+    place = tmp_path / "pid"
+    with subprocess.Popen([sys.executable, "-c", SERVER, str(place)]) as server:
+        eventually(lambda: place.exists() and place.read_text(), within_s=60)
+        child = psutil.Process(int(place.read_text()))
+        processes = [child, *child.parents()[:1]]
+
+        server.send_signal(signal.SIGKILL)
+
+    eventually(lambda: not any(process.is_running() for process in processes))
