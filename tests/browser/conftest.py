@@ -7,10 +7,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.watching import Opened, Watch
 from tests.e2e.cli.conftest import Running, await_line, headroom
@@ -19,9 +21,36 @@ _REQUIRED = os.environ.get("HEADROOM_REQUIRE_BROWSER") == "1"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _READY = "Headroom is ready at "
 _PATIENCE_MS = 30_000
+_EMPTY = "/healthz"
+"""A page of the service that does nothing."""
 
 Visit = Callable[..., Opened]
-Rooms = Callable[..., BrowserContext]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """A context of the browser, and its pages that no test looks at.
+
+    A page costs a process, which starts, and compiles every script, in a second. A test gets one
+    that another left.
+    """
+
+    context: BrowserContext
+    free: list[Page] = field(default_factory=list)
+
+    def take_page(self) -> Page:
+        """Return a page for one test."""
+        return self.free.pop() if self.free else self.context.new_page()
+
+    def give_back(self, page: Page) -> None:
+        """Leave a page to the next test."""
+        page.unroute_all()
+        page.mouse.move(0, 0)
+        page.goto(_EMPTY)
+        self.free.append(page)
+
+
+Rooms = Callable[..., Room]
 
 
 @pytest.fixture(scope="session")
@@ -73,12 +102,10 @@ def base_url(running: Running) -> str:
 
 @pytest.fixture(scope="session")
 def rooms(browser: Browser, base_url: str) -> Iterator[Rooms]:
-    """Return what makes a context of the browser: its pages share scripts that were compiled
-    before, and what they store.
-    """
-    known: dict[tuple[str, int, int], BrowserContext] = {}
+    """Return what makes a room; those of a size are one, unless a test asks for a fresh one."""
+    known: dict[tuple[str, int, int], Room] = {}
 
-    def made(scheme: str, width: int, height: int) -> BrowserContext:
+    def made(scheme: str, width: int, height: int) -> Room:
         context = browser.new_context(
             base_url=base_url,
             color_scheme="dark" if scheme == "dark" else "light",
@@ -88,9 +115,9 @@ def rooms(browser: Browser, base_url: str) -> Iterator[Rooms]:
             permissions=["clipboard-read", "clipboard-write"],
         )
         context.set_default_timeout(_PATIENCE_MS)
-        return context
+        return Room(context=context)
 
-    def room(*, scheme: str, width: int, height: int, fresh: bool) -> BrowserContext:
+    def room(*, scheme: str, width: int, height: int, fresh: bool) -> Room:
         if fresh:
             return made(scheme, width, height)
         size = scheme, width, height
@@ -99,8 +126,8 @@ def rooms(browser: Browser, base_url: str) -> Iterator[Rooms]:
         return known[size]
 
     yield room
-    for context in known.values():
-        context.close()
+    for one in known.values():
+        one.context.close()
 
 
 @pytest.fixture
@@ -109,7 +136,8 @@ def visit(rooms: Rooms) -> Iterator[Visit]:
     broken.
 
     ``tolerated`` are the statuses of refusals that a test is about. A test whose page leaves
-    something in the browser, or that answers for the server on all pages, asks for a ``fresh`` one.
+    something in the browser or in the page, as a clock of its own, or that answers for the server
+    on all pages, asks for a ``fresh`` one.
     """
     watches: list[Watch] = []
     with ExitStack() as stack:
@@ -123,11 +151,11 @@ def visit(rooms: Rooms) -> Iterator[Visit]:
             tolerated: tuple[int, ...] = (),
             fresh: bool = False,
         ) -> Opened:
-            context = rooms(scheme=scheme, width=width, height=height, fresh=fresh)
-            page = context.new_page()
-            stack.callback(context.close if fresh else page.close)
+            room = rooms(scheme=scheme, width=width, height=height, fresh=fresh)
+            page = room.take_page()
+            stack.callback(room.context.close if fresh else partial(room.give_back, page))
             watch = Watch(tolerated=frozenset(tolerated))
-            watch.follow(page)
+            stack.enter_context(watch.follow(page))
             watches.append(watch)
             page.goto(path)
             return Opened(page=page, watch=watch)

@@ -254,7 +254,7 @@ def test_who_has_no_key_is_asked_once(visit: Visit) -> None:
         "status": 401,
         "detail": "this server lets in holders of keys",
     }
-    opened = visit("/clusters", tolerated=(401,))
+    opened = visit("/clusters", tolerated=(401,), fresh=True)
     page = opened.page
     page.clock.install()
     page.route("**/v1/**", lambda route: route.fulfill(status=401, json=problem))

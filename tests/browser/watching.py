@@ -3,13 +3,14 @@ accessibility.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from playwright.sync_api import ConsoleMessage, Page, Request, Response
+from playwright.sync_api import ConsoleMessage, Error, Page, Request, Response
 
 _PAUSE_MS = 20
 _SERIOUS = {"serious", "critical"}
@@ -29,13 +30,21 @@ class Watch:
     complaints: list[str] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
 
-    def follow(self, page: Page) -> None:
-        """Listen to a page from now on."""
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
-        page.on("requestfailed", self._failed)
-        page.on("response", self._answered)
-        page.on("request", self._asked)
+    @contextmanager
+    def follow(self, page: Page) -> Iterator[None]:
+        """Listen to a page."""
+        listeners: tuple[tuple[Any, Callable[[Any], None]], ...] = (
+            ("console", self._console),
+            ("pageerror", self._failed_script),
+            ("requestfailed", self._failed),
+            ("response", self._answered),
+            ("request", self._asked),
+        )
+        for event, listener in listeners:
+            page.on(event, listener)
+        yield
+        for event, listener in listeners:
+            page.remove_listener(event, listener)
 
     def asked(self, path: str) -> list[Any]:
         """Return the bodies of the requests to a path, in order."""
@@ -44,6 +53,9 @@ class Watch:
             for request in self.requests
             if request.url.partition("?")[0].endswith(path)
         ]
+
+    def _failed_script(self, error: Error) -> None:
+        self.complaints.append(f"uncaught: {error}")
 
     def _asked(self, request: Request) -> None:
         self.requests.append(request)
