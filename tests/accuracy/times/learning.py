@@ -62,19 +62,13 @@ def measure_noise() -> dict[Bound, float]:
 @cache
 def score_lesson(host: float, kind: str) -> Lesson:
     """Return the errors before and after, where the host is so much slower than is believed."""
-    pairs = list(_iter_pairs(kind))
-
-    def believe(row: TimedRow) -> Rates:
-        shipped = get_rates(row.device.name)
-        return correct_rates(shipped, SpeedRatios(host=1 / host))
-
-    learnt = {first.name + first.file: _learn(first, believe(first)) for first, _ in pairs}
+    learnt, believed = _learn_rows(host), _score_believed(host)
     before: list[TimedScore] = []
     after: list[TimedScore] = []
-    for first, other in pairs:
-        prior = believe(other)
-        before += score_rows([other], _take(prior))
-        after += score_rows([other], _take(correct_rates(prior, learnt[first.name + first.file])))
+    for first, other in _iter_pairs(kind):
+        before += believed[id(other)]
+        rates = correct_rates(_believe(host, other), learnt[id(first)])
+        after += score_rows([other], _take(rates))
     return Lesson(
         host=host, kind=kind, before=summarise_errors(before), after=summarise_errors(after)
     )
@@ -82,6 +76,25 @@ def score_lesson(host: float, kind: str) -> Lesson:
 
 def _take(rates: Rates) -> Callable[[TimedRow], Rates]:
     return lambda _: rates
+
+
+@cache
+def _learn_rows(host: float) -> dict[int, SpeedRatios]:
+    """Return what each row's measurement leaves behind, by the identity of the row."""
+    return {id(row): _learn(row, _believe(host, row)) for row in list_whole_rows()}
+
+
+@cache
+def _score_believed(host: float) -> dict[int, tuple[TimedScore, ...]]:
+    """Return each row's scores before anything was measured, by the identity of the row."""
+    return {
+        id(row): score_rows([row], lambda row: _believe(host, row)) for row in list_whole_rows()
+    }
+
+
+def _believe(host: float, row: TimedRow) -> Rates:
+    shipped = get_rates(row.device.name)
+    return correct_rates(shipped, SpeedRatios(host=1 / host))
 
 
 def _iter_pairs(kind: str) -> Iterator[tuple[TimedRow, TimedRow]]:

@@ -19,11 +19,13 @@ from worker.probes.architecture.record import VARIANTS, record_model
 from worker.probes.measure import measure
 
 _HOST = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
-_TRACED = "bf16"
-"""Question of which a trace is made even where both answers are equal."""
+TRACED = ("bf16",)
+"""Questions of which a trace is made even where both answers are equal."""
 
 
-def compare(model_type: str, names: Sequence[str]) -> Iterator[Row]:
+def compare(
+    model_type: str, names: Sequence[str], *, traced: Sequence[str] = TRACED
+) -> Iterator[Row]:
     """Yield a row of each question, those that share variants recorded once."""
     config = tiny_config(model_type)
     written = architecture_from_config(config)
@@ -48,7 +50,7 @@ def compare(model_type: str, names: Sequence[str]) -> Iterator[Row]:
             question=name,
             written=answers[0],
             recorded=answers[1],
-            traced=trace(config, workload) if differs or name == _TRACED else None,
+            traced=trace(config, workload) if differs or name in traced else None,
         )
 
 
