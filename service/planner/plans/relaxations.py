@@ -15,8 +15,9 @@ from service.planner.fit.verdict import Verdict, needed_bytes
 from service.planner.plans.offered import Beyond
 from service.planner.remedies.costs import compare_costs, time_config
 from service.planner.remedies.effects import describe_effects
+from service.planner.remedies.fewest import find_fewest
 from service.planner.remedies.find import find_changes
-from service.planner.remedies.other_gpus import OtherGpus, find_fewest
+from service.planner.remedies.other_gpus import OtherGpus
 from service.planner.search.offer import Offer, list_affordable
 from service.planner.search.search import Search
 from service.planner.search.search_space import DEFAULT_MAX_GPUS, OFFLOADING, QUANTIZING
@@ -95,10 +96,12 @@ def _iter_relaxed_remedies(
     # What a larger GPU costs, and whether a cluster has it, nobody said.
     if offer.pool is None and question.limits.max_cost_per_hour is None:
         for evaluator in larger_gpus(offer.device):
+            is_sliced = offer.device.mig_profile is not None  # and a whole GPU reaches others
             candidate = find_fewest(
                 evaluator,
                 question,
                 replace(offer, device=evaluator.device, price_per_gpu_hour=None),
+                space=None if is_sliced else search.space,
             )
             if candidate is not None:
                 yield build_remedy(

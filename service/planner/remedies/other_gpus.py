@@ -9,7 +9,6 @@ from math import inf
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.workload import TrainWorkload
-from service.planner.fit.candidates import Candidate
 from service.planner.fit.changes import list_changes, to_json_value
 from service.planner.fit.evaluator import Config, Evaluator
 from service.planner.fit.hardware import lacks_bf16
@@ -17,10 +16,9 @@ from service.planner.fit.remedy import Remedy
 from service.planner.fit.verdict import Verdict, judge, missing_bytes
 from service.planner.remedies.costs import compare_costs, time_config
 from service.planner.remedies.effects import count_global_batch
+from service.planner.remedies.fewest import find_fewest
 from service.planner.remedies.trials import Trials
-from service.planner.search.layouts import SearchSpace
-from service.planner.search.offer import Offer, list_affordable
-from service.planner.search.search import Search
+from service.planner.search.offer import Offer
 from service.planner.search.search_space import Limits, Question
 
 OtherGpus = Callable[[Device], Iterable[Evaluator]]
@@ -101,27 +99,6 @@ def _plan(
     if candidate is None:
         return None
     return _answer_on(trials, evaluator, (candidate.workload, candidate.layout))
-
-
-def find_fewest(
-    evaluator: Evaluator, question: Question, offer: Offer, *, more_than: int = 0
-) -> Candidate | None:
-    """Return the fastest candidate on the fewest sufficient GPUs.
-
-    They are ``more_than`` a number that is too small.
-    """
-    try:
-        search = Search(evaluator, SearchSpace(evaluator.architecture, question, offer))
-        for count in list_affordable(search.space.counts, question, offer):
-            if (
-                count > more_than
-                and search.suffices(count)
-                and (candidate := next(search.iter_best(count), None)) is not None
-            ):
-                return candidate
-    except EstimatorError:
-        return None
-    return None
 
 
 def _runs_alike(device: Device, other: Device) -> bool:

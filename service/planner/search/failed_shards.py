@@ -7,6 +7,7 @@ may have more of; it counts against a failure.
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout
+from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Method, TrainWorkload, Workload
 from service.planner.search.layout_options import Batch, LayoutOption
 from service.planner.search.replays import get_shard_group
@@ -21,16 +22,21 @@ _LIVE = 2
 """Units of a kind that are gathered at once."""
 
 
+def fails_on_fewer_shards(model: Architecture, workload: Workload) -> bool:
+    """Return whether what fails in many shards fails in fewer: full training of a decoder."""
+    return (
+        isinstance(workload, TrainWorkload)
+        and workload.method is Method.FULL
+        and type(model) is Architecture
+    )
+
+
 class FailedShards:
     """The most shards in which batches of a question had no room."""
 
     def __init__(self, model: Architecture, workload: Workload) -> None:
         """Start without failures; only full training of a decoder has any."""
-        self._is_known = (
-            isinstance(workload, TrainWorkload)
-            and workload.method is Method.FULL
-            and type(model) is Architecture
-        )
+        self._is_known = fails_on_fewer_shards(model, workload)
         self._model = model
         self._most: dict[object, int] = {}
         self._filled: dict[tuple[int, int, int], int] = {}
@@ -68,10 +74,12 @@ class FailedShards:
 
 
 def _bound_filled_rows(rows: int, shards: int, tensor: int, expert: int) -> int:
-    """Return a bound of the rows that fill a tensor up.
+    """Return a bound of the rows that fill one rank's part of a tensor up.
 
-    It is exact where nothing but shards splits it.
+    Tensor and expert ranks may have split its rows before; experts are shared by fewer ranks.
     """
-    if not rows % (shards * tensor):
-        return 0
-    return -rows % shards if tensor == expert == 1 else shards * tensor
+    return max(
+        -ceil_div(rows, divisor) % sharing
+        for divisor in (1, tensor, expert, tensor * expert)
+        for sharing in (shards, max(shards // expert, 1))
+    )

@@ -94,6 +94,11 @@ class SearchSpace:
             options = self._options_by_count[num_gpus] = tuple(chain.from_iterable(placed))
         return options
 
+    def list_split_options(self, split: Split, num_gpus: int) -> tuple[LayoutOption, ...]:
+        """Return the layouts of one split that fill so many GPUs."""
+        ranks = self._get_ranks_by_size(num_gpus).get(split.num_ranks)
+        return () if ranks is None else self._list_split_options(split, ranks)
+
     def list_widest(self, counts: tuple[int, ...]) -> tuple[WidestOptions, ...]:
         """Return the GPU counts, largest first, with their new layouts.
 

@@ -40,13 +40,12 @@ def find_nearest_to_replay(
 ) -> list[LayoutOption]:
     """Return the options that lack least, the nearest first.
 
-    Only those count whose allocated bytes alone have room.
+    Of those that may be replayed only some count: whose allocated bytes alone have room.
     """
     near = [
         (trial.missing_bytes, index, option)
         for index, (option, trial) in enumerate(tried)
         if trial.estimate is not None
-        and may_be_replayed(option)
         and trial.missing_bytes
         and trial.estimate.allocated_bytes <= usable_bytes
     ]

@@ -19,7 +19,9 @@ from service.planner.search.nearest_miss import NearestMiss
 from service.planner.search.replays import (
     find_nearest_to_replay,
     make_at_best,
+    may_be_replayed,
 )
+from service.planner.search.splits import Split
 from service.planner.search.step_times import StepTimes
 from service.planner.search.time_limits import explain_too_slow
 from service.planner.search.tried_batches import PossibleBatches, TriedBatches
@@ -78,19 +80,25 @@ class Search:
         self._num_insufficient += not suffices and bool(self.memory_bounds.list_feasible(num_gpus))
         return suffices
 
+    def has_room(self, split: Split, num_gpus: int) -> bool:
+        """Return whether a split has room on so many GPUs, by its numbers.
+
+        All of its layouts are tried, though one is enough: what has none rules out others.
+        """
+        options = self.space.list_split_options(split, num_gpus)
+        feasible = self._filter_by_memory(self.memory_bounds.filter_by_states(options))
+        tried = [self._possible.try_smallest(option) for option in feasible]
+        return any(tried)
+
     def _probe_largest(self) -> None:
-        options = [
-            option
-            for option in self.memory_bounds.list_feasible(self.space.counts[-1])
-            if self.memory_bounds.list_fitting_batches(option)
-        ]
+        options = self._filter_by_memory(self.memory_bounds.list_feasible(self.space.counts[-1]))
         # Where anything fits there is an answer, and its number is near: the rest stays open.
-        if any(
-            self._possible.try_smallest(option, self.space.list_batches(option)[0])
-            for option in options
-        ):
+        if any(map(self._possible.try_smallest, options)):
             return
         next(self._iter_replayed_fits(self._filter_by_time(options)), None)
+
+    def _filter_by_memory(self, options: Sequence[LayoutOption]) -> list[LayoutOption]:
+        return [option for option in options if self.memory_bounds.list_fitting_batches(option)]
 
     def _suffices(self, num_gpus: int) -> bool:
         options = self._filter_by_time(self.memory_bounds.list_feasible(num_gpus))
@@ -111,13 +119,7 @@ class Search:
             return True
         return (
             next(
-                self._iter_replayed_fits(
-                    [
-                        option
-                        for option in options
-                        if self.memory_bounds.list_fitting_batches(option)
-                    ],
-                ),
+                self._iter_replayed_fits(self._filter_by_memory(options)),
                 None,
             )
             is not None
@@ -267,7 +269,8 @@ class Search:
         tried = (
             (option, self._batches.try_smallest(option))
             for option, batch in first
-            if not self._possible.has_failed_on_more_shards(option, batch)
+            if may_be_replayed(option)
+            and not self._possible.has_failed_on_more_shards(option, batch)
             and not self._failed_replays.covers(option, batch)
             and (not in_time or self.step_times.can_be_in_time(option, batch))
         )

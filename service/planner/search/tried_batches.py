@@ -29,7 +29,8 @@ class TriedBatches:
         self.num_estimated = 0
         self.refusal: EstimatorError | None = None
         self._tried: dict[LayoutOption, list[TriedBatch]] = {}
-        self._failed_context_parallel: dict[object, int] = {}
+        self._failed_shorter: dict[object, tuple[int, int]] = {}
+        """The most context-parallel ranks that failed, and what they lacked on the GPU itself."""
         self._is_confident = space.question.limits.confidence is not None
         self._first_is_smallest: dict[int, bool] = {}
         self._too_large_shards: dict[object, int] = {}
@@ -45,7 +46,7 @@ class TriedBatches:
 
     def is_open(self, option: LayoutOption) -> bool:
         """Return whether an option is not ruled out yet."""
-        smallest = self._space.list_batches(option)[0]
+        smallest = self.get_smallest(option)
         return not any(
             tried.missing_bytes and tried.batch == smallest for tried in self._tried.get(option, ())
         )
@@ -109,9 +110,13 @@ class TriedBatches:
             )
         return is_smallest
 
+    def get_smallest(self, option: LayoutOption) -> Batch:
+        """Return the batch of an option that needs least."""
+        return self._space.list_batches(option)[0]
+
     def try_smallest(self, option: LayoutOption) -> TriedBatch:
         """Return the result of the batch that needs least."""
-        batch = self._space.list_batches(option)[0]
+        batch = self.get_smallest(option)
         return self.find_tried(option, batch) or self._try_batch(option, batch)
 
     def find_tried(self, option: LayoutOption, batch: Batch) -> TriedBatch | None:
@@ -152,11 +157,11 @@ class TriedBatches:
 
         As many shards have the same states and, with less context parallelism, more tokens.
         """
-        failed = (
-            self._failed_context_parallel.get(get_length_group(option, batch), 0)
-            >= option.layout.context_parallel
-        )
+        group = get_length_group(option, batch)
+        context_parallel, short_bytes = self._failed_shorter.get(group, (0, 0))
+        failed = context_parallel >= option.layout.context_parallel
         if failed:
+            self._failed_shards.record(option, batch, short_bytes)
             self._tried.setdefault(option, []).append(TriedBatch(batch, None, 1))
             self._pruned["longer_sequences"] += 1
         return failed
@@ -202,10 +207,12 @@ class TriedBatches:
             estimate = self._evaluator.estimate_numbers(workload, layout)
             tried = TriedBatch(batch, estimate, self.compute_missing_bytes(estimate))
             if tried.missing_bytes:
-                self._failed_shards.record(option, batch, self.count_short_bytes(estimate))
+                short_bytes = self.count_short_bytes(estimate)
+                self._failed_shards.record(option, batch, short_bytes)
                 group = get_length_group(option, batch)
-                self._failed_context_parallel[group] = max(
-                    self._failed_context_parallel.get(group, 0), option.layout.context_parallel
+                self._failed_shorter[group] = max(
+                    self._failed_shorter.get(group, (0, 0)),
+                    (option.layout.context_parallel, short_bytes),
                 )
         except EstimatorError as refusal:
             self.record_refusal(refusal)
@@ -234,11 +241,12 @@ class PossibleBatches:
             may_be_replayed(option) and self._at_best.fits(option, batch)
         )
 
-    def try_smallest(self, option: LayoutOption, batch: Batch) -> bool:
+    def try_smallest(self, option: LayoutOption) -> bool:
         """Return whether the least batch of an option fits by its numbers.
 
         Where it does not it rules others out.
         """
+        batch = self._batches.get_smallest(option)
         if self._batches.fits(option, batch):
             return True
         if may_be_replayed(option):

@@ -1,0 +1,76 @@
+"""The fewest GPUs that suffice, searched for a remedy."""
+
+from collections.abc import Sequence
+
+from service.estimator.values.errors import EstimatorError
+from service.planner.fit.candidates import Candidate
+from service.planner.fit.evaluator import Evaluator
+from service.planner.search.failed_shards import fails_on_fewer_shards
+from service.planner.search.layouts import SearchSpace
+from service.planner.search.offer import Offer, list_affordable
+from service.planner.search.search import Search
+from service.planner.search.search_space import Question
+from service.planner.search.splits import DEGREES, Split
+
+_RULED_OUT_AFTER = 32
+"""Estimates from which on trying each split on many ranks first saves more than it takes."""
+
+_CONTEXT = DEGREES.index("context_parallel")
+
+
+def find_fewest(
+    evaluator: Evaluator,
+    question: Question,
+    offer: Offer,
+    *,
+    more_than: int = 0,
+    space: SearchSpace | None = None,
+) -> Candidate | None:
+    """Return the fastest candidate on the fewest sufficient GPUs.
+
+    They are ``more_than`` a number that is too small. A ``space`` of the same question and topology
+    spares making another one.
+    """
+    try:
+        if space is None:
+            space = SearchSpace(evaluator.architecture, question, offer)
+        search = Search(evaluator, space)
+        counts = [n for n in list_affordable(space.counts, question, offer) if n > more_than]
+        is_ruled_out = not fails_on_fewer_shards(space.model, question.workload)
+        for index, count in enumerate(counts):
+            if search.num_estimated >= _RULED_OUT_AFTER and not is_ruled_out:
+                is_ruled_out = True
+                _rule_out_few(search, counts[index:])
+            if (
+                search.suffices(count)
+                and (candidate := next(search.iter_best(count), None)) is not None
+            ):
+                return candidate
+    except EstimatorError:
+        return None
+    return None
+
+
+def _rule_out_few(search: Search, counts: Sequence[int]) -> None:
+    """Estimate each split on the most ranks, and by halving on fewer.
+
+    What has no room in many shards rules out the same in fewer, so that numbers of GPUs from the
+    least on, which are looked at afterwards as ever, need no estimate of it. Halving stays below
+    what is known to have room: more GPUs than that are never asked. Short sequences come first,
+    which rule out longer ones in as many shards.
+    """
+    fewest = counts[-1] + 1
+    for split in sorted(search.space.splits.listed, key=lambda split: -split.degrees[_CONTEXT]):
+        filling = [n for n in counts if n < fewest and search.space.list_split_options(split, n)]
+        fewest = _find_first_with_room(search, split, filling) or fewest
+
+
+def _find_first_with_room(search: Search, split: Split, counts: Sequence[int]) -> int | None:
+    """Return the least number of GPUs on which a split has room, by halving."""
+    too_few, enough = 0, len(counts) + 1
+    tried = enough - 1
+    while too_few < tried < enough:
+        has_room = search.has_room(split, counts[tried - 1])
+        too_few, enough = (too_few, tried) if has_room else (tried, enough)
+        tried = (too_few + enough) // 2
+    return counts[enough - 1] if enough <= len(counts) else None

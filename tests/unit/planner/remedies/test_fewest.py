@@ -1,0 +1,57 @@
+"""The fewest GPUs for a remedy: what halving finds is what looking at each number finds."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.estimator.cache import PlanCache
+from service.estimator.values.layout import Layout
+from service.estimator.values.result import Estimate
+from service.estimator.values.units import MIB
+from service.estimator.values.workload import TrainWorkload, Workload
+from service.planner.fit.evaluator import Evaluator, make_evaluator
+from service.planner.remedies.fewest import find_fewest
+from service.planner.search.layouts import SearchSpace
+from service.planner.search.offer import Offer
+from service.planner.search.search import Search
+from service.planner.search.search_space import Limits, Question
+from tests.unit.planner.builders import a_device, shallow
+
+MODEL, PLANS = shallow("llama-3.1-8b", 4), PlanCache(capacity=4096)
+QUESTION = Question(
+    workload=TrainWorkload(sequence_length=512, micro_batch_size=1),
+    layout=Layout(),
+    fixed=frozenset({"micro_batch_size", "activation_checkpointing"}),
+    limits=Limits(max_gpus=256),
+    frameworks=frozenset({"fsdp2", "torchtitan"}),
+)
+
+
+@pytest.mark.parametrize("mebibytes", [3300, 3500])
+def test_the_fewest_is_what_a_look_at_each_number_finds(mebibytes: int) -> None:
+    """It takes fewer estimates where dozens of numbers are too few."""
+    device = a_device(mebibytes * MIB)
+    evaluator, asked = _count_estimates(make_evaluator(MODEL, device, plans=PLANS))
+    counts, each = _look_at_each(make_evaluator(MODEL, device, plans=PLANS))
+
+    candidate = find_fewest(evaluator, QUESTION, Offer(device=device))
+
+    assert (None if candidate is None else candidate.num_gpus) == next(iter(counts), None)
+    assert len(asked) < each
+
+
+def _count_estimates(evaluator: Evaluator) -> tuple[Evaluator, list[Workload]]:
+    asked: list[Workload] = []
+
+    def estimate(workload: Workload, layout: Layout) -> Estimate:
+        asked.append(workload)
+        return evaluator.estimate_numbers(workload, layout)
+
+    return replace(evaluator, outlined=estimate), asked
+
+
+def _look_at_each(evaluator: Evaluator) -> tuple[list[int], int]:
+    """Return the first number that suffices, if any, and the estimates until then."""
+    search = Search(evaluator, SearchSpace(MODEL, QUESTION, Offer(device=evaluator.device)))
+    enough = [next((n for n in search.space.counts if search.suffices(n)), 0)]
+    return [n for n in enough if n], search.num_estimated
