@@ -4,6 +4,7 @@ It has the GPUs that people ask about first.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -24,6 +25,8 @@ from service.estimator.values.device import Device, parse_slice
 from service.estimator.values.units import GIB
 
 _DATA = Path(__file__).with_name("gpus.json")
+_COUNTED = re.compile(r"(?P<number>[0-9]{1,4}) ?[x*] ?(?P<name>.+)", re.IGNORECASE)
+"""A number of GPUs with their name: 2x RTX 5090."""
 
 
 @cache
@@ -134,6 +137,13 @@ def _explain_unknown(name: str) -> str:
     foreign = explain_foreign(name)
     if foreign is not None:
         return foreign
+    counted = _COUNTED.fullmatch(name.strip())
+    if counted is not None and (matches := find_gpus(counted["name"])):
+        known, number = " or ".join(entry.name for entry in matches), counted["number"]
+        return (
+            f"GPU {name!r} is {number} of them: name one, {known}, and say how they share the job, "
+            f"tensor_parallel {number} or data_parallel {number}."
+        )
     spelling = read_spelling(name)
     sizes = _index_by_word().get(spelling.word, ())
     if sizes:

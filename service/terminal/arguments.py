@@ -40,6 +40,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=prog, description=description, allow_abbrev=False)
         self._seen_flags: set[str] = set()
         self._command_dest: str | None = None
+        self._absent_flags: dict[str, str] = {}
         for name in (None, "store"):
             self.register("action", name, _StoreOnce)
 
@@ -47,6 +48,10 @@ class Parser(argparse.ArgumentParser):
         """Keep what stands after ``--`` as ``dest``: the words of another command."""
         self._command_dest = dest
         self.set_defaults(**{dest: []})
+
+    def explain_absent(self, flag: str, message: str) -> None:
+        """Say of a flag that is often given, and that there is not, what to say instead."""
+        self._absent_flags[flag] = message
 
     def record_flag(self, action: argparse.Action) -> None:
         """Refuse a flag that was given before.
@@ -76,9 +81,10 @@ class Parser(argparse.ArgumentParser):
         if command is not None and self._command_dest is not None:
             setattr(options, self._command_dest, command)
         if extra:
-            near = get_close_matches(extra[0].partition("=")[0], self._option_string_actions, n=1)
+            flag = extra[0].partition("=")[0]
+            near = get_close_matches(flag, self._option_string_actions, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            self.error(f"unknown argument {extra[0]!r}.{hint}")
+            self.error(f"unknown argument {extra[0]!r}.{self._absent_flags.get(flag, hint)}")
         options.provided = dict(self._iter_provided(options))
         return options
 

@@ -23,10 +23,17 @@ from service.terminal.arguments import (
     DOES_NOT_FIT,
     FITS,
     TIGHT,
+    Parser,
     format_choices,
     make_choice_reader,
 )
 from service.terminal.controls import spell_controls
+
+_NUMBERS_OF_GPUS = ("--num-gpus", "--gpus", "--gpu-count", "--n-gpus")
+_HOW_GPUS_ARE_COUNTED = (
+    " GPUs are counted by how they share the job: say --tensor-parallel, --data-parallel or "
+    "another degree of the layout; headroom how-many finds the number."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
     add_launch(parser)
     add_gpu(parser)
+    if isinstance(parser, Parser):
+        for flag in _NUMBERS_OF_GPUS:
+            parser.explain_absent(flag, _HOW_GPUS_ARE_COUNTED)
     add_confidence(parser)
     parser.add_argument(
         "--strict",

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 _LAYOUT = "The layout, complete; POST /v1/fit takes it as `layout`."
 _WORKLOAD = "The workload, complete; POST /v1/fit takes it as `workload`."
 _STEP = (
-    "Seconds of one optimizer step, or of one decode step with the full cache; null where the "
-    "GPU's rates are not known."
+    "Seconds of one optimizer step, of one decode step with the full cache, or of one pass over "
+    "all prompts where nothing is generated; null where the GPU's rates are not known."
 )
 _COMPARED_STEP = f"{_STEP} Plans are compared before measured steps correct their times."
 _COST = "USD per hour of all GPUs; null where nobody told a price."
@@ -105,9 +105,10 @@ FIT: Mapping[str, Mapping[str, str]] = {
         "gpu_time_s": "Seconds in which the GPU runs them, without waiting for others.",
         "bound": "The side that decides the time.",
         "bound_reason": "Why, and what would help.",
-        "step_time_s": "Seconds of one optimizer step, accumulation included, or of one decode "
-        "step with the full cache.",
-        "tokens_per_second": "Tokens of the whole job per second: trained, or generated.",
+        "step_time_s": "Seconds of one optimizer step, accumulation included, of one decode step "
+        "with the full cache, or of one pass over all prompts where nothing is generated.",
+        "tokens_per_second": "Tokens of the whole job per second: trained, generated, or read "
+        "where nothing is generated.",
         "tokens_per_second_per_gpu": "The same over the number of GPUs.",
         "mfu": "Share of the peak rate of all GPUs that the model's own products use (PaLM's "
         "model FLOPs utilization), 0 to 1.",

@@ -35,6 +35,8 @@ def _describe_help(workload: Workload) -> str:
     match workload:
         case ServeWorkload(engine=Engine.TRANSFORMERS):
             return "more sequences at once cost it nothing, an engine with CUDA graphs launches one"
+        case ServeWorkload(output_tokens=0):
+            return "more tokens at once cost it nothing"
         case ServeWorkload():
             return "without enforce_eager the engine replays a CUDA graph"
         case TrainWorkload(compile=True):

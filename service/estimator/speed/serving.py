@@ -45,7 +45,7 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
 
     The cache is full; None for a GPU of unknown rates, and for weights on the host. Every beam is a
     row of both; the gain of speculative decoding rests on how often it guesses right, and is not
-    counted.
+    counted. What generates nothing has one pass over all prompts, whose tokens are counted.
     """
     machine = Machine.from_device(device, layout, workload.weight_dtype, rates)
     if machine is None or reads_host(workload):
@@ -53,10 +53,22 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
     beams = workload.num_beams
     workload = replace(workload, num_sequences=workload.num_sequences * beams, num_beams=1)
     split = layout.tensor_parallel * layout.pipeline_parallel
-    host_s = _estimate_host_s(
-        workload, work, machine.rates, _estimate_unpacking_s(model, workload, work, machine.rates)
-    )
-    prefill = _estimate_prefill_s(workload, work, machine, split, host_s)
+    host_s = _estimate_host_s(model, workload, work, machine.rates)
+    prefill_gpu_s = _estimate_prefill_s(workload, work, machine, split)
+    prefill = max(prefill_gpu_s, host_s)
+    prefill += _estimate_gather_s(model, workload, layout, machine, tokens=workload.prompt_tokens)
+    if not model.generates:
+        tokens = workload.num_sequences * workload.prompt_tokens * layout.data_parallel
+        rate = tokens / prefill
+        return Throughput(
+            step_time_s=prefill,
+            tokens_per_second=rate,
+            tokens_per_second_per_gpu=rate / layout.num_gpus,
+            mfu=rate / layout.num_gpus * FLOPS_PER_PRODUCT * work.block_weights / machine.flops,
+            prefill_time_s=prefill,
+            host_time_s=host_s,
+            gpu_time_s=prefill_gpu_s,
+        )
     gpu_s = _estimate_decode_kernels_s(
         model, workload, layout, machine, work, weight_bytes=weight_bytes, cache_bytes=cache_bytes
     )
@@ -64,7 +76,6 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
     decode += _estimate_reduce_s(model, workload, layout, machine) + _estimate_gather_s(
         model, workload, layout, machine, tokens=1
     )
-    prefill += _estimate_gather_s(model, workload, layout, machine, tokens=workload.prompt_tokens)
     rate = workload.num_sequences * layout.data_parallel / decode
     flops = FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights)
     return Throughput(
@@ -85,7 +96,7 @@ def reads_host(workload: ServeWorkload) -> bool:
 
 
 def _estimate_prefill_s(
-    workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int, host_s: float
+    workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int
 ) -> float:
     batch, length = workload.num_sequences, workload.prompt_tokens
     products = (
@@ -107,13 +118,12 @@ def _estimate_prefill_s(
         / split
         / machine.memory
     )
-    return max(
+    return (
         products
         + work.num_products * PRODUCT_OVERHEAD_S
         + attention
         + moved
-        + work.forward.kernels * KERNEL_S,
-        host_s,
+        + work.forward.kernels * KERNEL_S
     )
 
 
@@ -157,7 +167,7 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
 
 
 def _has_cuda_graphs(workload: ServeWorkload) -> bool:
-    """Return whether the engine replays a captured step.
+    """Return whether the engine replays a captured step of decoding.
 
     The host launches nothing one by one then.
     """
@@ -184,10 +194,11 @@ CACHED_KERNELS = 2
 
 
 def _estimate_host_s(
-    workload: ServeWorkload, work: ForwardWork, rates: Rates, unpacking_s: float
+    model: Architecture, workload: ServeWorkload, work: ForwardWork, rates: Rates
 ) -> float:
-    if _has_cuda_graphs(workload):
+    if model.generates and _has_cuda_graphs(workload):
         return 0.0
+    unpacking_s = _estimate_unpacking_s(model, workload, work, rates)
     kernels = CACHED_KERNELS * work.num_attentions + FORWARD_KERNELS
     launch_s = estimate_launch_s(work.forward, rates) + kernels * rates.launch_s
     share = rates.generating if workload.client is Client.GENERATE else rates.ungraphed

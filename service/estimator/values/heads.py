@@ -28,6 +28,8 @@ LANGUAGE_MODELS = frozenset({Head.CAUSAL_LM, Head.MASKED_LM, Head.SEQ2SEQ_LM})
 """Heads over a vocabulary, of which a text family has one."""
 OWN_HEADS = LANGUAGE_MODELS | {Head.IMAGE_CLASSIFICATION}
 """Heads of a family's own task, which is what ``default`` means."""
+SEQUENCE_HEADS = frozenset({Head.NONE, Head.SEQUENCE_CLASSIFICATION, Head.REWARD})
+"""Heads that make one result of a whole sequence."""
 
 
 class Problem(StrEnum):

@@ -97,6 +97,7 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
         "data-parallel-size": job.layout.data_parallel
         if has_expert_parallel and job.layout.data_parallel > 1
         else None,
+        "runner": None if job.model.generates else "pooling",
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantization": _QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto",
@@ -160,7 +161,11 @@ def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
             "dist-init-addr": f"{HEAD_ADDRESS}:{PORT}",
         }
     switches = select_enabled(
-        {"enable-dp-attention": has_attention_dp, "disable-cuda-graph": workload.enforce_eager}
+        {
+            "enable-dp-attention": has_attention_dp,
+            "disable-cuda-graph": workload.enforce_eager,
+            "is-embedding": not job.model.generates,
+        }
     )
     arguments = render_flags({**values, **multi_node}, switches=switches)
     return Launch(command=("python", "-m", "sglang.launch_server", *arguments))

@@ -88,6 +88,13 @@ def test_unknown_name_is_refused_with_the_nearest() -> None:
         resolve_gpu("A100-SMX4-80GB")
 
 
+@pytest.mark.parametrize("typed", ["2x RTX 5090", "2 x rtx-5090", "2xRTX5090"])
+def test_a_number_of_gpus_is_told_where_it_is_said(typed: str) -> None:
+    """How GPUs share a job is the layout's, and not a part of their name."""
+    with pytest.raises(UnknownGpuError, match=r"RTX-5090.*tensor_parallel 2"):
+        resolve_gpu(typed)
+
+
 def test_a_name_like_nothing_is_told_what_is_known() -> None:
     """Where nothing is near, every server GPU is named, where the others are listed, and how any is
     asked about.

@@ -62,6 +62,17 @@ def test_an_unknown_flag_names_the_nearest(capsys: pytest.CaptureFixture[str]) -
     assert "Did you mean --port?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["--num-gpus", "--gpus"])
+def test_a_number_of_gpus_is_told_how_they_are_counted(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fit has the layout's degrees in its place."""
+    with pytest.raises(SystemExit):
+        main(["fit", "gpt2", "--gpu", "L4", "--task", "train", flag, "2"])
+
+    assert "--data-parallel" in capsys.readouterr().err
+
+
 def test_flags_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
     """An abbreviation would change its meaning with the next flag, so it is refused."""
     with pytest.raises(SystemExit):

@@ -21,8 +21,9 @@ class AlternativeAnswer:
         gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
         pool (None | str): The pool of the cluster; null where the plan is on none.
         num_gpus (int | None): The fewest GPUs of this kind that are enough; null where none are.
-        step_time_s (float | None): Seconds of one optimizer step, or of one decode step with the full cache; null where
-            the GPU's rates are not known. Plans are compared before measured steps correct their times.
+        step_time_s (float | None): Seconds of one optimizer step, of one decode step with the full cache, or of one
+            pass over all prompts where nothing is generated; null where the GPU's rates are not known. Plans are compared
+            before measured steps correct their times.
         tokens_per_second (float | None): Of the whole plan; null where nothing is timed.
         cost_per_hour (float | None): USD per hour of all GPUs; null where nobody told a price.
         cost_of_run (float | None): USD for the workload's `num_tokens`; null without them.

@@ -24,8 +24,9 @@ class ParetoAnswer:
             num_gpus (int): GPUs of the plan.
             gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
             device_bytes (int): Bytes that NVML shows of the process on the worst rank.
-            step_time_s (float | None): Seconds of one optimizer step, or of one decode step with the full cache; null where
-                the GPU's rates are not known. Plans are compared before measured steps correct their times.
+            step_time_s (float | None): Seconds of one optimizer step, of one decode step with the full cache, or of one
+                pass over all prompts where nothing is generated; null where the GPU's rates are not known. Plans are compared
+                before measured steps correct their times.
             tokens_per_second (float | None): Tokens of the whole job per second; null where the GPU's rates are not known.
             cost_per_hour (float | None): USD per hour of all GPUs; null where nobody told a price.
             layout (ParetoAnswerLayout): The layout, complete; POST /v1/fit takes it as `layout`.

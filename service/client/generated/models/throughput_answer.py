@@ -16,9 +16,10 @@ class ThroughputAnswer:
     """How long one optimizer step takes, or one decode step with the full cache, and why.
 
     Attributes:
-        step_time_s (float): Seconds of one optimizer step, accumulation included, or of one decode step with the full
-            cache.
-        tokens_per_second (float): Tokens of the whole job per second: trained, or generated.
+        step_time_s (float): Seconds of one optimizer step, accumulation included, of one decode step with the full
+            cache, or of one pass over all prompts where nothing is generated.
+        tokens_per_second (float): Tokens of the whole job per second: trained, generated, or read where nothing is
+            generated.
         tokens_per_second_per_gpu (float): The same over the number of GPUs.
         mfu (float): Share of the peak rate of all GPUs that the model's own products use (PaLM's model FLOPs
             utilization), 0 to 1.

@@ -237,7 +237,7 @@ def _split_model(query: _RankQuery) -> Architecture:
     plan = SplitPlan(
         vocabulary=tensor > 1,
         vocabulary_multiple=max(1, VOCABULARY_MULTIPLE // tensor),
-        head=tensor > 1,
+        head=tensor > 1 and model.task is None,
         expert_ranks=expert_tensor if model.spec.num_experts else None,
     )
     if is_recorded(model):
@@ -255,7 +255,8 @@ def _pad_vocabulary(model: Architecture, tensor: int, multiple: int) -> Architec
     rows = ceil_div(model.vocab_size, multiple) * multiple
     table = model.embedding
     embedding = Weight(table.name, table.kind, (rows, *table.shape[1:]))
-    return replace(model, embedding=embedding, head=replace(model.head, out_features=rows))
+    head = replace(model.head, out_features=rows) if model.task is None else model.head
+    return replace(model, embedding=embedding, head=head)
 
 
 def _count_table_bytes(model: Architecture, dtype: DType) -> int:

@@ -138,7 +138,7 @@ def _build_rank_memory(
     tokens = settings.chunk_tokens
     logits = (
         workload.num_sequences * rank.model.vocab_size * (bytes_per_element + 4)
-        if rank.is_last
+        if rank.is_last and rank.model.generates
         else 0
     )
     peak = (
@@ -146,7 +146,8 @@ def _build_rank_memory(
         + gpu.workspace_bytes
     )
     fixed = rank.weight_bytes + _LOADED
-    graphs = 0 if workload.enforce_eager else _GRAPHS
+    # Graphs are of decode steps, which a model that pools has not (``init_decode_cuda_graph``).
+    graphs = 0 if workload.enforce_eager or not rank.model.generates else _GRAPHS
     return RankMemory(
         rank=rank,
         fixed_bytes=fixed,

@@ -37,7 +37,11 @@ from service.estimator.backends.vllm.release import (
     get_block_tokens,
     resolve_release,
 )
-from service.estimator.backends.vllm.runners import count_sampler_bytes, runs_second_runner
+from service.estimator.backends.vllm.runners import (
+    check_pooling,
+    count_sampler_bytes,
+    runs_second_runner,
+)
 from service.estimator.memory.kv_cache import is_latent
 from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
@@ -90,6 +94,8 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
                 runs_second=lambda version: runs_second_runner(model, workload, version),
             ),
         )
+        if not model.generates:
+            check_pooling(release.version)
     cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, question.layout)
     max_model_len = workload.resolve_max_model_len(model.spec.max_position_embeddings)
     # Asked sequences run at once only if the engine may schedule so many.
@@ -232,7 +238,8 @@ def _profile(
         num_tokens=settings.batched_tokens,
         num_sequences=settings.max_num_sequences,
         bytes_per_element=workload.weight_dtype.bytes_per_element,
-        samples=settings.release.is_sampling_profiled(settings.max_model_len),
+        samples=rank.model.generates
+        and settings.release.is_sampling_profiled(settings.max_model_len),
     )
     profiling = profile_rank(rank, batch, settings.release, gpu, eager=workload.enforce_eager)
     return make_activation_part(
@@ -246,7 +253,8 @@ def _profile(
 
 def _count_sampler_state(rank: Rank, settings: VllmSettings) -> MemoryPart:
     """Return what the second runner's sampler keeps for every sequence."""
-    sequences, samples = settings.max_num_sequences, settings.release.second_runner and rank.is_last
+    sequences = settings.max_num_sequences
+    samples = settings.release.second_runner and rank.is_last and rank.model.generates
     return make_exact_part(
         "sampler_state",
         count_sampler_bytes(rank.model.vocab_size, sequences) if samples else 0,

@@ -133,23 +133,25 @@ def estimate_cuda_graphs(
     """Return the memory of the CUDA graphs.
 
     They are of batches to so many sequences, None is without. Until 0.19 they were captured
-    after the pool had taken the budget: beside it. With slots of adapters all are captured twice,
-    with and without (``v1/cudagraph_dispatcher.py``, ``_get_lora_cases``).
+    after the pool had taken the budget: beside it. Of a model that pools, pieces alone are captured
+    ("Pooling models do not support full cudagraphs", ``config/vllm.py``). With slots of adapters
+    all are captured twice, with and without (``v1/cudagraph_dispatcher.py``, ``_get_lora_cases``).
     """
     size, formula = _OLD_GRAPHS, f"{rank.num_layers} layers captured for each batch size"
     if release.compiles and sequences is not None:
         sizes = count_captured_sizes(release, sequences, device)
+        full = sizes.full if rank.model.generates else 0
         of_layer = (
             _PIECES_OF_LAYER
             if get_gpu_properties(device).is_hopper_or_later
             else _PIECES_OF_LAYER_BEFORE_HOPPER
         )
         pieces = of_layer * rank.num_layers * sizes.pieces
-        size = (_WHOLE_GRAPHS * sizes.full + pieces) // _MEASURED_SIZES
+        size = (_WHOLE_GRAPHS * full + pieces) // _MEASURED_SIZES
         size = size * 4 // 5 if layout.tensor_parallel > 1 else size
         formula = (
             f"{rank.num_layers} layers captured in pieces for {sizes.pieces} batch sizes, whole "
-            f"for {sizes.full}"
+            f"for {full}"
         )
     if has_adapters:
         size, formula = 2 * size, f"{formula}, with adapters and without"

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from service.estimator.memory.kv_cache import keeps_states
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.engine_versions import Version
+from service.estimator.values.errors import NotModelledError
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Quantization, ServeWorkload
 
@@ -32,6 +33,7 @@ _DRAFTS = Version(0, 33)
 _UNCOPIED = (Version(0, 26), Version(0, 27))
 """Logits were changed in place in between, and always copied to fp32 before and after."""
 _COPIED_WHERE_NEEDED = Version(0, 28)
+_POOLS_IN_CHUNKS = Version(0, 10)
 _SAMPLED_AT_FULL_WIDTH = Version(0, 33)
 """The profiling run samples a second time with every option."""
 
@@ -56,6 +58,20 @@ def runs_second_runner(model: Architecture, workload: ServeWorkload, version: Ve
     if version < _DENSE:
         return known
     return known or not (model.spec.num_experts or keeps_states(model))
+
+
+def check_pooling(version: Version) -> None:
+    """Refuse a release that pools other than it generates.
+
+    Until 0.10 a profiling run was of 32,768 tokens (``config.py``,
+    ``_POOLING_MODEL_MAX_NUM_BATCHED_TOKENS``).
+    """
+    if version < _POOLS_IN_CHUNKS:
+        raise NotModelledError(
+            f"vllm {version} with a model that is pooled",
+            field="workload.engine_version",
+            modelled=[f"{_POOLS_IN_CHUNKS} and later"],
+        )
 
 
 def copies_logits(version: Version) -> bool:

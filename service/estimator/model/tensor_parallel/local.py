@@ -73,7 +73,9 @@ def split_vocabulary(
     table = model.embedding
     return (
         Weight(table.name, table.kind, (rows, *table.shape[1:])),
-        replace(model.head, out_features=rows, split=Split.COLUMNS, ranks=tensor_parallel),
+        replace(model.head, out_features=rows, split=Split.COLUMNS, ranks=tensor_parallel)
+        if model.task is None
+        else model.head,
     )
 
 

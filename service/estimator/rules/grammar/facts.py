@@ -13,6 +13,7 @@ from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.scheme import Packing
+from service.estimator.values.heads import SEQUENCE_HEADS
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Method, Quantization, ServeWorkload, Workload
 
@@ -73,6 +74,9 @@ class ModelFacts:
     recurrent: bool
     decoder: bool
     """Whether it writes text token by token."""
+    pooled: bool
+    """Whether it is a decoder whose hidden states are pooled: an embedding or scores of a sequence.
+    """
     head: str
     """Head of another task than the family's own; empty for none."""
     num_labels: int
@@ -175,6 +179,7 @@ def collect_facts(model: Architecture) -> ModelFacts:
         from_gguf=model.gguf is not None,
         recurrent=keeps_states(model),
         decoder=model.generates,
+        pooled=_pools(model),
         head="" if model.task is None else model.task.kind.value,
         num_labels=spec.num_labels,
         alternates=bool(model.order),
@@ -189,6 +194,11 @@ def collect_facts(model: Architecture) -> ModelFacts:
         **_describe_recording(model),
         tree=model,
     )
+
+
+def _pools(model: Architecture) -> bool:
+    """Return whether a decoder's hidden states become one result of each sequence."""
+    return model.shifts_labels and model.task is not None and model.task.kind in SEQUENCE_HEADS
 
 
 class _RecordingFacts(TypedDict):

@@ -48,6 +48,7 @@ class ModelFields:
     from_gguf: Field[bool] = Field("model.from_gguf")
     recurrent: Field[bool] = Field("model.recurrent")
     decoder: Field[bool] = Field("model.decoder")
+    pooled: Field[bool] = Field("model.pooled")
     head: Field[str] = Field("model.head")
     num_labels: Field[int] = Field("model.num_labels")
     alternates: Field[bool] = Field("model.alternates")

@@ -54,6 +54,18 @@ def test_small_jobs_wait_for_the_host(workload: Workload, bound: Bound, help_wan
     assert help_wanted in sentence
 
 
+@pytest.mark.parametrize("engine", [Engine.TRANSFORMERS, Engine.VLLM, Engine.SGLANG])
+def test_what_generates_nothing_is_timed_by_its_prompts(engine: Engine) -> None:
+    """A step of an embedding model is one pass over all prompts; no token is decoded."""
+    workload = ServeWorkload(num_sequences=64, prompt_tokens=512, output_tokens=0, engine=engine)
+
+    throughput = time_job(workload, "qwen3-embedding-0.6b")
+
+    assert throughput.step_time_s == throughput.prefill_time_s
+    assert throughput.tokens_per_second == 64 * 512 / throughput.step_time_s
+    assert 0.1 < throughput.mfu < 0.8
+
+
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [(25.73, "25.7 s a step"), (0.9997, "1.0 s a step"), (0.99, "990 ms a step")],

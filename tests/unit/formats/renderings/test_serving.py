@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.catalog.models import load_architecture, resolve_model
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.speculative import Speculative
@@ -62,6 +63,21 @@ def test_vllm_is_told_what_was_asked() -> None:
         "num_speculative_tokens": 3,
     }
     assert any("awq_int4" in note for note in launch.notes)
+
+
+def test_engines_are_told_what_is_pooled() -> None:
+    """A model of head none is served by vLLM's pooling runner, and as SGLang's embedding."""
+    model = load_architecture(resolve_model("qwen3-embedding-0.6b"))
+    workload = ServeWorkload(
+        num_sequences=8, prompt_tokens=512, output_tokens=0, engine=Engine.VLLM
+    )
+    vllm = flags_of(make_launch(replace(a_job(workload), model=model)).command)
+    sglang = replace(workload, engine=Engine.SGLANG)
+
+    flags = flags_of(make_launch(replace(a_job(sglang), model=model)).command)
+
+    assert vllm["runner"] == "pooling"
+    assert flags["is_embedding"] == "true"
 
 
 def test_replicas_that_share_nothing_are_started_apart() -> None:

@@ -25,7 +25,7 @@ from service.estimator.rules.grammar.rule import (
     invalid,
     unmodelled,
 )
-from service.estimator.rules.predicates.models import get_serving, keeps_own_format
+from service.estimator.rules.predicates.models import keeps_own_format
 from service.estimator.rules.tables.own_code import IMAGES
 from service.estimator.rules.tables.recorded import RECORDED_ENGINES
 from service.estimator.rules.tables.serving.adapter_slots import ADAPTER_SLOTS
@@ -34,6 +34,7 @@ from service.estimator.rules.tables.serving.engine_ranks import (
     HUB_FORMATS,
     OWN_STAGES,
 )
+from service.estimator.rules.tables.serving.pooling import POOLING
 from service.estimator.rules.tables.serving.states import NO_MODEL, STATES
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
@@ -100,16 +101,6 @@ READS_GGUF_AS_IT_IS = Rule(
 """What reads a file does not quantise it anew."""
 
 
-def _get_kind(case: Case) -> str:
-    if case.model.has_encoder:
-        return "a model with an encoder"
-    return f"with head {case.model.head}" if case.model.head else "which generates no tokens"
-
-
-def _get_place(case: Case) -> str:
-    return f"a model of head {case.model.head}" if case.model.head else "an encoder without a cache"
-
-
 _GGUF_RULES = (
     Rule(
         when=is_true(model.from_gguf),
@@ -158,16 +149,7 @@ ENGINES = (
         source="the model's position table (max_position_embeddings)",
     ),
     NO_MODEL,
-    Rule(
-        require=is_true(model.decoder),
-        topic=Topic.LABELS,
-        refusal=unmodelled(
-            lambda case: f"{get_serving(case).engine} with {case.model.family}, {_get_kind(case)}",
-            *("engine transformers", "decoders of text"),
-            field="workload.engine",
-        ),
-        reason=lambda case: f"{case.model.family} is {_get_place(case)}",
-    ),
+    *POOLING,
     *STATES,
     *(
         Rule(

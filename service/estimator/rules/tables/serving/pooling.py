@@ -1,0 +1,89 @@
+"""Rules of engines for models that generate nothing: embeddings, rerankers, rewards."""
+
+from service.estimator.rules.grammar.conditions import (
+    all_of,
+    any_of,
+    is_absent,
+    is_false,
+    is_in,
+    is_true,
+)
+from service.estimator.rules.grammar.facts import Case
+from service.estimator.rules.grammar.fields import layout, model, workload
+from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
+from service.estimator.rules.predicates.models import describe_reader, get_serving
+from service.estimator.values.workload import Engine
+
+_SOURCE = (
+    "vLLM 0.33.0, v1/worker/gpu/pool/pooling_runner.py; SGLang 0.5.23, srt/model_executor: "
+    "is_generation"
+)
+_POOLED_BY_ENGINE = all_of(
+    is_true(model.pooled), is_in(workload.engine, Engine.VLLM, Engine.SGLANG)
+)
+
+
+def _get_kind(case: Case) -> str:
+    if case.model.has_encoder:
+        return "a model with an encoder"
+    return f"with head {case.model.head}" if case.model.head else "which generates no tokens"
+
+
+def _get_place(case: Case) -> str:
+    return f"a model of head {case.model.head}" if case.model.head else "an encoder without a cache"
+
+
+POOLING = (
+    Rule(
+        require=any_of(is_true(model.decoder), _POOLED_BY_ENGINE),
+        topic=Topic.LABELS,
+        refusal=unmodelled(
+            lambda case: f"{get_serving(case).engine} with {case.model.family}, {_get_kind(case)}",
+            *("engine transformers", "decoders of text"),
+            "engine vllm or sglang with decoders of head none, sequence_classification, reward",
+            field="workload.engine",
+        ),
+        reason=lambda case: f"{case.model.family} is {_get_place(case)}",
+    ),
+    Rule(
+        when=is_false(model.decoder),
+        require=is_in(workload.output_tokens, 0),
+        topic=Topic.LABELS,
+        refusal=invalid(
+            lambda case: (
+                f"output_tokens is {get_serving(case).output_tokens}, but {describe_reader(case)} "
+                "generates nothing; say 0"
+            )
+        ),
+        reason=lambda case: f"{describe_reader(case)} generates nothing",
+        source=_SOURCE,
+    ),
+    Rule(
+        when=is_false(model.decoder),
+        require=all_of(is_false(model.recorded), is_false(model.has_images)),
+        topic=Topic.LABELS,
+        refusal=unmodelled(
+            "{workload.engine} pooling what a recorded model or one with images returns",
+            *("engine transformers", "decoders of text with a module of their own"),
+            field="workload.engine",
+        ),
+        reason="{model.family} is recorded, or takes images",
+    ),
+    Rule(
+        when=is_false(model.decoder),
+        require=is_in(layout.pipeline_parallel, 1),
+        topic=Topic.LABELS,
+        refusal=unmodelled("pipeline_parallel of what is pooled", "1", "tensor_parallel"),
+        reason="pipeline_parallel {layout.pipeline_parallel} of what is pooled",
+        source=_SOURCE,
+    ),
+    Rule(
+        when=is_false(model.decoder),
+        require=is_absent(workload.speculative),
+        topic=Topic.LABELS,
+        refusal=invalid("nothing is generated, so that nothing can be guessed: drop speculative"),
+        reason="nothing is generated that could be guessed",
+        source=_SOURCE,
+    ),
+)
+"""What engines are asked about models whose hidden states are pooled."""
