@@ -60,17 +60,6 @@ POOLING = (
     ),
     Rule(
         when=is_false(model.decoder),
-        require=all_of(is_false(model.recorded), is_false(model.has_images)),
-        topic=Topic.LABELS,
-        refusal=unmodelled(
-            "{workload.engine} pooling what a recorded model or one with images returns",
-            *("engine transformers", "decoders of text with a module of their own"),
-            field="workload.engine",
-        ),
-        reason="{model.family} is recorded, or takes images",
-    ),
-    Rule(
-        when=is_false(model.decoder),
         require=is_in(layout.pipeline_parallel, 1),
         topic=Topic.LABELS,
         refusal=unmodelled("pipeline_parallel of what is pooled", "1", "tensor_parallel"),
