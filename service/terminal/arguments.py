@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
         self.set_defaults(**{dest: []})
 
     def explain_absent(self, flag: str, message: str) -> None:
-        """Say of a flag that is often given, and that there is not, what to say instead."""
+        """Say what stands in place of a flag that is absent."""
         self._absent_flags[flag] = message
 
     def record_flag(self, action: argparse.Action) -> None:

@@ -142,7 +142,9 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """Time of one step (training), of one decode step (serving), or of one pass over all prompts.
+    """Time of one step (training) or of one decode step (serving).
+
+    What generates nothing has one pass over all prompts as its step.
 
     ``host_time_s`` is what the host needs to launch its kernels, ``gpu_time_s`` what the GPU needs
     to run them; waiting for other GPUs is part of neither.

@@ -129,7 +129,6 @@ def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
     """Return SGLang's command.
 
     0.5, ``python/sglang/srt/server_args.py``; unset options have its own defaults.
-
     Its tensor ranks are all of a server's; with data-parallel attention groups of them attend for
     themselves.
     """

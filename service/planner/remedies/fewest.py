@@ -66,7 +66,7 @@ def _rule_out_few(search: Search, counts: Sequence[int]) -> None:
 
 
 def _find_first_with_room(search: Search, split: Split, counts: Sequence[int]) -> int | None:
-    """Return the least number of GPUs on which a split has room, by halving."""
+    """Return the least number of GPUs with room, by halving."""
     too_few, enough = 0, len(counts) + 1
     tried = enough - 1
     while too_few < tried < enough:

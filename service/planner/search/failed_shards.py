@@ -23,7 +23,10 @@ _LIVE = 2
 
 
 def fails_on_fewer_shards(model: Architecture, workload: Workload) -> bool:
-    """Return whether what fails in many shards fails in fewer: full training of a decoder."""
+    """Return whether failures rule out fewer shards.
+
+    Those of full training of a decoder do.
+    """
     return (
         isinstance(workload, TrainWorkload)
         and workload.method is Method.FULL
@@ -74,7 +77,9 @@ class FailedShards:
 
 
 def _bound_filled_rows(rows: int, shards: int, tensor: int, expert: int) -> int:
-    """Return a bound of the rows that fill one rank's part of a tensor up.
+    """Return a bound of the rows that fill a part up.
+
+    It is of one rank's part of a tensor.
 
     Tensor and expert ranks may have split its rows before; experts are shared by fewer ranks.
     """

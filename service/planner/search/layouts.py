@@ -22,8 +22,7 @@ from service.planner.search.split_layouts import SplitLayouts
 from service.planner.search.splits import Split, Splits
 
 MICRO_BATCHES_PER_STAGE = 4
-"""Micro batches per stage that keep a pipeline busy, where the request does not fix their number.
-"""
+"""Micro batches per stage that keep a pipeline busy, where the request fixes no number."""
 WidestOptions = tuple[int, int, tuple[LayoutOption, ...]]
 """A number of GPUs, how many splits it adds, and their layouts."""
 
@@ -36,8 +35,7 @@ class SearchSpace:
 
     def __init__(self, model: Architecture, question: Question, offer: Offer) -> None:
         """Set up the space; only the model's divisibility is looked at."""
-        self.question = question
-        self.model, self._offer = model, offer
+        self.question, self.model, self._offer = question, model, offer
         self._options_by_split: dict[tuple[Split, int], tuple[LayoutOption, ...]] = {}
         self._options_by_count: dict[int, tuple[LayoutOption, ...]] = {}
         self._divisions_by_count: dict[int, int] = {}
@@ -88,9 +86,7 @@ class SearchSpace:
         """Return every layout of so many GPUs with a legal batch."""
         options = self._options_by_count.get(num_gpus)
         if options is None:
-            filled = self._get_ranks_by_size(num_gpus)
-            fitting = (split for split in self.splits.listed if split.num_ranks in filled)
-            placed = (self._list_split_options(split, filled[split.num_ranks]) for split in fitting)
+            placed = (self.list_split_options(split, num_gpus) for split in self.splits.listed)
             options = self._options_by_count[num_gpus] = tuple(chain.from_iterable(placed))
         return options
 

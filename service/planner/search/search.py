@@ -81,7 +81,7 @@ class Search:
         return suffices
 
     def has_room(self, split: Split, num_gpus: int) -> bool:
-        """Return whether a split has room on so many GPUs, by its numbers.
+        """Return whether a split has room by its numbers.
 
         All of its layouts are tried, though one is enough: what has none rules out others.
         """
