@@ -25,7 +25,8 @@ from service.api.http.auth import Access, Guard, TokenVerifier
 from service.api.http.dependencies import Dependencies
 from service.api.http.rate_limits import make_quota_charge, make_rate_charge, make_rate_throttle
 from service.api.metrics.registry import BuildInfo, Metrics
-from service.api.resources import fit
+from service.api.resources import fit, operations
+from service.api.routers import HOOKS
 from service.api.routers import ROUTERS as API_ROUTERS
 from service.base.startup_errors import StartupError
 from service.catalog import models as catalogue
@@ -74,6 +75,13 @@ FIRST_REFRESH_S = 2.0
 holds no start up longer.
 """
 ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (*API_ROUTERS, pages.router)
+HOOK_ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
+    *HOOKS,
+    operations.health,
+    operations.ready,
+    operations.metrics,
+)
+"""Handlers of a port that is open to schedulers, and has nothing else to be open about."""
 
 
 def create_app(settings: Settings) -> ASGIApp:
@@ -125,11 +133,12 @@ def create_app(settings: Settings) -> ASGIApp:
         flush=decisions.flush,
         tokens=tokens,
     )
+    only_hooks = settings.only_hooks
     return make_application(
         deps,
-        handlers=ROUTERS,
-        fast_route=fit.FAST_ROUTE,
-        extension=_make_mcp_endpoint(deps),
+        handlers=HOOK_ROUTERS if only_hooks else ROUTERS,
+        fast_route=None if only_hooks else fit.FAST_ROUTE,
+        extension=None if only_hooks else _make_mcp_endpoint(deps),
         lifespan=(
             _make_lifespan(refreshers, notifier, engine, children),
             *_make_recording_lifespans(settings.cache_dir),

@@ -32,6 +32,13 @@ from service.api.resources.imports import launches
 from service.api.resources.measurements import field_data, withdrawals
 from service.api.resources.measurements import jobs as measurements
 
+HOOKS: tuple[Router | HTTPRouteHandler, ...] = (
+    kubernetes_hook.router,
+    skypilot_hook.router,
+    slurm_hook.router,
+    dstack_hook.router,
+    extenders.router,
+)
 ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     models.router,
     gpus.router,
@@ -46,11 +53,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     ceilings.router,
     launches.router,
     explain.router,
-    kubernetes_hook.router,
-    skypilot_hook.router,
-    slurm_hook.router,
-    dstack_hook.router,
-    extenders.router,
+    *HOOKS,
     hook_decisions.router,
     measurements.router,
     withdrawals.router,

@@ -12,6 +12,7 @@ COMMANDS = {
     "serve": "run the HTTP API against DATABASE_URL and REDIS_URL",
     "worker": "run a worker that measures",
     "reconcile": "run the loop that re-rings and re-queues jobs",
+    "kueue": "run the controller for Kueue: gates of jobs, and AdmissionChecks",
     "migrate": "bring the database to this version's schema",
     "backup": "write the database to a file, while everything runs",
     "restore": "fill a database from a backup",
@@ -52,7 +53,7 @@ _FOLDERS = {
     ),
     **dict.fromkeys(("generate", "pipelines"), "diffusion."),
     **dict.fromkeys(("backup", "restore"), "database."),
-    **dict.fromkeys(("slurm-flags", "submit"), "schedulers."),
+    **dict.fromkeys(("kueue", "slurm-flags", "submit"), "schedulers."),
     **dict.fromkeys(("completion", "help", "version"), "about."),
 }
 """Folders of commands that do not lie in ``service.cli.commands`` itself."""

@@ -51,10 +51,10 @@ def connect(server: str | None) -> Iterator[httpx.Client]:
     The server that is named, or that the environment names, or the usual one.
     """
     url = find_server(server)
-    _check_url(url)
+    check_url(url)
     timeout = httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
     try:
-        with httpx.Client(base_url=url, timeout=timeout, headers=_build_headers()) as client:
+        with httpx.Client(base_url=url, timeout=timeout, headers=build_headers()) as client:
             yield client
     except httpx.ConnectError:
         message = (
@@ -70,7 +70,8 @@ def connect(server: str | None) -> Iterator[httpx.Client]:
         raise ServiceError(message) from None
 
 
-def _build_headers() -> dict[str, str]:
+def build_headers() -> dict[str, str]:
+    """Return the headers of each request, with HEADROOM_API_KEY."""
     key = os.environ.get("HEADROOM_API_KEY")
     try:
         return {"accept": "application/json"} | (
@@ -81,7 +82,8 @@ def _build_headers() -> dict[str, str]:
         raise ServiceError(message) from None
 
 
-def _check_url(url: str) -> None:
+def check_url(url: str) -> None:
+    """Refuse an address that no server has."""
     try:
         check_address(url)
     except ValueError as error:

@@ -83,6 +83,9 @@ class Settings:
     """What becomes of a job that cannot be answered: it passes (``open``) or not (``closed``)."""
     hook_gpu: str | None = None
     """The GPU of jobs that do not say theirs."""
+    only_hooks: bool = False
+    """Whether the hooks of schedulers, the probes of health and the metrics are all that is served.
+    """
     metrics_dir: Path | None = None
     """Where several processes of one server count together; the name of its variable is the
     library's.

@@ -210,6 +210,7 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "hook_deadline_s": ("HEADROOM_HOOK_DEADLINE_S", _parse_seconds),
     "hook_fail": ("HEADROOM_HOOK_FAIL", _make_choice_parser(("open", "closed"))),
     "hook_gpu": ("HEADROOM_HOOK_GPU", _parse_text),
+    "only_hooks": ("HEADROOM_ONLY_HOOKS", _parse_flag),
     "metrics_dir": ("PROMETHEUS_MULTIPROC_DIR", _parse_path),
 }
 """Field → environment variable and its parser; a test holds it against the fields of Settings."""

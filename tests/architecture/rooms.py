@@ -159,6 +159,13 @@ ROOMS = (
         without=_DEEP | {"worker"},
     ),
     Room(
+        name="controller for Kueue",
+        modules=("service.kueue",),
+        without=_DEEP
+        | {"alembic", "litestar", "psycopg", "redis", "rq", "sqlalchemy", "worker"}
+        | {"service.api", "service.app", "service.cli", "service.contract", "service.db"},
+    ),
+    Room(
         name="telemetry, off",
         modules=("service.telemetry",),
         without=_DEEP

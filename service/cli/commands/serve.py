@@ -18,7 +18,8 @@ from service.app import create_app
 from service.base.errors import UnavailableError
 from service.base.startup_errors import StartupError
 from service.cli.gc_tuning import shorten_pauses
-from service.cli.listen import add_access, inherit_socket, listen, resolve_access
+from service.cli.serving.listen import add_access, inherit_socket, listen, resolve_access
+from service.cli.serving.tls import add_tls, check_tls, make_context
 from service.db.session import make_engine, make_sessions
 from service.runtime.logs import configure
 from service.runtime.settings import Settings
@@ -39,6 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="port to listen on (default HEADROOM_PORT or 8000; 0 takes a free one)",
     )
     add_access(parser)
+    add_tls(parser)
+    parser.add_argument(
+        "--only-hooks",
+        action="store_true",
+        help="serve the schedulers' hooks, the probes of health and the metrics alone (default "
+        "HEADROOM_ONLY_HOOKS): for a port that schedulers reach without a key",
+    )
     parser.add_argument(
         "--workers",
         type=parse_positive,
@@ -56,11 +64,14 @@ def run(options: argparse.Namespace) -> int:
     access = access or resolve_access(
         options.host or settings.host, requested=options.access or settings.access
     )
+    check_tls(options.tls_cert, options.tls_key)
     _check_usable_key(access, settings)
     # Each of uvicorn's processes reads its settings for itself.
     os.environ["HEADROOM_ACCESS"] = access
+    if options.only_hooks:
+        os.environ["HEADROOM_ONLY_HOOKS"] = "true"
     with _open_listener(options, settings) as listener:
-        config = _build_config(options.workers)
+        config = _build_config(options)
         if options.workers > 1:
             with _share_metrics_dir(settings):
                 Multiprocess(config, sockets=[listener]).run()
@@ -138,11 +149,11 @@ def _open_listener(options: argparse.Namespace, settings: Settings) -> socket.so
     )
 
 
-def _build_config(workers: int) -> uvicorn.Config:
+def _build_config(options: argparse.Namespace) -> uvicorn.Config:
     return uvicorn.Config(
         "service.cli.commands.serve:application",
         factory=True,
-        workers=workers,
+        workers=options.workers,
         loop="uvloop",
         http="httptools",
         ws="none",
@@ -153,4 +164,7 @@ def _build_config(workers: int) -> uvicorn.Config:
         # A client could otherwise write its own address into X-Forwarded-For.
         proxy_headers=False,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
+        ssl_context_factory=None if options.tls_cert is None else make_context,
     )

@@ -18,7 +18,6 @@ from service.base.packages import list_missing_packages
 from service.base.startup_errors import StartupError
 from service.cli.commands.worker import EXTRA
 from service.cli.lifetimes import add_keep
-from service.cli.listen import add_access, get_url, listen, resolve_access
 from service.cli.local_workers import (
     LocalWorkers,
     add_workers,
@@ -26,6 +25,7 @@ from service.cli.local_workers import (
     describe_gpu_workers,
     make_worker_children,
 )
+from service.cli.serving.listen import add_access, get_url, listen, resolve_access
 from service.embedded.children import Child, run_to_end
 from service.embedded.datadir import DataDir, own_data_dir
 from service.embedded.events import Log

@@ -18,8 +18,8 @@ from service.formats.renderings.kubernetes import render_kubernetes_objects
 QUEUE = "default"
 """The LocalQueue that Kueue takes where none is named (``LocalQueueDefaulting``)."""
 _PREFIX = "kueue.x-k8s.io"
-_LABEL = f"{_PREFIX}/queue-name"
-_GATE, GATE = f"{_PREFIX}/admission-gated-by", "headroom.dev/fit"
+QUEUE_LABEL = f"{_PREFIX}/queue-name"
+GATED_BY, GATE = f"{_PREFIX}/admission-gated-by", "headroom.dev/fit"
 """The annotation that holds a Job, and whose gate it is."""
 _REQUIRED, _PREFERRED = (
     f"{_PREFIX}/podset-required-topology",
@@ -61,7 +61,7 @@ def place_in_queue(job: Job, workload: Any) -> None:  # noqa: ANN401 - any kind 
 
 
 def _queue(job: Job, workload: Any) -> None:  # noqa: ANN401 - as above
-    label(workload, {_LABEL: job.options.queue or QUEUE})
+    label(workload, {QUEUE_LABEL: job.options.queue or QUEUE})
     if job.options.gate:
         _add_gate(workload)
     if workload["kind"] in _SUSPENDED:
@@ -75,7 +75,7 @@ def _add_gate(workload: Any) -> None:  # noqa: ANN401 - any kind of object
             f"a gate holds a job that ends, and this is a {workload['kind']}: leave the gate away"
         )
         raise UnrenderableError(message)
-    annotate(workload, {_GATE: GATE})
+    annotate(workload, {GATED_BY: GATE})
 
 
 def _render_topology(job: Job, level: str, kind: str) -> dict[str, str]:

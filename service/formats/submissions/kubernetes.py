@@ -1,7 +1,7 @@
 """Objects of Kubernetes as submissions: what an admission webhook is shown.
 
 Shapes: Kubernetes 1.37 (Pod, Job, Deployment), Kubeflow Trainer 2.3 (TrainJob), JobSet 0.12, LWS
-0.10.
+0.10, KubeRay 1.7 (RayJob, whose head runs no work).
 """
 
 import json
@@ -34,7 +34,7 @@ from service.formats.submissions.submission import (
 RESOURCES = (GPU, AMD)
 _MAX_PER_NODE = 65_536
 """More than any node has; a larger number is a mistake that Kubernetes refuses."""
-_TEMPLATES: Mapping[str, tuple[str, ...]] = {
+TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
     "Job": ("spec", "template"),
     "Deployment": ("spec", "template"),
@@ -42,6 +42,7 @@ _TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "ReplicaSet": ("spec", "template"),
     "LeaderWorkerSet": ("spec", "leaderWorkerTemplate", "workerTemplate"),
     "JobSet": ("spec", "replicatedJobs", "0", "template", "spec", "template"),
+    "RayJob": ("spec", "rayClusterSpec", "workerGroupSpecs", "0", "template"),
 }
 """Where the template of the pods is, by kind."""
 
@@ -73,9 +74,9 @@ def read_object(document: Json, *, user: str | None = None) -> PodJob | None:
         return None
     if kind == "TrainJob":
         return _read_train_job(document, metadata, user)
-    if not isinstance(kind, str) or kind not in _TEMPLATES:
+    if not isinstance(kind, str) or kind not in TEMPLATES:
         return None
-    path = _TEMPLATES[kind]
+    path = TEMPLATES[kind]
     template = _follow(document, path)
     spec = get_object(template, "spec")
     index, container = _choose_container(spec)
@@ -158,18 +159,26 @@ def _make_file(document: Json) -> LaunchFile:
 def _make_request(count: int, num_nodes: int, spec: Json) -> GpuRequest:
     selector = get_object(spec, "nodeSelector")
     selected = [text for label in PRODUCT_LABELS if (text := get_text(selector, label))]
-    names = [clean_product(name) for name in selected or _iter_affine_products(spec)]
+    names = [clean_product(name) for name in selected or (name for _, name in list_products(spec))]
     return GpuRequest(per_node=count, num_nodes=num_nodes, names=tuple(names))
 
 
-def _iter_affine_products(spec: Json) -> Iterator[str]:
-    """Yield the GPU products that a required node affinity names."""
+def list_products(spec: Json) -> tuple[tuple[str, str], ...]:
+    """Return the GPU products that a pod's required node affinity names.
+
+    Each is the label of a node, and its value.
+    """
+    return tuple(_iter_affine_products(spec))
+
+
+def _iter_affine_products(spec: Json) -> Iterator[tuple[str, str]]:
     affinity = get_object(get_object(spec, "affinity"), "nodeAffinity")
     required = get_object(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
     for term in get_objects(required, "nodeSelectorTerms"):
         for expression in get_objects(term, "matchExpressions"):
-            if expression.get("key") in PRODUCT_LABELS and expression.get("operator") == "In":
-                yield from get_texts(expression, "values")
+            label = get_text(expression, "key")
+            if label in PRODUCT_LABELS and expression.get("operator") == "In":
+                yield from ((label, value) for value in get_texts(expression, "values"))
 
 
 def _count_nodes(kind: str, document: Json) -> int:
@@ -181,6 +190,9 @@ def _count_nodes(kind: str, document: Json) -> int:
         return get_count(get_object(spec, "leaderWorkerTemplate"), "size") or 1
     if kind == "JobSet":
         return sum(map(_count_pods, get_objects(spec, "replicatedJobs")))
+    if kind == "RayJob":
+        groups = get_objects(get_object(spec, "rayClusterSpec"), "workerGroupSpecs")
+        return sum(get_count(group, "replicas") or 1 for group in groups)
     return 1
 
 

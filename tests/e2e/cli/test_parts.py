@@ -8,7 +8,7 @@ import httpx
 import psycopg
 import pytest
 
-from service.cli.listen import get_url, listen
+from service.cli.serving.listen import get_url, listen
 from tests.e2e.cli.conftest import environment, headroom
 from tests.waiting import eventually
 

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from service.base.startup_errors import StartupError
-from service.cli.listen import get_url, listen, resolve_access
+from service.cli.serving.listen import get_url, listen, resolve_access
 
 
 def test_a_free_port_is_taken() -> None:

@@ -30,6 +30,15 @@ EVERYTHING: dict[str, Any] = {
         "nodeSelector": {"pool": "api"},
         "tolerations": [{"operator": "Exists"}],
     },
+    "hooks": {"enabled": True, "mode": "change", "certManager": {"enabled": True}},
+    "kueue": {
+        "enabled": True,
+        "pin": True,
+        "existingSecret": "asker",
+        "admissionCheck": {"create": True},
+        "nodeSelector": {"pool": "api"},
+        "tolerations": [{"operator": "Exists"}],
+    },
     "processorWorkers": {"trace": {"replicas": 2}, "cpu": {"replicas": 1}},
     "gpuWorkers": [
         GPU,
@@ -53,6 +62,13 @@ EVERYTHING: dict[str, Any] = {
 BARE: dict[str, Any] = {
     **MINIMAL,
     "api": {"replicas": 1, "access": "open"},
+    "hooks": {
+        "enabled": True,
+        "existingSecret": "tls",
+        "caBundle": "Y2E=",
+        "namespaceSelector": None,
+    },
+    "kueue": {"enabled": True, "gate": "none", "fail": "closed"},
     "processorWorkers": {"trace": {"replicas": 0}},
     "gpuWorkers": [GPU],
     "migrations": {"enabled": False},

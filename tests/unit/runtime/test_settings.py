@@ -89,6 +89,7 @@ def test_every_variable_is_read() -> None:
         "HEADROOM_HOOK_DEADLINE_S": "1.5",
         "HEADROOM_HOOK_FAIL": "closed",
         "HEADROOM_HOOK_GPU": "A100-SXM4-80GB",
+        "HEADROOM_ONLY_HOOKS": "1",
         "PROMETHEUS_MULTIPROC_DIR": "/var/lib/metrics",
     }
 
@@ -131,6 +132,7 @@ def test_every_variable_is_read() -> None:
         hook_deadline_s=1.5,
         hook_fail="closed",
         hook_gpu="A100-SXM4-80GB",
+        only_hooks=True,
         metrics_dir=Path("/var/lib/metrics"),
     )
 

@@ -60,6 +60,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{/* What a pod of ours has in common: nobody's root, no token of the cluster, no variables of neighbouring services. */}}
 {{- define "headroom.pod" -}}
 automountServiceAccountToken: false
+{{ include "headroom.podWithToken" . }}
+{{- end -}}
+
+{{/* The same but for the token: of a pod whose work is to ask the cluster. */}}
+{{- define "headroom.podWithToken" -}}
 # Kubernetes would set HEADROOM_PORT=tcp://… beside a Service that is named headroom.
 enableServiceLinks: false
 {{- with .Values.image.pullSecrets }}

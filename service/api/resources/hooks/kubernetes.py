@@ -64,7 +64,7 @@ _OPTIONS: dict[str, Any] = {
 }
 _DESCRIPTION = (
     "An AdmissionReview of Kubernetes (admission.k8s.io/v1) of a Pod, Job, Deployment, "
-    "StatefulSet, LeaderWorkerSet, JobSet or TrainJob. The question is the annotation "
+    "StatefulSet, LeaderWorkerSet, JobSet, TrainJob or RayJob. The question is the annotation "
     "`headroom.dev/question` (a body of /v1/fit, or words of `headroom fit`), the variable "
     "`HEADROOM_QUESTION`, or what the object launches. What cannot be read or answered in time is "
     "let in with a warning, unless `HEADROOM_HOOK_FAIL` is `closed`."
@@ -127,7 +127,7 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
 
 
 def _build_response(uid: str, job: PodJob | None, decision: Decision) -> AdmissionResponse:
-    notes = {"decision": decision.sentence} if decision.sentence else UNSET
+    notes = _note(decision) if decision.sentence else UNSET
     if decision.action is Action.REFUSE:
         return AdmissionResponse(
             uid=uid,
@@ -147,6 +147,15 @@ def _build_response(uid: str, job: PodJob | None, decision: Decision) -> Admissi
         patch=patch,
         audit_annotations=notes,
     )
+
+
+def _note(decision: Decision) -> dict[str, str]:
+    """Return the notes of the cluster's audit log.
+
+    `headroom kueue` reads them too.
+    """
+    gpu = {} if decision.gpu is None else {"gpu": decision.gpu}
+    return {"decision": decision.sentence, "verdict": decision.verdict.value, **gpu}
 
 
 router = Router(path="/v1/hooks/kubernetes", route_handlers=[review, review_in_mode])

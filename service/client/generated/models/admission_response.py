@@ -31,8 +31,8 @@ class AdmissionResponse:
         status (AdmissionStatus | None | Unset): Why it is refused; null where it is not.
         patch_type (AdmissionResponsePatchTypeType0 | None | Unset): Kind of the patch; null without one.
         patch (None | str | Unset): Changes of the object (RFC 6902) in base64; null without any.
-        audit_annotations (AdmissionResponseAuditAnnotations | Unset): What the cluster's audit log keeps of it; absent
-            where it is nothing.
+        audit_annotations (AdmissionResponseAuditAnnotations | Unset): What the cluster's audit log keeps of it:
+            `decision` (the line), `verdict`, and the `gpu` that it is about; absent where it is nothing.
     """
 
     uid: str

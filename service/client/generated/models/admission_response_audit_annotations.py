@@ -11,7 +11,10 @@ T = TypeVar("T", bound="AdmissionResponseAuditAnnotations")
 
 @_attrs_define
 class AdmissionResponseAuditAnnotations:
-    """What the cluster's audit log keeps of it; absent where it is nothing."""
+    """What the cluster's audit log keeps of it: `decision` (the line), `verdict`, and the `gpu` that it is about; absent
+    where it is nothing.
+
+    """
 
     additional_properties: dict[str, str] = _attrs_field(init=False, factory=dict)
 

@@ -82,7 +82,12 @@ class AdmissionResponse(Answer, frozen=True, kw_only=True, rename="camel", omit_
     ] = None
     audit_annotations: Annotated[
         dict[str, str] | UnsetType,
-        Meta(description="What the cluster's audit log keeps of it; absent where it is nothing."),
+        Meta(
+            description=(
+                "What the cluster's audit log keeps of it: `decision` (the line), `verdict`, and "
+                "the `gpu` that it is about; absent where it is nothing."
+            )
+        ),
     ] = UNSET
 
 

@@ -64,6 +64,19 @@ def read(document: dict[str, Any]) -> PodJob:
             4,
             "/spec/replicatedJobs/0/template/spec/template/spec",
         ),
+        (
+            "RayJob",
+            {
+                "rayClusterSpec": {
+                    "workerGroupSpecs": [
+                        {"replicas": 2, "template": {"spec": SPEC}},
+                        {"template": {"spec": SPEC}},
+                    ]
+                }
+            },
+            3,
+            "/spec/rayClusterSpec/workerGroupSpecs/0/template/spec",
+        ),
     ],
 )
 def test_pods_are_found_in_every_kind(

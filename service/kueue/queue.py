@@ -1,0 +1,83 @@
+"""Queue of objects to look at, with bounded backoff."""
+
+import math
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from service.base.errors import ServiceError
+from service.kueue.api import ObjectKey
+from service.runtime.logs import get_logger
+
+FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 300.0
+_MAX_DOUBLINGS = 16
+
+Reconcile = Callable[[ObjectKey, int], Awaitable[None]]
+"""Looks at one object; the number is how often in a row it has failed before."""
+
+_log = get_logger(__name__)
+
+
+def get_pause_s(failures: int, most_s: float = MAX_PAUSE_S) -> float:
+    """Return the pause after failures in a row.
+
+    It is doubled each time, up to a bound.
+    """
+    return min(FIRST_PAUSE_S * 2.0 ** min(failures, _MAX_DOUBLINGS), most_s)
+
+
+class WorkQueue:
+    """Keys that are due, each once.
+
+    One that is added again meanwhile is looked at once.
+    """
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._due: dict[ObjectKey, float] = {}
+        self._failures: dict[ObjectKey, int] = {}
+        self._added = anyio.Event()
+
+    def add(self, key: ObjectKey, *, after_s: float = 0.0) -> None:
+        """Make a key due, no later than it is already."""
+        due = anyio.current_time() + after_s
+        self._due[key] = min(due, self._due.get(key, due))
+        self._added.set()
+
+    async def run(self, reconcile: Reconcile) -> None:
+        """Look at what is due, until cancelled."""
+        while True:
+            await self.run_one(await self._take(), reconcile)
+
+    async def run_one(self, key: ObjectKey, reconcile: Reconcile) -> None:
+        """Look at one object, and again later where that fails."""
+        failures = self._failures.get(key, 0)
+        try:
+            await reconcile(key, failures)
+        except ServiceError as error:
+            self._failures[key] = failures + 1
+            pause_s = get_pause_s(failures)
+            self.add(key, after_s=pause_s)
+            _log.warning(
+                "kueue.retried",
+                kind=key.resource.kind,
+                namespace=key.namespace,
+                name=key.name,
+                failures=failures + 1,
+                pause_s=pause_s,
+                reason=error.detail,
+            )
+        else:
+            self._failures.pop(key, None)
+
+    async def _take(self) -> ObjectKey:
+        while True:
+            self._added = anyio.Event()
+            now = anyio.current_time()
+            key = min(self._due, key=self._due.__getitem__, default=None)
+            due = math.inf if key is None else self._due[key]
+            if key is not None and due <= now:
+                del self._due[key]
+                return key
+            with anyio.move_on_after(due - now):
+                await self._added.wait()

@@ -1,0 +1,114 @@
+"""What the chart sets up in schedulers: webhook, certificate, and controller for Kueue."""
+
+from typing import Any
+
+import helm_python as helm
+import pytest
+
+from service.formats.submissions.kubernetes import TEMPLATES
+from service.kueue.resources import CHECKS, EVENTS, FLAVORS, GATED, LEASES, WORKLOADS
+from tests.unit.deploy.releases import MINIMAL, SETS, of_kind, pods, rendered
+
+
+@pytest.fixture(scope="module", name="releases")
+def render_all() -> dict[str, list[dict[str, Any]]]:
+    """Return the manifests of every set of values."""
+    return {name: rendered(values) for name, values in SETS.items()}
+
+
+def test_nothing_of_schedulers_is_there_unless_asked_for(
+    releases: dict[str, list[dict[str, Any]]],
+) -> None:
+    """No webhook, no role, no certificate."""
+    kinds = {each["kind"] for each in releases["minimal"]}
+
+    assert kinds.isdisjoint({"AdmissionCheck", "Certificate", "ClusterRole", "Issuer", "Role"})
+    assert not [kind for kind in kinds if kind.endswith("WebhookConfiguration")]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "mode"),
+    [
+        ("everything", "MutatingWebhookConfiguration", "change"),
+        ("bare", "ValidatingWebhookConfiguration", "warn"),
+    ],
+)
+def test_a_webhook_is_reached_by_its_certificate(
+    releases: dict[str, list[dict[str, Any]]], name: str, kind: str, mode: str
+) -> None:
+    """Its service has the name that the certificate has; without Headroom a cluster works."""
+    manifests = releases[name]
+    [configuration] = of_kind(manifests, kind)
+    [webhook] = configuration["webhooks"]
+    service = webhook["clientConfig"]["service"]
+
+    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Ignore", "None")
+    assert service["path"] == f"/v1/hooks/kubernetes/{mode}"
+    [pod] = [pod for maker, pod in pods(manifests) if maker == service["name"]]
+    [secret] = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
+    if name == "bare":
+        assert webhook["clientConfig"]["caBundle"] == "Y2E="
+        assert "namespaceSelector" not in webhook
+        return
+    [certificate] = of_kind(manifests, "Certificate")
+    assert certificate["spec"]["secretName"] == secret["secretName"]
+    assert f"{service['name']}.capacity.svc" in certificate["spec"]["dnsNames"]
+    [issuer] = of_kind(manifests, "Issuer")
+    assert certificate["spec"]["issuerRef"] == {
+        "kind": "Issuer",
+        "name": issuer["metadata"]["name"],
+    }
+    injected = configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+    assert injected == f"capacity/{certificate['metadata']['name']}"
+
+
+def test_the_webhook_is_shown_what_it_reads(
+    releases: dict[str, list[dict[str, Any]]],
+) -> None:
+    """And nothing that it would pass without a word."""
+    [configuration] = of_kind(releases["everything"], "MutatingWebhookConfiguration")
+    rules = configuration["webhooks"][0]["rules"]
+    resources = {resource for rule in rules for resource in rule["resources"]}
+
+    kinds = {kind.lower() + "s" for kind in (*TEMPLATES, "TrainJob")}
+    assert resources == kinds - {"replicasets"}
+    assert {operation for rule in rules for operation in rule["operations"]} == {"CREATE"}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"enabled": True}, "needs a certificate"),
+        ({"enabled": True, "existingSecret": "tls"}, "needs hooks.caBundle"),
+    ],
+)
+def test_a_webhook_without_a_certificate_is_refused(values: dict[str, Any], words: str) -> None:
+    """The API server would trust nobody, and ignore it in silence."""
+    with pytest.raises(helm.HelmError, match=words):
+        rendered({**MINIMAL, "hooks": values})
+
+
+def list_grants(manifests: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    """Return each resource and verb that the controller is granted."""
+    return {
+        (resource, verb)
+        for each in (*of_kind(manifests, "ClusterRole"), *of_kind(manifests, "Role"))
+        for rule in each["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_the_controller_may_do_what_it_does_and_no_more(
+    releases: dict[str, list[dict[str, Any]]],
+) -> None:
+    """Each verb of its requests, in tests/unit/kueue, on each of its resources."""
+    watched = [*(each.plural for each in GATED), WORKLOADS.plural, CHECKS.plural]
+    reads = {(plural, verb) for plural in watched for verb in ("get", "list", "watch")}
+    patches = {(each.plural, "patch") for each in GATED}
+    states = {(f"{each.plural}/status", "patch") for each in (WORKLOADS, CHECKS)}
+    leases = {(LEASES.plural, verb) for verb in ("get", "create", "update")}
+    rest = {(FLAVORS.plural, "get"), (EVENTS.plural, "create")}
+
+    assert list_grants(releases["everything"]) == reads | patches | states | leases | rest
+    assert not patches & list_grants(releases["bare"])

@@ -1,0 +1,240 @@
+"""The whole loop over a cluster: lists, watches, and a death at any request."""
+
+import json
+from collections.abc import Callable
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from service.kueue.api import ObjectKey
+from service.kueue.errors import KubeError
+from service.kueue.informer import Informer
+from service.kueue.queue import MAX_PAUSE_S, WorkQueue, get_pause_s
+from service.kueue.resources import JOB_SETS, JOBS
+from tests.unit.kueue.clusters import FakeCluster, Json, KilledError, Reaper
+from tests.unit.kueue.fakes import FakeHeadroom, Replica, a_job, a_workload, put_workload, says
+from tests.unit.kueue.test_gates import count_gpus, read_gates
+
+PATIENCE_S = 30.0
+
+
+def run_until(replica: Replica, is_done: Callable[[], bool]) -> bool:
+    """Act as a leader until something holds; return whether the process died before."""
+
+    async def main() -> None:
+        with anyio.fail_after(PATIENCE_S):
+            async with anyio.create_task_group() as group:
+                group.start_soon(replica.make_controller().lead)
+                while not is_done():
+                    await anyio.lowlevel.checkpoint()
+                group.cancel_scope.cancel()
+
+    try:
+        anyio.run(main)
+    except BaseExceptionGroup as error:
+        killed, others = error.split(KilledError)
+        assert killed is not None
+        assert others is None
+        return True
+    return False
+
+
+def is_decided(cluster: FakeCluster, keys: list[ObjectKey]) -> bool:
+    """Return whether the gate is open, the check is decided, and both are told."""
+    gated, checked = keys
+    [ours, _] = cluster.get(checked)["status"]["admissionChecks"]
+    told = {each["reason"] for each in cluster.list_events()}
+    return (
+        read_gates(cluster.get(gated)) is None
+        and ours["state"] == "Ready"
+        and cluster.watches >= 3
+        and told == {"HeadroomResized", "HeadroomCheckReady"}
+    )
+
+
+def is_stored(cluster: FakeCluster, keys: list[ObjectKey]) -> bool:
+    """Return whether both are decided, told or not."""
+    gated, checked = keys
+    [ours, _] = cluster.get(checked)["status"]["admissionChecks"]
+    return read_gates(cluster.get(gated)) is None and ours["state"] == "Ready"
+
+
+def fill(cluster: FakeCluster) -> list[ObjectKey]:
+    """Store a gated job and a Workload that waits for a check."""
+    checked = put_workload(cluster, a_workload(), "NVIDIA-A100-SXM4-80GB")
+    job = a_job()
+    job["metadata"]["name"] = "gated"
+    return [cluster.put(JOBS, job), checked]
+
+
+def count_requests() -> int:
+    """Return the requests of a life without death."""
+    reaper = Reaper()
+    cluster = FakeCluster(reaper=reaper)
+    keys = fill(cluster)
+    headroom = FakeHeadroom(response=says("does_not_fit", gpus=2), reaper=reaper)
+    headroom.by_product = {"NVIDIA-A100-SXM4-80GB": says("fits")}
+    assert not run_until(
+        Replica(cluster=cluster, headroom=headroom), lambda: is_decided(cluster, keys)
+    )
+    return reaper.count
+
+
+def test_a_death_at_any_request_of_the_loop_ends_right_once() -> None:
+    """Whoever comes next resizes and releases once, decides once, and tells at most once."""
+    total = count_requests()
+
+    assert total > 20
+    for at in range(1, total + 1):
+        reaper = Reaper(at=at, is_late=at % 2 == 0)
+        cluster = FakeCluster(reaper=reaper)
+        keys = fill(cluster)
+        headroom = FakeHeadroom(response=says("does_not_fit", gpus=2), reaper=reaper)
+        headroom.by_product = {"NVIDIA-A100-SXM4-80GB": says("fits")}
+        first = Replica(cluster=cluster, headroom=headroom)
+        run_until(first, lambda seen=cluster, of=keys: is_decided(seen, of))  # type: ignore[misc]  # bound now
+        reaper.at = 0
+        second = Replica(cluster=cluster, headroom=headroom, name="b")
+        assert not run_until(second, lambda seen=cluster, of=keys: is_stored(seen, of))  # type: ignore[misc]  # as above
+
+        assert count_gpus(cluster.get(keys[0])) == "2"
+        assert len(cluster.list_writes("/jobs/gated")) == 1, at
+        assert len(cluster.list_writes("/workloads/")) == 1, at
+        assert len(cluster.list_events()) <= 2
+
+
+def watch(cluster: FakeCluster) -> list[Json]:
+    """Run one round of an informer of jobs; return what it was shown."""
+    shown: list[Json] = []
+    informer = Informer(api=cluster.connect(), resource=JOBS, observe=shown.append, resync_s=300.0)
+    anyio.run(informer.run_round)
+    return shown
+
+
+def test_a_list_is_read_page_by_page() -> None:
+    """The pages of one version, then what changed since."""
+    cluster = FakeCluster(ended=(json.dumps({"type": "BOOKMARK", "object": {}}),))
+    for number in range(5):
+        job = a_job()
+        job["metadata"]["name"] = f"j{number}"
+        cluster.put(JOBS, job)
+    cluster.changes = [("/apis/batch/v1/namespaces/ml/jobs/j1", a_job())]
+
+    shown = watch(cluster)
+
+    assert [each["metadata"]["name"] for each in shown] == ["j0", "j1", "j2", "j3", "j4", "tune"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (json.dumps({"type": "ERROR", "object": {"code": 410, "message": "too old"}}), 410),
+        ('{"type": "ADDED", "obj', 0),
+        ("[]", 0),
+    ],
+    ids=["version too old", "cut off", "no object"],
+)
+def test_a_watch_that_breaks_is_told(line: str, code: int) -> None:
+    """Whoever runs it lists anew."""
+    with pytest.raises(KubeError) as caught:
+        watch(FakeCluster(ended=(line,)))
+
+    assert caught.value.code == code
+
+
+def test_a_watch_whose_version_is_too_old_lists_anew() -> None:
+    """What was missed meanwhile is in the next list; pauses grow while it fails, and only then."""
+    gone = json.dumps({"type": "ERROR", "object": {"code": 410, "message": "too old"}})
+    cluster, pauses = FakeCluster(ended=(gone,)), list[float]()
+    shown: list[Json] = []
+
+    async def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+        if len(pauses) == 2:
+            cluster.put(JOBS, a_job())
+            cluster.ended = (json.dumps({"type": "BOOKMARK", "object": {}}),)
+        if len(pauses) == 3:
+            raise KilledError
+
+    informer = Informer(
+        api=cluster.connect(), resource=JOBS, observe=shown.append, resync_s=300.0, sleep=sleep
+    )
+    with pytest.raises(KilledError):
+        anyio.run(informer.run)
+
+    assert [each["metadata"]["name"] for each in shown] == ["tune"]
+    assert pauses == [1.0, 2.0, 1.0]
+
+
+def test_a_resource_that_is_not_installed_is_looked_for_later() -> None:
+    """Most clusters have no JobSet: no warning each second."""
+    pauses: list[float] = []
+
+    async def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+        raise KilledError
+
+    informer = Informer(
+        api=FakeCluster().connect(),
+        resource=JOB_SETS,
+        observe=lambda _job: None,
+        resync_s=300.0,
+        sleep=sleep,
+    )
+    with pytest.raises(KilledError):
+        anyio.run(informer.run)
+
+    assert pauses == [300.0]
+
+
+def test_pauses_are_doubled_up_to_a_bound() -> None:
+    """However often something failed."""
+    pauses = [get_pause_s(failures) for failures in (0, 1, 3, 10_000)]
+
+    assert pauses == [1.0, 2.0, 8.0, MAX_PAUSE_S]
+
+
+def test_what_fails_is_looked_at_again() -> None:
+    """With the number of failures in a row, and from none after a success."""
+    key = ObjectKey(resource=JOBS, namespace="ml", name="tune")
+    seen: list[int] = []
+
+    async def reconcile(_key: ObjectKey, failures: int) -> None:
+        seen.append(failures)
+        if failures < 2:
+            raise KubeError(500, "not now")
+
+    async def main() -> None:
+        queue = WorkQueue()
+        for _ in range(4):
+            await queue.run_one(key, reconcile)
+
+    anyio.run(main)
+
+    assert seen == [0, 1, 2, 0]
+
+
+def test_what_is_added_twice_is_looked_at_once() -> None:
+    """A job that changes often is judged as it is then."""
+    key = ObjectKey(resource=JOBS, namespace="ml", name="tune")
+    later = ObjectKey(resource=JOBS, namespace="ml", name="later")
+    seen: list[str] = []
+
+    async def reconcile(each: ObjectKey, _failures: int) -> None:
+        seen.append(each.name)
+
+    async def main() -> None:
+        queue = WorkQueue()
+        queue.add(later, after_s=60.0)
+        queue.add(key)
+        queue.add(key)
+        async with anyio.create_task_group() as group:
+            group.start_soon(queue.run, reconcile)
+            for _ in range(5):
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+
+    anyio.run(main)
+
+    assert seen == ["tune"]
