@@ -43,13 +43,14 @@ class Slurm:
     def submit(self, entry: Entry) -> str:
         """Submit the script, under the mark as its name.
 
-        The comment is for people: accounting drops it where the cluster does not keep comments.
+        The comment is for people, and tells hooks that it was planned: one that begins with
+        ``headroom:`` holds a question. Accounting drops it where a cluster keeps no comments.
         """
         command = (
             "sbatch",
             "--parsable",
             f"--job-name={entry.mark}",
-            f"--comment=headroom:{entry.id}",
+            f"--comment=headroom-submission:{entry.id}",
         )
         printed = require_success(command, run_client(command, entry.payload))
         # Of a federation the line is "job;cluster".

@@ -3,7 +3,8 @@
 Needs Linux, root and debootstrap. HEADROOM_SLURM_ROOT is where Debian's Slurm is kept (300 MB),
 ``/var/tmp/headroom-slurm`` unless it says otherwise. Leaves with 1 where Slurm gives a job other
 GPUs, CPUs or memory than it was rendered for, or takes what no node has, and where the filter
-``deploy/slurm/cli_filter.lua`` does not ask a running Headroom, or not do what it answers.
+``deploy/slurm/cli_filter.lua`` does not ask a running Headroom, or not do what it answers, or
+``deploy/slurm/job_submit.lua`` warns of other jobs than it should.
 """
 
 import os
@@ -19,8 +20,8 @@ from service.formats.renderings.host_needs import compute_host_needs
 from service.formats.renderings.job import Job
 from service.formats.renderings.render import render
 from service.formats.renderings.schedulers import format_slurm_gres
+from tests.schedulers.slurm import hooks, questions
 from tests.schedulers.slurm.cluster import Allocation, Node, SlurmCluster, build_root, start_cluster
-from tests.schedulers.slurm.hooks import SETTINGS, check_hooks, install_filter
 from tests.unit.formats.renderings.builders import FULLY_SHARDED, MEGATRON, ZERO_3, a_job
 
 CHAT = ServeWorkload(num_sequences=8, prompt_tokens=512, engine=Engine.VLLM)
@@ -69,9 +70,12 @@ def main() -> int:
             *(fault for name, job in JOBS.items() for fault in _check_job(cluster, name, job)),
             *(fault for name, words in REFUSED.items() for fault in _refuse(cluster, name, words)),
         ]
-    install_filter(root)
-    with start_cluster(root, NODES, SETTINGS) as cluster:
-        faults += check_hooks(cluster)
+    hooks.install_filter(root)
+    with start_cluster(root, NODES, hooks.SETTINGS) as cluster:
+        faults += hooks.check_hooks(cluster)
+    questions.install_plugin(root)
+    with start_cluster(root, NODES, questions.SETTINGS) as cluster:
+        faults += questions.check_questions(cluster)
     sys.stdout.write("".join(f"WRONG {fault}\n" for fault in faults))
     return 1 if faults else 0
 

@@ -1,24 +1,18 @@
 """Jobs that a real Slurm asks a running Headroom about, before it takes them."""
 
-import os
 import shutil
 import socket
-import subprocess
 import sys
-import tempfile
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
+from tests.schedulers.headroom import serve
 from tests.schedulers.slurm.cluster import SlurmCluster
 
 SETTINGS = "CliFilterPlugins=cli_filter/lua\n"
 _FILTER = Path("deploy/slurm/cli_filter.lua")
 _CONFIG = "etc/slurm/headroom.conf"
-_PATIENCE_S = 120.0
 _SCRIPT = "/tmp/job.sh"  # noqa: S108 - below the root of the chroot
 _GPU = "nvidia_a100-sxm4-80gb"
 _FITS = "llama-3.2-1b --task train --sequence-length 1024"
@@ -37,7 +31,7 @@ def install_filter(root: Path) -> None:
 
 def check_hooks(cluster: SlurmCluster) -> Iterator[str]:
     """Yield what the filter does otherwise than it should."""
-    with _serve() as url:
+    with serve() as url:
         yield from _check_answers(cluster, url)
     # The port is free again: nobody answers.
     yield from _check_silence(cluster, url, "a service that is stopped")
@@ -102,39 +96,3 @@ def _submit(
         given = cluster.read_allocation(done.stdout.split()[-1])
         if given.gres != {f"gpu:{_GPU}:{gpus}"}:
             yield f"{name}: got {given.gres}"
-
-
-@contextmanager
-def _serve() -> Iterator[str]:
-    """Yield the address of a Headroom of its own; it ends with it."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "service", "up", "--port", str(port)]
-        options = ["--data-dir", folder, "--workers", "0", "--gpus", "none"]
-        process = subprocess.Popen(
-            [*command, *options],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"HEADROOM_HOOK_DEADLINE_S": "20"},
-        )
-        try:
-            _await_answer(f"{url}/readyz")
-            yield url
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _await_answer(url: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own address
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    message = f"Headroom did not answer within {_PATIENCE_S:.0f} s"
-    raise TimeoutError(message)
