@@ -12,7 +12,7 @@ BUILDER := deploy/release/native/build_native.py deploy/release/native/compiled.
 PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 4 )))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test tested quick touched check types lint fmt imports compiled bench bench-page accuracy traced priors chaos slurm load contract client corpus parsers packaging gpu-sweep gpu-check test-gpu clean
+.PHONY: help setup run test tested quick touched check types lint fmt imports compiled bench bench-page accuracy traced priors chaos slurm clients load contract client corpus parsers packaging gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ chaos: $(STAMP) ## kill everything at random, 200 jobs: nothing lost, twice or w
 
 slurm: $(STAMP) ## submit every rendered job to a real Slurm in a chroot: needs root and debootstrap, installs Debian's Slurm once
 	$(BIN)/python -m tests.schedulers.slurm
+
+clients: $(STAMP) ## put the real Ray, SkyPilot and dstack through our doors (ARGS names some): installs them once beside the repository
+	$(BIN)/python -m tests.schedulers.clients $(ARGS)
 
 load: $(STAMP) ## put two replicas under 500 fits a second for a minute, while measurements run
 	$(BIN)/python -m tests.load $(ARGS)
