@@ -51,6 +51,7 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
     if machine is None or reads_host(workload):
         return None
     beams = workload.num_beams
+    is_generated = workload.engine is Engine.TRANSFORMERS and workload.client is Client.GENERATE
     workload = replace(workload, num_sequences=workload.num_sequences * beams, num_beams=1)
     split = layout.tensor_parallel * layout.pipeline_parallel
     host_s = _estimate_host_s(model, workload, work, machine.rates)
@@ -70,7 +71,14 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
             gpu_time_s=prefill_gpu_s,
         )
     gpu_s = _estimate_decode_kernels_s(
-        model, workload, layout, machine, work, weight_bytes=weight_bytes, cache_bytes=cache_bytes
+        model,
+        workload,
+        layout,
+        machine,
+        work,
+        weight_bytes=weight_bytes,
+        cache_bytes=cache_bytes,
+        copies_experts=is_generated and beams == 1,
     )
     decode = max(gpu_s, host_s)
     decode += _estimate_reduce_s(model, workload, layout, machine) + _estimate_gather_s(
@@ -99,18 +107,19 @@ def _estimate_prefill_s(
     workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int
 ) -> float:
     batch, length = workload.num_sequences, workload.prompt_tokens
+    is_transformers = workload.engine is Engine.TRANSFORMERS
     products = (
         batch
         * length
         * FLOPS_PER_PRODUCT
-        * work.block_weights
+        * (work.count_filled_weights(batch * length) if is_transformers else work.block_weights)
         / split
         / (machine.flops * machine.rates.products)
     )
     flops = work.attention_flops(batch, length) / split
     attention = (
         time_attention(work, machine, flops)[0]
-        if workload.engine is Engine.TRANSFORMERS
+        if is_transformers
         else flops / (machine.flops * machine.rates.attention_forward)
     )
     moved = (
@@ -118,8 +127,11 @@ def _estimate_prefill_s(
         / split
         / machine.memory
     )
+    met = min(1.0, batch * length * work.met_share)
+    idle = met * work.idle_weights * workload.weight_dtype.bytes_per_element / split
     return (
         products
+        + idle / machine.streaming
         + work.num_products * PRODUCT_OVERHEAD_S
         + attention
         + moved
@@ -136,6 +148,7 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
     *,
     weight_bytes: int,
     cache_bytes: int,
+    copies_experts: bool,
 ) -> float:
     """Return the GPU's seconds of one decode step.
 
@@ -154,6 +167,12 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
     if workload.engine is Engine.TRANSFORMERS:
         copied = count_head_copies(model, work, cache_bytes, workload.kv_cache_dtype)
         read += copied / machine.memory
+    if copies_experts:
+        # The weights of each row's experts are written, and read by its product (transformers,
+        # ``batched_mm_experts_forward``).
+        rows = workload.num_sequences * work.routed_weights
+        copied = rows * workload.weight_dtype.bytes_per_element / layout.tensor_parallel
+        read += copied / machine.memory + copied / machine.streaming
     flops = (
         workload.num_sequences
         * FLOPS_PER_PRODUCT

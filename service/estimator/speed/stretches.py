@@ -131,7 +131,9 @@ def _time_kernels(
         return num_bytes / ranks / machine.memory + counts.kernels * KERNEL_S
 
     rate = machine.get_rate(DType.FP8) if workload.float8 else machine.flops * rates.products
-    products = tokens * FLOPS_PER_PRODUCT * work.block_weights / stages / rate
+    is_grouped = workload.framework is Framework.TRANSFORMERS
+    weights = work.count_filled_weights(tokens) if is_grouped else work.block_weights
+    products = tokens * FLOPS_PER_PRODUCT * weights / stages / rate
     products += work.num_products * PRODUCT_OVERHEAD_S / rank.divisor
     products += _time_idle_weights(work, workload.precision.compute_dtype, machine) / stages
     head = (

@@ -5,6 +5,7 @@ It is products, attention, bytes that element-wise operations move, and operatio
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import exp
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pass_context import PassContext
@@ -22,6 +23,11 @@ from service.estimator.values.workload import Attention
 FLOPS_PER_PRODUCT = 2
 """One multiplication and one addition per weight and token (arXiv:2001.08361, section 2.1)."""
 _MATRIX = 2
+_FEW_ROWS, _TILE_ROWS = 128, 128
+"""Rows of an expert up to which a grouped product takes small tiles, and what a pair of them holds;
+two of the large ones hold twice as much (ATen ``GroupMM.cu``: tiles of 64 and 128 rows, in clusters
+of two).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +50,10 @@ class ForwardWork:
     sections: Mapping[Section, Counts]
     idle_weights: int = 0
     """Weights of experts that a token does not meet: a batch reads them all the same."""
+    routed_weights: int = 0
+    """Weights of experts that a token meets, which ``block_weights`` has too."""
+    met_share: float = 1.0
+    """Of the experts, what one token meets."""
     causal: bool = True
     has_fused_attention: bool = True
     """Whether attention is one kernel, and not products and a softmax."""
@@ -54,6 +64,19 @@ class ForwardWork:
     def forward(self) -> Counts:
         """Kernels of embedding, layers and final norm."""
         return self.sections[Section.FORWARD]
+
+    def count_filled_weights(self, tokens: int) -> float:
+        """Return the weights that a token is multiplied with where experts' products are grouped.
+
+        Each expert's rows are filled up to whole tiles, half of one too much in the mean; few rows
+        fill one tile of each expert that they meet.
+        """
+        if not self.routed_weights:
+            return self.block_weights
+        rows = tokens * self.met_share
+        tile = _TILE_ROWS if rows <= _FEW_ROWS else 2 * _TILE_ROWS
+        filled = rows + tile / 2 if rows > tile / 2 else tile * (1 - exp(-rows))
+        return self.block_weights + self.routed_weights * max(filled / rows - 1, 0)
 
     def attention_flops(self, batch: int, sequence: int) -> int:
         """Return the FLOPs of attention.
@@ -123,6 +146,8 @@ def _build_work(model: Architecture, tape: CountingTape, dtype: DType) -> Forwar
             sum(weight.shape[1] for weight in matrices if len(weight.shape) == _MATRIX) * times
         )
         products += len(matrices) * times
+    idle = sum(block.idle_parameters() * times for block, times in model.blocks)
+    met = model.spec.num_experts_per_token / model.spec.num_experts if idle else 1.0
     return ForwardWork(
         block_weights=active,
         head_weights=model.head.out_features * model.head.in_features
@@ -133,7 +158,9 @@ def _build_work(model: Architecture, tape: CountingTape, dtype: DType) -> Forwar
         vocab_size=model.vocab_size,
         num_attentions=num_attentions,
         windows=_list_windows(model),
-        idle_weights=sum(block.idle_parameters() * times for block, times in model.blocks),
+        idle_weights=idle,
+        routed_weights=round(idle * met / (1 - met)) if idle else 0,
+        met_share=met,
         causal=model.shifts_labels,
         has_fused_attention=is_fused,
         scores_dtype=_get_scores_dtype(tape),

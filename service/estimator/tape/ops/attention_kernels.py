@@ -22,7 +22,7 @@ from service.estimator.tape.ops.elementwise import (
     softmax,
 )
 from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
-from service.estimator.tape.ops.views import expand
+from service.estimator.tape.ops.views import expand, note_change_in_place
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -252,10 +252,13 @@ def run_math_attention(tape: Tape, query: Value, key: Value, value: Value, heads
 def _softmax_of_scores(tape: Tape, scores: Value) -> Value:
     """Return the softmax of scores.
 
-    CUDA adds the mask in place, and looks for rows without any score in a boolean of their size
-    (``_safe_softmax``).
+    CUDA adds the mask in place, looks for rows without any score in a boolean of their size, and
+    fills those in place (``_safe_softmax``).
     """
+    if tape.on_gpu:
+        note_change_in_place(tape, scores)
     probabilities = softmax(tape, scores)
+    note_change_in_place(tape, probabilities)
     if tape.on_gpu:
         tape.release(tape.allocate(Category.TEMPORARIES, scores.numel))
     return probabilities

@@ -14,6 +14,7 @@ from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.tape.ops.elementwise import cast, chain, multiply_scalar, softmax
 from service.estimator.tape.ops.products import batched_product, copy_contiguous
+from service.estimator.tape.ops.views import note_change_in_place
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -56,8 +57,10 @@ def _multiply(tape: Tape, left: Value, shared: Value, num_copies: int, out: Size
 
 
 def _softmax_safely(tape: Tape, scores: Value, heads: Heads) -> Value:
-    """Return a softmax, with zeros in rows that are masked whole."""
+    """Return a softmax of masked scores, with zeros in rows that are masked whole."""
+    note_change_in_place(tape, scores)
     probabilities = softmax(tape, scores)
+    note_change_in_place(tape, probabilities)
     masked: list[Storage] = [
         tape.allocate(Category.TEMPORARIES, count_bytes(numel, DType.FP8))
         for numel in (heads.scores, heads.rows)

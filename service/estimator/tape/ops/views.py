@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Value, count_bytes
+from service.estimator.tape.nodes import Node, Value, Work, count_bytes
 from service.estimator.tape.ops.elementwise import rotate
 from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.tape.sizes import Size
@@ -103,7 +103,8 @@ def rotate_parts(
 def copy_indexed(tape: Tape, x: Value, numel: Size) -> Value:
     """Return ``x[..., [i], :]``, a copy, since the index is a list.
 
-    Its gradient is put into zeros of the size of ``x``.
+    Its gradient is put into zeros of the size of ``x``. The list becomes a tensor on the host,
+    which is copied (torch ``python_variable_indexing.cpp``, ``sequenceToVariable``).
     """
     index = allocate_integers(tape, sizes.constant(1))
     y = tape.emit(
@@ -117,11 +118,22 @@ def copy_indexed(tape: Tape, x: Value, numel: Size) -> Value:
     return y
 
 
+def note_change_in_place(tape: Tape, x: Value, *read: Value) -> None:
+    """Note a kernel that reads and writes ``x`` where it lies, and others that it ``read``.
+
+    It makes no tensor, so that no bytes tell of it.
+    """
+    size = count_bytes(x.numel, x.dtype)
+    others = (count_bytes(value.numel, value.dtype) for value in read)
+    tape.note_kernels(Work.MOVE, sizes.total((size, size, *others)), ())
+
+
 def add_in_place(tape: Tape, x: Value, other: Value) -> Value:
     """Return ``x += other``, another name of the same tensor.
 
     Both get its gradient, cast where ``other`` is wider.
     """
+    note_change_in_place(tape, x, other)
 
     def backward(grad: Storage) -> None:
         for side in (x, other):
@@ -146,6 +158,7 @@ def scale_in_place(tape: Tape, x: Value) -> Value:
 
     Its gradient is scaled anew.
     """
+    note_change_in_place(tape, x)
     y = Value(x.storage, x.numel, x.dtype)
     tape.hold_value(y)
     if tape.builds_graph and x.requires_grad:
@@ -175,6 +188,7 @@ def clamp_in_place(tape: Tape, x: Value) -> Value:
 
     Backward needs a copy of what was there, and makes two masks.
     """
+    note_change_in_place(tape, x)
     if not (tape.builds_graph and x.requires_grad):
         return x
     original = Value(

@@ -10,6 +10,7 @@ from service.estimator.speed.attention import count_head_copies, time_attention
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.work import ForwardWork, count_forward_work
 from service.estimator.values.dtypes import DType
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Attention, Engine, ServeWorkload
 from service.planner.fit.evaluator import make_evaluator
@@ -76,3 +77,24 @@ def test_falcon_waits_for_its_copies_under_transformers_alone() -> None:
     own, engine = map(time_decode, (SERVED, replace(SERVED, engine=Engine.VLLM)))
 
     assert own > engine + 0.005
+
+
+def test_generated_tokens_copy_the_weights_of_their_experts() -> None:
+    """``generate`` gathers the experts of each row, so that its GPU does more than a plain loop's;
+    beams do not.
+    """
+    evaluator = make_evaluator(load_architecture(resolve_model("olmoe-1b-7b")), H100)
+
+    def time_decode(workload: ServeWorkload) -> float:
+        answer = evaluator.answer(workload, Layout())
+        throughput = evaluator.get_throughput(workload, Layout(), answer)
+        assert throughput is not None
+        return throughput.gpu_time_s
+
+    looped = replace(SERVED, client=Client.LOOP)
+    beamed = replace(SERVED, num_sequences=4, num_beams=2)
+    plain, copied, beams = map(time_decode, (looped, SERVED, beamed))
+
+    # 16 layers, eight experts of 12.6 MB for each of eight rows, at less than 3 TB/s.
+    assert copied - plain > 2 * 16 * 64 * 12.58e6 / 3e12
+    assert beams < copied

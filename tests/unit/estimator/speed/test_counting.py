@@ -141,3 +141,37 @@ def test_logits_are_cast_once_autocast_is_left() -> None:
     assert client.kernels - loop.kernels == 1
     moved = sizes.evaluate(client.moved, values) - sizes.evaluate(loop.moved, values)
     assert moved == 2 * 1024 * model.vocab_size * 6
+
+
+def test_attention_over_one_broadcast_head_changes_its_scores_in_place() -> None:
+    """A mask is added to fp32 scores, and rows without any key are filled: both read and write all
+    scores beside the softmax and the cast of what it returns.
+    """
+    model = a_model("falcon-7b")
+    work = count_forward_work(model, dtype=DType.BF16, attention=Attention.SDPA)
+    batch, length = 8, 1024
+    scores = batch * model.spec.num_attention_heads * length**2 * model.num_hidden_layers
+
+    moved = sizes.evaluate(work.forward.moved, sizes.evaluate_monomials(batch, length))
+
+    assert moved > (2 + 2 + 2) * 4 * scores
+
+
+def test_rows_of_experts_fill_whole_tiles() -> None:
+    """512 rows of each of 64 experts are 640 in the mean; of one token eight experts are met."""
+    work = count_forward_work(a_model("olmoe-1b-7b"), dtype=DType.BF16, attention=Attention.SDPA)
+    dense = work.block_weights - work.routed_weights
+
+    filled = [work.count_filled_weights(tokens) - dense for tokens in (4096, 65536, 1)]
+
+    assert work.routed_weights == 16 * 8 * 3 * 2048 * 1024
+    assert filled[0] == pytest.approx(1.25 * work.routed_weights)
+    assert filled[1] == pytest.approx((1 + 128 / 8192) * work.routed_weights)
+    assert filled[2] == pytest.approx(128 * work.routed_weights, rel=0.07)
+
+
+def test_a_dense_model_fills_no_tiles() -> None:
+    """Without experts every token meets all weights, once."""
+    work = count_forward_work(a_model("llama-3.2-1b"), dtype=DType.BF16, attention=Attention.SDPA)
+
+    assert work.count_filled_weights(1000) == work.block_weights
