@@ -229,7 +229,13 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     optimizer_in_backward: Annotated[
         bool | UnsetType, Meta(description="The optimizer steps inside backward.")
     ] = UNSET
-    compile: Annotated[bool | UnsetType, Meta(description="torch.compile.")] = UNSET
+    compile: Annotated[
+        bool | UnsetType,
+        Meta(
+            description="torch.compile, without CUDA graphs; on transformers the intervals reach "
+            "up to what the step needs without it."
+        ),
+    ] = UNSET
     deterministic: Annotated[
         bool | UnsetType, Meta(description="Kernels that give the same bits each time.")
     ] = UNSET

@@ -27,7 +27,13 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
 from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Trainer
 from service.estimator.values.precision import Precision
-from service.estimator.values.workload import Lora, Method, OffloadTarget, TrainWorkload
+from service.estimator.values.workload import (
+    Framework,
+    Lora,
+    Method,
+    OffloadTarget,
+    TrainWorkload,
+)
 
 _SHAPE = frozenset({"micro_batch_size", "sequence_length"})
 get_fixed_fields = attrgetter(
@@ -124,6 +130,7 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         ranks=setup.layout.tensor_parallel,
         loss=shape.loss,
         kernels=workload.kernels,
+        compiled=_is_compiled(workload),
         frozen=workload.frozen,
         steps_in_backward=_count_backward_temporaries(setup),
         decoder_length=shape.decoder_length,
@@ -152,7 +159,8 @@ def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | 
     None is the model's own way, with all logits.
     """
     if workload.loss is Loss.FULL_LOGITS and workload.trainer is Trainer.SUPERVISED:
-        return None
+        is_compiled = _is_compiled(workload)
+        return LossPass(kind=Loss.FLASH_CROSS_ENTROPY, compiled=True) if is_compiled else None
     return LossPass(
         kind=workload.loss,
         chunk_tokens=_count_chunk_tokens(model, workload),
@@ -162,6 +170,16 @@ def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | 
         num_kept=_count_kept_log_probs(workload),
         entropy_bonus=workload.entropy_bonus,
     )
+
+
+def _is_compiled(workload: TrainWorkload) -> bool:
+    """Return whether inductor compiles transformers' own code.
+
+    What its partitioner keeps for backward is what Liger's kernels keep, norm by norm, rotation and
+    gate, and of the loss the logits with two numbers per row; it computes the rest again (a test
+    holds that against the partitioner itself).
+    """
+    return workload.compile and workload.framework is Framework.TRANSFORMERS
 
 
 def _count_kept_log_probs(workload: TrainWorkload) -> int:

@@ -80,7 +80,9 @@ class PassContext:
     returns_fp32: bool = False
     """Whether the model casts its logits to fp32 itself."""
     fuses_kernels: bool = False
-    """Whether Liger's kernels run norms, rotations and gated products."""
+    """Whether Liger's kernels run norms, rotations and gated products, or inductor's."""
+    shares_casts: bool = False
+    """Whether a norm writes what autocast's products read, once for all of them."""
     normalises_in_place: bool = False
     """Whether they write a norm's gradient over that of its output."""
 

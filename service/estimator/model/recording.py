@@ -20,6 +20,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value
+from service.estimator.tape.ops.elementwise import chain
 from service.estimator.tape.ops.kv_cache_update import (
     CachedLayer,
     update_key_value,
@@ -35,7 +36,7 @@ from service.estimator.tape.ops.norms import (
     rms_norm_all_fp32,
     rms_norm_plus_one,
 )
-from service.estimator.tape.ops.products import linear
+from service.estimator.tape.ops.products import autocast_input, linear
 from service.estimator.tape.pass_shape import PassShape
 from service.estimator.tape.shared_weights import SharedLayerState
 from service.estimator.tape.sizes import Size
@@ -127,7 +128,9 @@ class Recording:
             return layer_norm_plus_one(self.tape, x, weight, bias[0], rows)
         if self.settings.fuses_kernels and norm.style in _FUSED_NORMS:
             in_place = self.settings.normalises_in_place
-            return normalise_in_kernel(self.tape, x, weight, rows, in_place=in_place)
+            normed = normalise_in_kernel(self.tape, x, weight, rows, in_place=in_place)
+            is_shared = self.settings.shares_casts
+            return chain(self.tape, normed, autocast_input) if is_shared else normed
         if norm.style == "layer":
             return layer_norm(self.tape, x, weight, bias[0] if bias else None, rows)
         return _SCALED_NORMS[norm.style](self.tape, x, weight, rows)

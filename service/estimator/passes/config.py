@@ -65,6 +65,10 @@ class TrainingPass:
     loss: LossPass | None = None
     """Computation of the loss where it is not the model's own."""
     kernels: Kernels = Kernels.TORCH
+    compiled: bool = False
+    """Whether inductor compiles forward and backward: it keeps what Liger's kernels keep, and one
+    16-bit copy of a norm's output for all products that read it.
+    """
     frozen: tuple[str, ...] = ()
     """Kinds of modules that are not trained."""
     steps_in_backward: int | None = None

@@ -157,6 +157,7 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         last_differs=isinstance(model, EncoderDecoder),
         copies_logits=config.copies_logits,
         returns_fp32=config.returns_fp32,
-        fuses_kernels=config.kernels is Kernels.LIGER,
+        fuses_kernels=config.kernels is Kernels.LIGER or config.compiled,
+        shares_casts=config.compiled,
         normalises_in_place=model.family not in LIGER_COPYING_FAMILIES,
     )

@@ -74,6 +74,8 @@ LIGER_FAMILIES = frozenset(
     }
 )
 """Families that Liger's kernels have terms for (liger-kernel 0.8 ``monkey_patch.py``)."""
+COMPILED_FAMILIES = tuple(sorted(LIGER_FAMILIES - {"gemma2"}))
+"""Families of which a compiled step is known; gemma2's attention caps its scores."""
 LIGER_COPYING_FAMILIES = frozenset({"gemma2", "gemma3_text"})
 """Those whose norms do not write their gradient in place: two norms follow each other."""
 DEFAULT_LOSSES: Mapping[Kernels, Loss] = MappingProxyType(

@@ -76,7 +76,8 @@ class TrainRequest:
         quantization_bits (int | Unset): Bits of a weight under the adapters of method `qlora`: 4 is bitsandbytes' nf4,
             8 its LLM.int8(), 2 GPTQ with groups of 128.
         optimizer_in_backward (bool | Unset): The optimizer steps inside backward.
-        compile_ (bool | Unset): torch.compile.
+        compile_ (bool | Unset): torch.compile, without CUDA graphs; on transformers the intervals reach up to what the
+            step needs without it.
         deterministic (bool | Unset): Kernels that give the same bits each time.
         float8 (bool | Unset): Matrix products in fp8.
         frozen (list[str] | Unset): Kinds of modules that are not trained, by the names of a model's

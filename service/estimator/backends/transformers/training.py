@@ -9,6 +9,7 @@ from functools import cache, partial
 from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
+from service.estimator.backends.transformers.compiled import bound_compiled
 from service.estimator.backends.transformers.recorded_family import get_recorded_family
 from service.estimator.memory.allocator.kernel_buffers import (
     KernelBuffers,
@@ -49,7 +50,15 @@ from service.estimator.values.units import format_bytes
 
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
-    """Return the estimate of the library's own model code."""
+    """Return the estimate of the library's own model code, as it is or compiled."""
+    workload, estimate = question.workload, _answer_step(question, cache)
+    if not workload.compile:
+        return estimate
+    eager = replace(question, workload=replace(workload, compile=False))
+    return bound_compiled(estimate, _answer_step(eager, cache), question)
+
+
+def _answer_step(question: TrainQuestion, cache: PassCache) -> Estimate:
     detail = question.detail
     if question.corrections is not None:
         partial_estimate = _estimate_step(question, cache)

@@ -149,8 +149,16 @@ def _read_kernels(setup: TrainerSetup, draft: Draft) -> None:
         draft.note(tf32, "fp32 products in TF32, which decides time alone")
     for name in ("torch_compile_backend", "torch_compile_mode"):
         setting = training.take(name)
-        if setting is not None:
+        if setting is not None and str(setting.value) in _GRAPHED:
+            draft.ignore(setting, "the pool of its CUDA graphs has no term, and comes beside")
+        elif setting is not None:
             draft.note(setting, "how torch.compile compiles, which torch_compile then is")
+
+
+_GRAPHED = frozenset({"reduce-overhead", "max-autotune"})
+"""Modes of ``torch.compile`` with CUDA graphs (torch ``_inductor/__init__.py``,
+``list_mode_options``).
+"""
 
 
 def _put_switch(setting: Setting | None, field: str, draft: Draft) -> None:

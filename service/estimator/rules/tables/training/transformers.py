@@ -25,6 +25,7 @@ from service.estimator.rules.predicates.models import is_text_decoder
 from service.estimator.rules.tables.own_code import IMAGES
 from service.estimator.rules.tables.recorded import RECORDED_TRAINING
 from service.estimator.rules.tables.training.adapters import ADAPTERS
+from service.estimator.rules.tables.training.compiled import COMPILED
 from service.estimator.rules.tables.training.contexts import SHARED_SEQUENCES
 from service.estimator.rules.tables.training.heads import HEADS, LANGUAGE_MODEL
 from service.estimator.rules.tables.training.lengths import TRAINING_LENGTHS
@@ -200,7 +201,6 @@ _RULES = (
             reason=f"{name} in framework transformers",
         )
         for name, switch, topic in (
-            ("compile", workload.compile, Topic.SWITCHES),
             ("float8", workload.float8, Topic.FLOAT8),
             ("deterministic", workload.deterministic, Topic.SWITCHES),
         )
@@ -247,6 +247,7 @@ _ALL = (
     *SHARED_WEIGHTS,
     *STEP_PRECISION,
     *_RULES,
+    *COMPILED,
 )
 
 TRAIN_TRANSFORMERS = RuleTable(
