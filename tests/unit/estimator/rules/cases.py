@@ -141,6 +141,7 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({"optimizer_in_backward": True}, {"data_parallel": 4} | _FLAT),
         (_ADAPTED[0], {"data_parallel": 4, "zero_stage": 3} | _DEEPSPEED),
         ({"frozen": ("embedding",)}, {"data_parallel": 4} | FULLY),
+        ({"compile": True}, {}),
         ({}, {"context_parallel": 2} | FULLY),
         ({}, {"context_parallel": 2} | _ULYSSES),
         ({"attention": Attention.FLASH}, {"context_parallel": 2} | _ULYSSES),

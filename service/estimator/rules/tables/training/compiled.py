@@ -63,10 +63,5 @@ COMPILED = tuple(
             "with tensor_parallel {layout.tensor_parallel}",
             ["tensor_parallel 1"],
         ),
-        (
-            is_at_most(layout.context_parallel, 1),
-            "with context_parallel {layout.context_parallel}",
-            ["context_parallel 1"],
-        ),
     )
 )
