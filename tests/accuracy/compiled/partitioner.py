@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import torch
 from torch._dynamo import reset
-from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -30,7 +31,7 @@ def _trace(family: str, num_layers: int, *, autocast: bool) -> int:
     kept: list[torch.Tensor] = []
 
     def partition(
-        joint: GraphModule, inputs: object, *, num_fwd_outputs: int, **options: object
+        joint: GraphModule, inputs: object, *, num_fwd_outputs: int, **options: list[int] | None
     ) -> tuple[GraphModule, GraphModule]:
         graphs = min_cut_rematerialization_partition(
             joint, inputs, compiler="inductor", num_fwd_outputs=num_fwd_outputs, **options
@@ -57,9 +58,11 @@ def _trace(family: str, num_layers: int, *, autocast: bool) -> int:
     config = AutoConfig.for_model(family, **SIZES, num_hidden_layers=num_layers, use_cache=False)
     dtype = torch.float32 if autocast else torch.bfloat16
     with FakeTensorMode(allow_non_fake_inputs=True), torch.autocast("cpu", enabled=autocast):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+        make: Callable[..., torch.nn.Module] = AutoModelForCausalLM.from_config
+        model = make(config, dtype=dtype)
         ids = torch.zeros((_BATCH, LENGTH), dtype=torch.int64)
-        torch.compile(model, backend=run)(input_ids=ids, labels=ids)
+        step: Callable[..., object] = torch.compile(model, backend=run)
+        step(input_ids=ids, labels=ids)
     return sum(value.numel() * value.element_size() for value in kept if _has_tokens(value))
 
 

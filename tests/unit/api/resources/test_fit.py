@@ -164,7 +164,7 @@ def test_described_architecture_is_read_back(client: TestClient[Any]) -> None:
         ("workload.micro_batch_size", -1, "invalid-request", ">= 1"),
         ("layout.tensor_parallel", 3, "", "tensor_parallel"),
         ("workload.optimizer", "adam_w", "invalid-request", "adamw"),
-        ("workload.compile", True, "not-modelled", "compile"),
+        ("workload.deterministic", True, "not-modelled", "deterministic"),
         ("workload.lora", {"rank": 8}, "invalid-request", "lora"),
     ],
 )
