@@ -66,7 +66,7 @@ class ForwardWork:
         return self.sections[Section.FORWARD]
 
     def count_filled_weights(self, tokens: int) -> float:
-        """Return the weights that a token is multiplied with where experts' products are grouped.
+        """Return the weights that a token of grouped products is multiplied with.
 
         Each expert's rows are filled up to whole tiles, half of one too much in the mean; few rows
         fill one tile of each expert that they meet.

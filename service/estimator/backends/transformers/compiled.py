@@ -13,9 +13,9 @@ _NOTE = (
 
 
 def bound_compiled(compiled: Estimate, eager: Estimate, question: TrainQuestion) -> Estimate:
-    """Return a compiled step's estimate with intervals that hold whatever inductor's buffers are.
+    """Return a compiled step's estimate with wider intervals.
 
-    At best the gradient of the logits is written over them, at worst nothing is fused: what is kept
+    They hold whatever inductor's buffers are: at best the gradient of the logits is written over them, at worst nothing is fused: what is kept
     without compile is a cut that the partitioner may choose as well.
     """
     batch, length = question.workload.rows

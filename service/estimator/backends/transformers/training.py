@@ -50,7 +50,7 @@ from service.estimator.values.units import format_bytes
 
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
-    """Return the estimate of the library's own model code, as it is or compiled."""
+    """Return the estimate of the library's own code, compiled or not."""
     workload, estimate = question.workload, _answer_step(question, cache)
     if not workload.compile:
         return estimate

@@ -57,7 +57,7 @@ def _multiply(tape: Tape, left: Value, shared: Value, num_copies: int, out: Size
 
 
 def _softmax_safely(tape: Tape, scores: Value, heads: Heads) -> Value:
-    """Return a softmax of masked scores, with zeros in rows that are masked whole."""
+    """Return a softmax of masked scores, zero in empty rows."""
     note_change_in_place(tape, scores)
     probabilities = softmax(tape, scores)
     note_change_in_place(tape, probabilities)

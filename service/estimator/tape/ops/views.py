@@ -119,9 +119,9 @@ def copy_indexed(tape: Tape, x: Value, numel: Size) -> Value:
 
 
 def note_change_in_place(tape: Tape, x: Value, *read: Value) -> None:
-    """Note a kernel that reads and writes ``x`` where it lies, and others that it ``read``.
+    """Note a kernel that changes ``x`` where it lies.
 
-    It makes no tensor, so that no bytes tell of it.
+    Others it ``read`` alone. It makes no tensor, so that no bytes tell of it.
     """
     size = count_bytes(x.numel, x.dtype)
     others = (count_bytes(value.numel, value.dtype) for value in read)
