@@ -15,8 +15,8 @@ _NOTE = (
 def bound_compiled(compiled: Estimate, eager: Estimate, question: TrainQuestion) -> Estimate:
     """Return a compiled step's estimate with wider intervals.
 
-    They hold whatever inductor's buffers are: at best the gradient of the logits is written over them, at worst nothing is fused: what is kept
-    without compile is a cut that the partitioner may choose as well.
+    They hold whatever inductor's buffers are: at best the gradient of the logits is written over
+    them, at worst nothing is fused, a cut that the partitioner may choose as well.
     """
     batch, length = question.workload.rows
     width = question.workload.precision.compute_dtype.bytes_per_element
