@@ -46,6 +46,7 @@ def fields(workload: Workload, layout: Layout | None = None) -> list[str]:
         ({"precision": GATHERED}, "workload.precision"),
         ({"reentrant_checkpointing": True}, "workload.reentrant_checkpointing"),
         ({"framework_version": "5.0"}, "workload.framework_version"),
+        ({"compile": True}, "workload.compile"),
         ({"optimizer_in_backward": True}, "workload.optimizer_in_backward"),
     ],
 )

@@ -168,6 +168,7 @@ TRAINING = (
         ),
         source=_LOOP,
     ),
+    _make_loop_rule(is_false(workload.compile), "false", "true"),
     _make_loop_rule(is_false(workload.optimizer_in_backward), "false", "true"),
     _make_loop_rule(is_false(workload.reentrant_checkpointing), "false", "true"),
     _make_loop_rule(
