@@ -124,8 +124,8 @@ def note_change_in_place(tape: Tape, x: Value, *read: Value) -> None:
     Others it ``read`` alone. It makes no tensor, so that no bytes tell of it.
     """
     size = count_bytes(x.numel, x.dtype)
-    others = (count_bytes(value.numel, value.dtype) for value in read)
-    tape.note_kernels(Work.MOVE, sizes.total((size, size, *others)), ())
+    operands = (count_bytes(value.numel, value.dtype) for value in read)
+    tape.note_kernels(Work.MOVE, sizes.total((size, size, *operands)), ())
 
 
 def add_in_place(tape: Tape, x: Value, other: Value) -> Value:

@@ -18,11 +18,11 @@ COMPILED = tuple(
         require=required,
         field=workload.compile.path,
         topic=Topic.SWITCHES,
-        refusal=unmodelled(f"compile {wording}", *known, "compile false"),
+        refusal=unmodelled(f"compile {wording}", *alternatives, "compile false"),
         reason=f"compile {wording}: {_REASON}",
         source="torch 2.13 _functorch/partitioners.py, min_cut_rematerialization_partition",
     )
-    for required, wording, known in (
+    for required, wording, alternatives in (
         (
             is_in(model.family, *COMPILED_FAMILIES),
             "of {model.family}",
