@@ -9,8 +9,9 @@ from service.__main__ import main
 from tests.e2e.cli.questions import TRAINING, Question
 from tests.e2e.cli.questions_found import COMMANDS, GPUS, MODELS
 from tests.e2e.cli.questions_served import SERVING
+from tests.e2e.cli.questions_today import TODAY
 
-QUESTIONS = (*TRAINING, *SERVING, *GPUS, *MODELS, *COMMANDS)
+QUESTIONS = (*TRAINING, *SERVING, *TODAY, *GPUS, *MODELS, *COMMANDS)
 
 NEXT_STEP = re.compile(
     r"did you mean|ask by |nearest names|known: |modelled: |possible: |it has: |expected |"

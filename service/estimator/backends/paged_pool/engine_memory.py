@@ -20,6 +20,7 @@ from service.estimator.memory.offloading import count_ranks_per_node
 from service.estimator.model.families.speculative import count_draft_tokens
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Stage
+from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import ServeWorkload
 
 _TOWER = ("the engine profiles the model's vision tower as well, whose own work is not counted",)
@@ -117,7 +118,9 @@ class FilledPool:
         """Return what the sequences of a workload take of the pool."""
         tokens = workload.prompt_tokens + workload.output_tokens
         tokens += count_draft_tokens(workload.speculative)
-        num_sequences, spec = workload.num_sequences, self._largest.rank.model.spec
+        num_sequences, model = workload.num_sequences, self._largest.rank.model
+        if not model.generates:
+            num_sequences = min(num_sequences, _count_read_at_once(self._largest.pool, tokens))
         required = []
         for memory, budgeted, budgeted_high in self._budgets:
             requested = _count_requested_bytes(memory, num_sequences, tokens)
@@ -129,13 +132,22 @@ class FilledPool:
             required_bytes=required_bytes,
             required_high_bytes=required_high_bytes,
             max_num_sequences=int(self._smallest.count_sequences(tokens)),
-            state_bytes=num_sequences * spec.hidden_size * width,
+            state_bytes=num_sequences * model.spec.hidden_size * width,
         )
 
 
 def _sum_host_bytes(memories: Sequence[RankMemory], ranks_per_node: int) -> int:
     """Return the bytes of weights that the host of one node holds."""
     return sum(memory.rank.host_bytes for memory in memories) * ranks_per_node // len(memories)
+
+
+def _count_read_at_once(pool: KvBlockPool, tokens: int) -> int:
+    """Return the prompts that a step of pooling may hold.
+
+    A step reads so many tokens; it may end one prompt that another began, and begin one that is not
+    ended. A prompt that is read through leaves the pool, and all others wait.
+    """
+    return ceil_div(pool.paging.batched_tokens, tokens) + 1
 
 
 def _count_requested_bytes(memory: RankMemory, num_sequences: int, tokens: int) -> int:

@@ -50,13 +50,28 @@ def test_weights_are_those_without_a_head() -> None:
 
 
 @pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
-def test_the_pool_holds_the_prompts(engine: Engine) -> None:
-    """36 layers keep 8 heads of 128 keys and values for each token of the prompts, and no more."""
-    answer = _serve(EMBEDDING, replace(PROMPTS, engine=engine))
+@pytest.mark.parametrize(
+    ("num_sequences", "tokens", "held"), [(16, 8192, 2), (1, 8192, 1), (1024, 512, 5), (3, 512, 3)]
+)
+def test_the_pool_holds_the_prompts_of_a_step(
+    engine: Engine, num_sequences: int, tokens: int, held: int
+) -> None:
+    """36 layers keep 8 heads of 128 keys and values of each token that a step of 2,048 reads, with
+    what it began and what it ends; other prompts wait.
+    """
+    workload = replace(
+        PROMPTS,
+        engine=engine,
+        num_sequences=num_sequences,
+        prompt_tokens=tokens,
+        max_num_batched_tokens=2048,
+    )
+
+    answer = _serve(EMBEDDING, workload)
 
     assert answer.serving is not None
     assert answer.serving.kv_bytes_per_token == 36 * 2 * 8 * 128 * 2
-    assert answer.serving.kv_cache_bytes == 16 * 8192 * answer.serving.kv_bytes_per_token
+    assert answer.serving.kv_cache_bytes == held * tokens * answer.serving.kv_bytes_per_token
 
 
 def test_a_generating_model_of_the_same_layers_has_less_room() -> None:
