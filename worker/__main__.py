@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from service.base.packages import list_missing_packages
 from service.base.startup_errors import StartupError
@@ -15,6 +16,7 @@ from service.db.session import make_engine, make_sessions
 from service.jobs.contract import ProbeDevice
 from service.jobs.notify import refuse_pickle
 from service.runtime import logs
+from service.runtime.process_user import ProcessUser
 from service.runtime.settings import Settings
 from service.telemetry.spans import is_tracing_enabled
 from service.terminal.arguments import Parser, format_choices, make_choice_reader
@@ -30,6 +32,7 @@ from worker.nvml.gpus import Gpu, list_gpus
 from worker.nvml.idle import IdleGpu
 from worker.nvml.library import NvmlUnavailableError, open_nvml
 from worker.nvml.visible import UnknownGpuError, select_gpus
+from worker.probe_user import open_probe_user
 
 PROBE_COMMAND = (sys.executable, "-m", "worker.probes")
 PROBE_PACKAGES = ("torch", "transformers", "peft")
@@ -48,12 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_tracing_enabled(os.environ)  # What cannot be is refused here, and not in each attempt.
         if options.gpus is not None:
             return supervise(options, _require_gpus(options.gpus))
-        make_worker_loop(
-            settings,
-            resolve_device(options.device),
-            probe_command=options.probe_command,
-            recorder_command=options.recorder_command,
-        ).work(burst=options.burst)
+        # What an operator names to be run in a probe's place runs as the worker does.
+        is_given = bool(options.probe_command or options.recorder_command)
+        with nullcontext() if is_given else open_probe_user() as user:
+            make_worker_loop(
+                settings,
+                resolve_device(options.device),
+                probe_command=options.probe_command,
+                recorder_command=options.recorder_command,
+                user=user,
+            ).work(burst=options.burst)
     except StartupError as error:
         report_error(error)
         return EXIT_CANNOT_START
@@ -102,6 +109,7 @@ def make_worker_loop(
     *,
     probe_command: Sequence[str],
     recorder_command: Sequence[str] = (),
+    user: ProcessUser | None = None,
 ) -> WorkerLoop:
     """Build a worker of ``device`` that is ready to work."""
     if not probe_command:
@@ -115,6 +123,7 @@ def make_worker_loop(
             gpu=info.devices[0].get("sku"),
             probe_command=probe_command or PROBE_COMMAND,
             recorder_command=recorder_command or RECORDER,
+            user=user,
         ),
         info=info,
         idle_gpu=IdleGpu(info.devices[0]["uuid"]) if device is ProbeDevice.CUDA else None,

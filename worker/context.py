@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from service.jobs.contract import ProbeDevice
 from service.runtime.child_environ import select_environ
 from service.runtime.logs import get_logger
+from service.runtime.process_user import ProcessUser
 from service.runtime.settings import Settings
 from service.telemetry.origin import to_environ
 from service.telemetry.spans import get_traceparent
@@ -27,6 +28,8 @@ class WorkerContext:
     device: ProbeDevice
     probe_command: Sequence[str]
     recorder_command: Sequence[str] = RECORDER
+    user: ProcessUser | None = None
+    """User of its own probes and recorders, None for the worker's."""
     gpu: str | None = None
     """The catalogue's name of the GPU, None without one or for one that it does not know."""
 

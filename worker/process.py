@@ -22,6 +22,7 @@ from service.runtime.line_process import (
     follow_process,
     start_process,
 )
+from service.runtime.process_user import ProcessUser
 from worker.probe_log import parse_event
 
 MAX_LINE_BYTES = 1 << 20
@@ -39,7 +40,11 @@ Outcome = ProbeResult | ProbeFailure | Died | DeadlineExceeded | Stopped
 
 
 def start_probe(
-    command: Sequence[str], request: ProbeRequest, environ: Mapping[str, str] | None = None
+    command: Sequence[str],
+    request: ProbeRequest,
+    environ: Mapping[str, str] | None = None,
+    *,
+    user: ProcessUser | None = None,
 ) -> AbstractContextManager[Process]:
     """Run ``command`` as a probe for the length of a block.
 
@@ -52,6 +57,7 @@ def start_probe(
         environ=environ,
         pass_fds=tuple(request.files.values()),
         ties_to_parent=True,
+        user=user,
     )
 
 

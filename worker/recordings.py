@@ -61,6 +61,7 @@ def run_recording(
             command=context.recorder_command,
             deadline_s=min(settings.probe_deadline_s, DEADLINE_S),
             environ=build_environ(attempt),
+            user=context.user,
         )
         reporter.flush()
         if isinstance(outcome, Stopped) and watch.lease is Lease.LOST:

@@ -95,7 +95,9 @@ def run_probe(context: WorkerContext, sessions: Sessions, attempt: Attempt) -> N
         probing.enter_context(span("probe", kind=Kind.CLIENT, device=request.device.value))
         # The probe first: it must be started by a process of one thread.
         with (
-            start_probe(context.probe_command, request, build_environ(attempt)) as process,
+            start_probe(
+                context.probe_command, request, build_environ(attempt), user=context.user
+            ) as process,
             keep_lease(beat, look=look, interval_s=settings.heartbeat_s) as watch,
         ):
 

@@ -2,17 +2,21 @@
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from service.base.startup_errors import StartupError
+from service.embedded.account import grant_traversal
 from service.embedded.children import Child
 from service.embedded.datadir import DataDir
 from service.embedded.events import Log
+from service.runtime.process_user import PROBE_USER
 from service.terminal.arguments import parse_count
 
 NO_GPUS = "none"
@@ -100,6 +104,18 @@ def _choose_gpus(options: argparse.Namespace, log: Log) -> tuple[VisibleGpu, ...
     except StartupError as error:
         log.warning("up.no_gpu_worker", reason=str(error), mend="--gpus")
         return ()
+
+
+def admit_probes(log: Log) -> None:
+    """Let the user of root's probes pass through to Python and its packages.
+
+    Directories that everybody passes through already, as most are, stay as they are.
+    """
+    if os.geteuid() != 0:
+        return
+    programs = (sys.prefix, sys.base_prefix, sys.executable, Path(__file__).parent)
+    for program in programs:
+        grant_traversal(Path(program), PROBE_USER, log)
 
 
 def count_workers_to_start(requested: int, missing: Sequence[str], log: Log) -> int:

@@ -20,6 +20,7 @@ from typing import IO, TypeVar
 
 from service.runtime.child_environ import select_environ
 from service.runtime.logs import get_logger
+from service.runtime.process_user import ProcessUser
 
 TERMINATE_GRACE_S = 2.0
 """Time that a process may take to end after SIGTERM.
@@ -83,6 +84,7 @@ def start_process(
     environ: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
     ties_to_parent: bool = False,
+    user: ProcessUser | None = None,
 ) -> Iterator[Process]:
     """Run ``command`` for the length of a block.
 
@@ -91,8 +93,9 @@ def start_process(
     files of ``pass_fds``, and no others. With ``ties_to_parent`` the
     kernel ends it with its parent, where its own program would not ask for that: call it from the
     main thread then, and before any other thread exists, since between fork and exec the child runs
-    Python.
+    Python. With ``user`` it runs as that one.
     """
+    variables = dict(select_environ(os.environ) if environ is None else environ)
     with tempfile.TemporaryFile() as stdin:
         stdin.write(request)
         stdin.seek(0)
@@ -102,10 +105,11 @@ def start_process(
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=select_environ(os.environ) if environ is None else environ,
+            env=variables if user is None else user.move_home(variables),
             pass_fds=tuple(pass_fds),
             start_new_session=True,
             preexec_fn=(lambda: die_with_parent(parent)) if ties_to_parent else None,  # noqa: PLW1509 - safe while the caller has one thread
+            **({} if user is None else user.process_options),
         )
     try:
         yield process

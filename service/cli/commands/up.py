@@ -21,6 +21,7 @@ from service.cli.lifetimes import add_keep
 from service.cli.local_workers import (
     LocalWorkers,
     add_workers,
+    admit_probes,
     choose_workers,
     describe_gpu_workers,
     make_worker_children,
@@ -90,6 +91,8 @@ def run(options: argparse.Namespace) -> int:
     ):
         try:
             workers = choose_workers(options, list_missing_packages(EXTRA), log)
+            if workers.num_cpu or workers.gpus:
+                admit_probes(log)
             keeping = () if options.keep is None else ("--keep", f"{options.keep}s")
             _run(listener, data, workers, log, access=access, keeping=keeping)
         except StopRequested:

@@ -20,6 +20,7 @@ from service.runtime.line_process import (
     follow_process,
     start_process,
 )
+from service.runtime.process_user import ProcessUser
 from service.usecases.recordings.configs import Config, check_recordable
 
 RECORDER = (sys.executable, "-m", "worker.probes.architecture")
@@ -83,7 +84,7 @@ _Message = StaticPart | Progress | Recorded | Refused
 Answer = TypeVar("Answer")
 
 
-def record_config(
+def record_config(  # noqa: PLR0913 - what to record, by which program, and as whom
     config: Config,
     *,
     on_update: Callable[[Update], None],
@@ -91,13 +92,15 @@ def record_config(
     command: Sequence[str] = RECORDER,
     deadline_s: float = DEADLINE_S,
     environ: Mapping[str, str] | None = None,
+    user: ProcessUser | None = None,
 ) -> Outcome:
     """Record a config in a process with bounds of memory and time.
 
     Raises InvalidConfigError for what no process is started for.
     """
     check_recordable(config)
-    with start_process(command, _encode(config, weights_only=False), environ=environ) as process:
+    request = _encode(config, weights_only=False)
+    with start_process(command, request, environ=environ, user=user) as process:
         return _follow(process, partial(_take_update, on_update=on_update), should_stop, deadline_s)
 
 

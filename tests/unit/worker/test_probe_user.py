@@ -1,0 +1,71 @@
+"""Probes of a worker that is root run as somebody who is not."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.runtime.line_process import follow_process, start_process
+from service.runtime.process_user import PROBE_USER, ProcessUser
+from worker.probe_user import explain_unusable, list_device_groups, open_probe_user
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+TELL = """id -u; id -G; echo $HOME $TMPDIR; pwd; cat; touch $HOME/mine
+ls /root >&2 && echo reads root || echo ends"""
+
+
+@AS_ROOT
+def test_a_probe_of_root_is_nobody_with_a_home_of_its_own() -> None:
+    """It writes into its home alone, reads what it inherited, and nothing of root's."""
+    said: list[str] = []
+
+    def take(line: bytes) -> bool | None:
+        said.append(line.decode())
+        return True if said[-1].startswith(("ends", "reads")) else None
+
+    with open_probe_user("/bin/true") as user:
+        assert user is not None
+        with start_process(["/bin/sh", "-c", TELL], b"inherited\n", user=user) as process:
+            follow_process(
+                process, take, deadline_s=60, max_line_bytes=9999, should_stop=lambda: False
+            )
+        home = str(user.home)
+        written = [path.name for path in Path(home).iterdir()]
+
+    number = str(PROBE_USER)
+    assert said == [number, number, f"{home} {home}", home, "inherited", "ends"]
+    assert written == ["mine"]
+    assert not Path(home).exists()
+
+
+@AS_ROOT
+def test_what_a_user_cannot_read_is_said(tmp_path: Path) -> None:
+    """Then probes run as root, with a warning, and not at all worse."""
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    tmp_path.chmod(0o700)
+    user = ProcessUser(uid=PROBE_USER, groups=(), home=Path("/"))
+
+    assert "Permission denied" in str(explain_unusable(user, str(python)))
+
+
+def test_groups_of_gpus_are_those_that_others_are_not_let_in_by(tmp_path: Path) -> None:
+    """A node that everybody may use needs no group."""
+    (tmp_path / "dev").mkdir()
+    for name, mode in (("nvidia0", 0o660), ("nvidiactl", 0o666)):
+        (tmp_path / "dev" / name).touch()
+        (tmp_path / "dev" / name).chmod(mode)
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "dev" / "nvidia0", 0, 44)
+    group = (tmp_path / "dev" / "nvidia0").stat().st_gid
+
+    assert list_device_groups(tmp_path) == (group,)
+
+
+def test_a_worker_that_is_not_root_has_nothing_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its probes are its own user's, as before."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    with open_probe_user() as user:
+        assert user is None
