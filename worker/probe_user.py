@@ -24,7 +24,7 @@ _log = get_logger(__name__)
 
 @contextmanager
 def open_probe_user(python: str = sys.executable) -> Iterator[ProcessUser | None]:
-    """Yield the user of this worker's probes, with a home for the length of a block.
+    """Yield the user of probes, with a home for a block.
 
     ``None``, and a warning that says why, where they have to run as root; where the worker is not
     root there is nothing to give up.

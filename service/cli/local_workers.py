@@ -107,7 +107,7 @@ def _choose_gpus(options: argparse.Namespace, log: Log) -> tuple[VisibleGpu, ...
 
 
 def admit_probes(log: Log) -> None:
-    """Let the user of root's probes pass through to Python and its packages.
+    """Let the user of root's probes pass through to Python.
 
     Directories that everybody passes through already, as most are, stay as they are.
     """

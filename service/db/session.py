@@ -99,6 +99,9 @@ def transaction(sessions: sessionmaker[Session]) -> Iterator[Session]:
         if isinstance(error.orig, errors.UndefinedTable | errors.UndefinedColumn):
             message = "the database is not at the schema of this version; run `headroom migrate`"
             raise NotMigratedError(message) from error
+        if isinstance(error.orig, errors.DiskFull):
+            message = "the database's disk is full, and nothing was stored; make room there"
+            raise UnavailableError(message) from error
         if isinstance(error, OperationalError) or error.connection_invalidated:
             message = "the database does not answer; try again"
             raise UnavailableError(message) from error

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 from service.base.startup_errors import EmbeddedServerError
+from service.embedded.postgres_failures import make_damage_advice
 
 _REDIS_NAMES = ("redis-server", "valkey-server")
 
@@ -30,7 +31,10 @@ def find_postgres(data: Path) -> Path:
     version_file = data / "PG_VERSION"
     if not version_file.exists():
         return versions[max(versions)]
-    major = int(version_file.read_text(encoding="ascii"))
+    written = version_file.read_text(encoding="ascii", errors="replace").strip()
+    if not written.isdecimal():
+        raise EmbeddedServerError(f"{make_damage_advice(data)}; PG_VERSION holds {written[:40]!r}")
+    major = int(written)
     if major not in versions:
         available = ", ".join(str(version) for version in sorted(versions))
         message = (

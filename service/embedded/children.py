@@ -28,6 +28,10 @@ def _do_nothing() -> None:
     """Do nothing before the start."""
 
 
+def _know_nothing(_log_text: str) -> None:
+    """Know no advice about what a child said."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
     """Process to keep: its program, its readiness and its end.
@@ -47,6 +51,8 @@ class Child:
     environment: Mapping[str, str] = field(default_factory=dict)
     pass_fds: tuple[int, ...] = ()
     before_start: Callable[[], None] = _do_nothing
+    advise: Callable[[str], str | None] = _know_nothing
+    """What to do about the end of its log, where somebody knows."""
     may_fail: bool = False
     """Whether its owner can go on without it."""
 
@@ -91,9 +97,11 @@ def wait_ready(child: Child, process: Process, check: Callable[[], None] = _do_n
     while not child.is_ready(process.pid):
         check()
         if process.poll() is not None:
+            tail = read_log_tail(child)
+            advice = child.advise(tail)
             message = (
-                f"{child.name} ended with {describe_exit(process.returncode)} before it was "
-                f"ready{read_log_tail(child)}"
+                f"{'' if advice is None else advice + '; '}{child.name} ended with "
+                f"{describe_exit(process.returncode)} before it was ready{tail}"
             )
             raise EmbeddedServerError(message)
         if time.monotonic() > deadline:

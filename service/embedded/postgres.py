@@ -20,6 +20,7 @@ from service.embedded.children import Child, keep_running
 from service.embedded.datadir import DataDir, own_data_dir
 from service.embedded.events import NULL_LOG, Log
 from service.embedded.identity import identify, read_record
+from service.embedded.postgres_failures import advise
 
 NAME = "headroom"
 """Of the database and of its superuser."""
@@ -57,6 +58,7 @@ def make_postgres_child(data: DataDir, log: Log, *, durable: bool = True) -> Chi
         user=data.user,
         environment=_ENVIRONMENT,
         before_start=partial(_drop_recycled_lock, data),
+        advise=partial(advise, data=data.postgres),
     )
 
 
@@ -168,9 +170,11 @@ def _run(command: Sequence[str | Path], user: int | None, text: str = "") -> Non
     )
     # Single-user mode ends with 0 even when its statement failed, and says so on stderr alone.
     if answer.returncode != 0 or "ERROR:" in answer.stderr:
+        place = Path(command[command.index("-D") + 1]).parent
+        advice = advise(answer.stderr, place)
         message = (
-            f"{Path(command[0]).name} failed with exit code {answer.returncode}: "
-            f"{answer.stderr.strip()}"
+            f"{'' if advice is None else advice + '; '}{Path(command[0]).name} failed with exit "
+            f"code {answer.returncode}: {answer.stderr.strip()}"
         )
         raise EmbeddedServerError(message)
 

@@ -34,9 +34,9 @@ class ProcessUser:
 
     def move_home(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return an environment without directories of the parent's user."""
-        kept = {
+        variables = {
             name: value
             for name, value in environ.items()
             if name not in _NAMES and not name.startswith("XDG_")
         }
-        return {**kept, "HOME": str(self.home), "TMPDIR": str(self.home)}
+        return {**variables, "HOME": str(self.home), "TMPDIR": str(self.home)}

@@ -73,9 +73,9 @@ def _restore(
     _require_unused(driver)
     _make_empty(driver, replace=replace)
     upgrade_within(connection, manifest.schema)
-    known = list_tables(driver)
+    tables = list_tables(driver)
     for table in manifest.tables:
-        if known.get(table.name) != table.columns:
+        if tables.get(table.name) != table.columns:
             message = f"table {table.name} of the backup is not that of schema {manifest.schema}"
             raise BackupError(message)
         _load_table(driver, archive, table, on_rows)
@@ -94,9 +94,9 @@ def _require_known(manifest: Manifest, path: Path) -> None:
 
 
 def _require_unused(connection: Connection) -> None:
-    others = [str(name) for (name,) in connection.execute(_OTHERS)]
-    if others:
-        message = f"the database is in use by {', '.join(sorted(others))}; stop them first"
+    clients = [str(name) for (name,) in connection.execute(_OTHERS)]
+    if clients:
+        message = f"the database is in use by {', '.join(sorted(clients))}; stop them first"
         raise BackupError(message)
 
 

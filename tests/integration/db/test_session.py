@@ -136,6 +136,17 @@ def test_a_statement_without_an_end(sessions: sessionmaker[Session]) -> None:
         wait()
 
 
+def test_a_disk_that_is_full(sessions: sessionmaker[Session]) -> None:
+    """It is said as such: trying again alone would not help."""
+    full = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'x'; END $$"
+
+    with (
+        pytest.raises(UnavailableError, match="disk is full, and nothing was stored"),
+        transaction(sessions) as session,
+    ):
+        session.execute(text(full))
+
+
 def test_a_pool_that_is_used_up(database_url: str) -> None:
     """The connection over the limit waits a while and then says so."""
     engine, sessions = sessions_on(database_url, pool_timeout_s=0.05)

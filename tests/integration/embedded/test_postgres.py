@@ -195,3 +195,25 @@ def test_data_of_another_release_are_refused(short_dir: Path) -> None:
     with pytest.raises(EmbeddedServerError, match="written by Postgres 11"):
         run_postgres(short_dir).__enter__()
     assert version.read_text() == "11\n"
+
+
+def test_damaged_files_are_told_with_what_to_do(short_dir: Path) -> None:
+    """The files stay as they are, and the way back is a backup."""
+    with run_postgres(short_dir):
+        pass
+    control = short_dir / "postgres" / "global" / "pg_control"
+    whole = control.read_bytes()
+    control.write_bytes(b"")
+
+    with (
+        pytest.raises(EmbeddedServerError, match=r"is damaged.*headroom restore FILE"),
+        run_postgres(short_dir),
+    ):
+        pass
+    control.write_bytes(whole)
+    (short_dir / "postgres" / "PG_VERSION").write_text("junk")
+    with (
+        pytest.raises(EmbeddedServerError, match=r"is damaged.*PG_VERSION holds 'junk'"),
+        run_postgres(short_dir),
+    ):
+        pass
