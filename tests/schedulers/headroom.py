@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 
 
 @contextmanager

@@ -43,6 +43,9 @@ class Submitter:
 
     def settle(self, entry: Entry) -> Entry:
         """Extend the reservation of a job that lives, and end any other."""
+        if entry.sent_at is None and entry.job is None:
+            # Nobody need ask a scheduler, whose client may not even be here.
+            return self._keep(entry, Sighting(is_certain=True))
         seen = self.scheduler.find(entry)
         if seen.job is None and entry.job is None and not seen.is_certain:
             # Its lease runs out by itself.

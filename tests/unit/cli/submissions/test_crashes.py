@@ -183,6 +183,19 @@ def test_a_client_that_fails_after_the_job_was_taken(make: Make) -> None:
     assert (entry.job, world.num_submitted) == ("1", 1)
 
 
+def test_what_was_never_sent_ends_without_its_scheduler(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look from cron needs no client for a job that no client has had."""
+    world = make("ray")
+    entry = Journal(folder=world.folder).write(world.entry)
+    monkeypatch.setattr("subprocess.run", None)
+
+    over = world.submitter.settle(entry)
+
+    assert (over.is_over, over.job) == (True, None)
+
+
 def test_a_refused_job_holds_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the scheduler will not have gives its GPUs back at once."""
     world = make()
