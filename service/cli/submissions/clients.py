@@ -1,9 +1,11 @@
 """Clients of schedulers: programs on the PATH."""
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from service.base.errors import InvalidRequestError
 from service.cli.submissions.errors import SchedulerError
@@ -54,6 +56,15 @@ def require_success(command: Sequence[str], output: Output) -> str:
         message = f"{command[0]} failed with {output.code}: {text}"
         raise SchedulerError(message)
     return output.out
+
+
+def read_json(command: str, printed: str) -> Any:  # noqa: ANN401 - JSON
+    """Return what a client printed; raises SchedulerError where it is no JSON."""
+    try:
+        return json.loads(printed)
+    except ValueError:
+        message = f"{command} printed no JSON, but {printed[:80]!r}"
+        raise SchedulerError(message) from None
 
 
 def fill_variables(variables: Mapping[str, str | None]) -> dict[str, str]:

@@ -3,7 +3,12 @@
 import json
 from typing import Any
 
-from service.cli.submissions.clients import fill_variables, require_success, run_client
+from service.cli.submissions.clients import (
+    fill_variables,
+    read_json,
+    require_success,
+    run_client,
+)
 from service.cli.submissions.journal import Entry, make_mark
 from service.cli.submissions.scheduler import Sighting
 
@@ -36,5 +41,5 @@ class Dstack:
         output = run_client(("dstack", "run", "get", entry.mark, "--json"))
         if output.code != 0 and f"Run {entry.mark} not found" in output.out + output.err:
             return Sighting(is_certain=True)
-        run = json.loads(require_success(("dstack run get",), output))
+        run = read_json("dstack run get", require_success(("dstack run get",), output))
         return Sighting(job=entry.mark, is_alive=run["status"] not in _ENDED)

@@ -6,7 +6,13 @@ import tempfile
 from typing import Any
 
 from service.base.errors import InvalidRequestError
-from service.cli.submissions.clients import Output, fill_variables, require_success, run_client
+from service.cli.submissions.clients import (
+    Output,
+    fill_variables,
+    read_json,
+    require_success,
+    run_client,
+)
 from service.cli.submissions.errors import SchedulerError
 from service.cli.submissions.journal import Entry
 from service.cli.submissions.scheduler import Sighting
@@ -62,11 +68,13 @@ class SkyPilot:
         output = run_client(("sky", "jobs", "queue", "--all", _JSON))
         if output.code != 0 and _STOPPED in output.out + output.err:
             return Sighting(is_certain=not was_sent)
-        for row in _read_rows("sky jobs queue", output):
-            if row["job_name"] == entry.mark:
-                is_over = str(row["status"]).startswith(_ENDED)
-                return Sighting(job=str(row["job_id"]), is_alive=not is_over)
-        return Sighting(is_certain=not may_come)
+        rows = [
+            row for row in _read_rows("sky jobs queue", output) if row["job_name"] == entry.mark
+        ]
+        live = [row for row in rows if not str(row["status"]).startswith(_ENDED)]
+        if not rows:
+            return Sighting(is_certain=not may_come)
+        return Sighting(job=str((live or rows)[0]["job_id"]), is_alive=bool(live))
 
 
 def _is_launching() -> bool:
@@ -80,9 +88,5 @@ def _read_rows(command: str, output: Output) -> list[dict[str, Any]]:
     printed = require_success((command,), output)
     # A local server that had to be started is told of in colours before it.
     start = _ROWS.search(printed)
-    try:
-        rows: list[dict[str, Any]] = json.loads(printed[start.start() :] if start else "")
-    except ValueError:
-        message = f"{command} printed no JSON, but {printed[:80]!r}"
-        raise SchedulerError(message) from None
+    rows: list[dict[str, Any]] = read_json(command, printed[start.start() :] if start else printed)
     return rows

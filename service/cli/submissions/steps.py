@@ -101,7 +101,8 @@ class Submitter:
 
 def _make_uncertain_error(entry: Entry) -> UncertainError:
     message = (
-        f"{entry.scheduler} was asked to take submission {entry.id} and does not know it: it "
-        "never came, or it ran and is forgotten; if you know that it never ran, add --again"
+        f"{entry.scheduler} was asked to take submission {entry.id} and does not know it: it is "
+        "still on its way (look again in a minute), never came, or ran and is forgotten; if you "
+        "know that it never ran and does not come, add --again"
     )
     return UncertainError(message)

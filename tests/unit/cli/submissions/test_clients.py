@@ -30,6 +30,10 @@ ENTRY = Entry(
     sent_at=1.0,
 )
 MARK = ENTRY.mark
+TWICE = (
+    f'[\n {{"job_id": 4, "job_name": "{MARK}", "status": "FAILED_SETUP"}},'
+    f' {{"job_id": 3, "job_name": "{MARK}", "status": "RECOVERING"}}\n]\n'
+)
 LAUNCHING = '[\n {"name": "sky.jobs.launch", "status": "RUNNING"}\n]\n'
 
 
@@ -88,6 +92,11 @@ def read(name: str) -> str:
             Sighting(),
         ),
         (
+            SkyPilot(),
+            {"sky api status": say("[]\n"), "sky jobs queue": say(TWICE)},
+            Sighting(job="3", is_alive=True),
+        ),
+        (
             Dstack(),
             {"dstack run get": say(f"Run {MARK} not found\n", code=1)},
             Sighting(is_certain=True),
@@ -125,6 +134,7 @@ def test_what_a_client_knows_of_a_job(
             "printed no JSON",
         ),
         (Dstack(), {"dstack run get": say("Project x not found", code=1)}, "Project x not found"),
+        (Dstack(), {"dstack run get": say("a new version of dstack")}, "printed no JSON"),
     ],
 )
 def test_what_is_not_understood_is_no_answer(
