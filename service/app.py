@@ -44,6 +44,7 @@ from service.usecases.access import keys as stored_keys
 from service.usecases.access.keys import KeyCache
 from service.usecases.access.rate_limits import Throttle, make_throttle
 from service.usecases.hooks.log import DecisionLog
+from service.usecases.hooks.way_out import WayOuts
 from service.usecases.hub.hub import make_hub
 from service.usecases.jobs.environments import list_running_environments
 from service.usecases.learning import calibrations as stored_calibrations
@@ -140,7 +141,7 @@ def create_app(settings: Settings) -> ASGIApp:
         fast_route=None if only_hooks else fit.FAST_ROUTE,
         extension=None if only_hooks else _make_mcp_endpoint(deps),
         lifespan=(
-            _make_lifespan(refreshers, notifier, engine, children),
+            _make_lifespan(refreshers, notifier, engine, children, deps.way_outs),
             *_make_recording_lifespans(settings.cache_dir),
         ),
     )
@@ -267,6 +268,7 @@ def _make_lifespan(
     notifier: BackgroundNotifier | None,
     engine: Engine,
     children: ChildStarter,
+    way_outs: WayOuts,
 ) -> Lifespan:
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
@@ -277,6 +279,7 @@ def _make_lifespan(
         try:
             yield
         finally:
+            way_outs.stop()
             for refresher in refreshers:
                 refresher.stop()
             if notifier is not None:

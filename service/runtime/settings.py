@@ -79,6 +79,8 @@ class Settings:
     """Where users see this server's pages; a hook's line ends with a link there."""
     hook_deadline_s: float = 2.0
     """How long a scheduler's hook waits for its answer."""
+    hook_search_s: float = 0.02
+    """How long of that it waits for what would hold a job that does not fit."""
     hook_fail: str = "open"
     """What becomes of a job that cannot be answered: it passes (``open``) or not (``closed``)."""
     hook_gpu: str | None = None

@@ -208,6 +208,7 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "hub_private": ("HEADROOM_HUB_PRIVATE", _parse_flag),
     "public_url": ("HEADROOM_PUBLIC_URL", _make_address_parser("https://headroom.example")),
     "hook_deadline_s": ("HEADROOM_HOOK_DEADLINE_S", _parse_seconds),
+    "hook_search_s": ("HEADROOM_HOOK_SEARCH_S", _parse_seconds),
     "hook_fail": ("HEADROOM_HOOK_FAIL", _make_choice_parser(("open", "closed"))),
     "hook_gpu": ("HEADROOM_HOOK_GPU", _parse_text),
     "only_hooks": ("HEADROOM_ONLY_HOOKS", _parse_flag),

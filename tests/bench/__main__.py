@@ -33,6 +33,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 from tests.bench.batches import measure_batches
+from tests.bench.hooks import measure_hooks
 from tests.bench.inventories import time_imports
 from tests.bench.page import write_page
 from tests.bench.published import tabulate_published
@@ -166,6 +167,7 @@ def main() -> None:
         time_cold_start,
         measure_requests,
         measure_batches,
+        measure_hooks,
     ):
         tables.append(part())
         console.print(tables[-1])

@@ -22,6 +22,10 @@ without its states breaks a limit of time), `arithmetic_alone`
 have alike, which make no fewer tokens per second), `replay_at_best` (too large even if the allocator leaves no hole, so that
 no replay of it is tried). *All corrected* answers every configuration with a calibration.
 
+*Hooks* counts the time of a processor on all threads of the process, the client's and the search's that goes on behind an answer
+included: what it would take on a quiet machine, and what others take of this one is not in it. New questions were never asked
+before. Where several ask at once, one interpreter answers the last when it has computed all.
+
 *Searches of other planners* are their authors' own figures, of their questions on their machines: an order of magnitude.
 
 *Published readings* compare what a user would otherwise do: each rule is asked of every published run that it speaks of, under

@@ -25,7 +25,7 @@ def serve() -> Iterator[str]:
             [*command, *options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=os.environ | {"HEADROOM_HOOK_DEADLINE_S": "20"},
+            env=os.environ | {"HEADROOM_HOOK_DEADLINE_S": "20", "HEADROOM_HOOK_SEARCH_S": "20"},
         )
         try:
             await_answer(f"{url}/readyz")

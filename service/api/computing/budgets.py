@@ -40,6 +40,8 @@ class Budget:
 
     seconds: float
     clock: Callable[[], float] = time.thread_time
+    check_caller: Callable[[], None] = check_cancelled
+    """Raises where nobody waits any more."""
     spent_s: float = field(default=0.0, init=False)
     """What was spent up to the last check."""
     _started: float | None = field(default=None, init=False)
@@ -50,7 +52,7 @@ class Budget:
 
         Raises the cancellation of the request, and TooCostlyError.
         """
-        check_cancelled()
+        self.check_caller()
         self.count()
         if self.spent_s > self.seconds:
             message = (

@@ -17,6 +17,7 @@ from service.jobs.notify import Notify
 from service.runtime.settings import Settings
 from service.usecases.access.keys import AuditEvent
 from service.usecases.hooks.log import HookDecision
+from service.usecases.hooks.way_out import WayOuts
 from service.usecases.hub.hub import Hub
 from service.usecases.learning.corrections import CorrectionCache
 from service.usecases.operations.health import Readiness
@@ -65,6 +66,8 @@ class Dependencies:
     """Turns at plans, ceilings, numbers of GPUs and slices of batches."""
     hook_turns: Turns = field(default_factory=lambda: Turns(_SEARCHES))
     """Turns at decisions about submitted jobs, whose schedulers wait for them."""
+    way_outs: WayOuts = field(default_factory=WayOuts)
+    """Searches for what would hold a job that does not fit."""
     import_turns: Turns = field(default_factory=lambda: Turns(1))
     """Turns at reading files of measurements and inventories."""
     files: FileReader = field(default_factory=FileReader)

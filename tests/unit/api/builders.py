@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from litestar.testing import TestClient
@@ -49,6 +50,16 @@ def parts(readiness: Readiness | None = None) -> Dependencies:
         metrics=Metrics(),
         readiness=lambda: readiness or Readiness(database="ok", redis="not_configured"),
     )
+
+
+def patient_parts(**settings: Any) -> Dependencies:  # noqa: ANN401 - of any setting
+    """Return parts whose hooks wait for their answers.
+
+    A machine that is busy with other tests is no reason to say nothing.
+    """
+    made = parts()
+    patient = replace(made.settings, hook_deadline_s=120.0, hook_search_s=120.0, **settings)
+    return replace(made, settings=patient)
 
 
 @contextmanager

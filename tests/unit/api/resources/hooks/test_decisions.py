@@ -14,7 +14,7 @@ from service.api.resources.hooks.digests import MAX_QUESTION_BYTES, digest_quest
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.validation_errors import decode
 from service.usecases.hooks.log import HookDecision
-from tests.unit.api.builders import FIT, parts, served
+from tests.unit.api.builders import FIT, patient_parts, served
 
 FITS = "llama-3.2-1b --task train --sequence-length 1024"
 TOO_LARGE = (
@@ -44,14 +44,10 @@ class Door:
 @pytest.fixture(scope="module", name="door")
 def start() -> Iterator[Door]:
     """Serve the API over fakes, with a link and a log."""
-    made, written = parts(), list[HookDecision]()
-    settings = replace(
-        made.settings, hook_deadline_s=120.0, public_url="https://headroom.example/gpu"
-    )
+    made = patient_parts(public_url="https://headroom.example/gpu")
+    written = list[HookDecision]()
     guard = Guard(Access.KEYS, find=lambda _text: SCHEDULER)
-    with served(
-        replace(made, settings=settings, guard=guard, record_decision=written.append)
-    ) as client:
+    with served(replace(made, guard=guard, record_decision=written.append)) as client:
         yield Door(client, written)
 
 

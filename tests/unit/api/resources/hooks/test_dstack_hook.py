@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from litestar.testing import TestClient
 
-from tests.unit.api.builders import parts, served
+from tests.unit.api.builders import patient_parts, served
 
 FITS = "llama-3.2-1b --task train --sequence-length 1024"
 TOO_LARGE = (
@@ -20,10 +19,7 @@ TOO_LARGE = (
 @pytest.fixture(scope="module", name="client")
 def start() -> Iterator[TestClient[Any]]:
     """Serve the API over fakes."""
-    made = parts()
-    # A machine that is busy with other tests is no reason to say nothing.
-    patient = replace(made, settings=replace(made.settings, hook_deadline_s=120.0))
-    with served(patient) as client:
+    with served(patient_parts()) as client:
         yield client
 
 

@@ -1,13 +1,12 @@
 """Extenders of kube-scheduler and Volcano: which nodes hold a pod, and which it prefers."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from litestar.testing import TestClient
 
-from tests.unit.api.builders import parts, served
+from tests.unit.api.builders import patient_parts, served
 
 QUESTION = "llama-3.1-8b --task train --method lora --sequence-length 2048"
 KUBE, VOLCANO = "/v1/hooks/kube-scheduler", "/v1/hooks/volcano"
@@ -16,10 +15,7 @@ KUBE, VOLCANO = "/v1/hooks/kube-scheduler", "/v1/hooks/volcano"
 @pytest.fixture(scope="module", name="client")
 def start() -> Iterator[TestClient[Any]]:
     """Serve the API over fakes for the tests of this file."""
-    made = parts()
-    # A machine that is busy with other tests is no reason to say nothing.
-    patient = replace(made, settings=replace(made.settings, hook_deadline_s=120.0))
-    with served(patient) as client:
+    with served(patient_parts()) as client:
         yield client
 
 

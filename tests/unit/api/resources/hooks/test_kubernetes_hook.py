@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
-from tests.unit.api.builders import parts, served
+from tests.unit.api.builders import parts, patient_parts, served
 
 FITS = "llama-3.2-1b --gpu A100-SXM4-80GB --task train --sequence-length 1024"
 TOO_LARGE = (
@@ -21,10 +21,7 @@ TOO_LARGE = (
 @pytest.fixture(scope="module", name="client")
 def start() -> Iterator[TestClient[Any]]:
     """Serve the API over fakes."""
-    made = parts()
-    # A machine that is busy with other tests is no reason to say nothing.
-    patient = replace(made, settings=replace(made.settings, hook_deadline_s=120.0))
-    with served(patient) as client:
+    with served(patient_parts()) as client:
         yield client
 
 
@@ -245,10 +242,7 @@ def test_what_never_asked_passes_without_a_word(client: TestClient[Any]) -> None
 
 def test_an_operator_may_let_nothing_pass_unknown() -> None:
     """HEADROOM_HOOK_FAIL=closed refuses what cannot be answered."""
-    made = parts()
-    closed = replace(
-        made, settings=replace(made.settings, hook_fail="closed", hook_deadline_s=120.0)
-    )
+    closed = patient_parts(hook_fail="closed")
 
     with served(closed) as client:
         response = review(client, a_job("no-such-model --gpu T4"))

@@ -1,13 +1,12 @@
 """The door of Slurm: what its cli_filter reads."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from litestar.testing import TestClient
 
-from tests.unit.api.builders import parts, served
+from tests.unit.api.builders import patient_parts, served
 
 FITS = "llama-3.2-1b --task train --sequence-length 1024"
 TOO_LARGE = (
@@ -19,10 +18,7 @@ A100 = "nvidia_a100-sxm4-80gb"
 @pytest.fixture(scope="module", name="client")
 def start() -> Iterator[TestClient[Any]]:
     """Serve the API over fakes."""
-    made = parts()
-    # A machine that is busy with other tests is no reason to say nothing.
-    patient = replace(made, settings=replace(made.settings, hook_deadline_s=120.0))
-    with served(patient) as client:
+    with served(patient_parts()) as client:
         yield client
 
 
@@ -66,7 +62,7 @@ def test_what_does_not_fit_is_warned_of(client: TestClient[Any]) -> None:
 
     assert answer["action"] == "warn"
     assert answer["sentence"].endswith("; it needs 2 x A100-SXM4-80GB")
-    assert answer["options"] == {}
+    assert list(answer["options"]) == ["comment"]
 
 
 def test_what_does_not_fit_is_refused(client: TestClient[Any]) -> None:
@@ -80,7 +76,7 @@ def test_what_does_not_fit_is_refused(client: TestClient[Any]) -> None:
 
 def test_it_gets_the_gpus_that_it_needs(client: TestClient[Any]) -> None:
     """By the option that it says them with."""
-    action, line, option, _ = read_lines(client, a_job(TOO_LARGE), "change")
+    action, line, option, *_comment = read_lines(client, a_job(TOO_LARGE), "change")
 
     assert action == "change"
     assert line.endswith("; it gets 2 x A100-SXM4-80GB")
@@ -117,3 +113,16 @@ def test_a_mode_that_there_is_not(client: TestClient[Any]) -> None:
 
     assert answer.status_code == 404
     assert "warn, refuse, change" in answer.json()["detail"]
+
+
+def test_a_job_names_its_question_to_its_nodes(client: TestClient[Any]) -> None:
+    """Behind what its user wrote, and once: it is no question itself."""
+    first = review(client, a_job(FITS, comment="for the paper"))["options"]["comment"]
+    again = review(client, a_job(FITS, comment=first))
+    asked = review(client, a_job("", comment=f"headroom: {FITS}"))["options"]["comment"]
+
+    head, _, digest = first.rpartition(" headroom-question=")
+    assert head == "for the paper"
+    assert len(digest) == 32
+    assert again["options"]["comment"] == first
+    assert asked == f"headroom: {FITS} headroom-question={digest}"

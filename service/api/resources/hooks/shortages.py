@@ -1,0 +1,134 @@
+"""Shortages of submitted jobs, and ways out of them."""
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, fields
+from functools import partial
+
+from service.api.computing.budgets import Budget
+from service.api.http.dependencies import Dependencies
+from service.base.errors import ServiceError
+from service.contract.schemas.how_many import HowManyRequest
+from service.contract.to_question.models import ResolvedModel
+from service.contract.to_question.searches import read_how_many
+from service.contract.to_question.submissions.questions import (
+    MAX_GPUS,
+    SubmissionQuestion,
+    drop_replicas,
+)
+from service.contract.to_question.validation_errors import decode
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.units import ceil_div, format_bytes
+from service.planner.fit.candidates import Candidate
+from service.planner.fit.fit import FitReport
+from service.planner.fit.verdict import Verdict
+from service.usecases.hooks.decision import HookQuestion, Mode, Shortage
+from service.usecases.questions.fit import FitQuestion
+from service.usecases.questions.how_many import answer_how_many
+
+_REPLICAS = frozenset({"data_parallel"})
+"""Words that another number of GPUs changes by itself."""
+_STILL_LOOKING = "ask again for how many GPUs it needs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedJob:
+    """A job with its verdict.
+
+    ``calibrations`` is the version of what was learnt, on which the verdict rests.
+    """
+
+    question: SubmissionQuestion
+    named: HookQuestion | None
+    model: ResolvedModel
+    fit_question: FitQuestion
+    report: FitReport
+    calibrations: int
+
+    @property
+    def key(self) -> Hashable:
+        """Everything that the way out of its shortage rests on."""
+        gpus = self.question.gpus
+        nodes = 1 if gpus is None else gpus.num_nodes
+        # A question without a name is asked once.
+        name = object() if self.named is None else self.named.digest
+        return name, nodes, self.model.version, self.calibrations
+
+
+def find_shortage(deps: Dependencies, job: JudgedJob, mode: Mode) -> Shortage | None:
+    """Return the shortage of a job, ``None`` where it can run."""
+    gpus, needed = job.question.gpus, job.fit_question.layout.num_gpus
+    if job.report.verdict is Verdict.DOES_NOT_FIT:
+        settings = deps.settings
+        # A job that would be changed needs the number itself.
+        wait_s = settings.hook_deadline_s if mode is Mode.CHANGE else settings.hook_search_s
+        way_out = deps.way_outs.find(job.key, partial(_look_for_more, deps, job), wait_s=wait_s)
+        return way_out or Shortage(
+            reason=_explain(job), nothing_fits=_STILL_LOOKING, lacks_memory=True
+        )
+    if gpus is None or not gpus.total or gpus.total >= needed:
+        return None
+    return Shortage(
+        reason=f"headroom: the launch runs on {needed} GPUs, and the job asks for {gpus.total}",
+        per_node=ceil_div(needed, gpus.num_nodes),
+    )
+
+
+def _explain(job: JudgedJob) -> str:
+    return f"headroom: does not fit: {describe_need(job.question, job.report)}"
+
+
+def _look_for_more(deps: Dependencies, job: JudgedJob, give_way: Callable[[], None]) -> Shortage:
+    """Return the fewest GPUs that hold what these do not."""
+    reason, question = _explain(job), job.question
+    budget = Budget(seconds=deps.settings.question_budget_s, check_caller=give_way)
+    try:
+        search = decode(drop_replicas(question.request, job.fit_question.workload), HowManyRequest)
+        [(_, plan), *_] = answer_how_many(
+            read_how_many(search, job.model),
+            plans=deps.plans.with_cancellation(budget.check),
+            find_corrections=budget.limit(deps.corrections),
+        )
+    except (ServiceError, EstimatorError):
+        return Shortage(reason=reason, lacks_memory=True)
+    if plan.num_gpus is None:
+        return Shortage(
+            reason=reason,
+            nothing_fits=f"up to {MAX_GPUS} of them do not hold it as it is",
+            lacks_memory=True,
+        )
+    nodes = 1 if question.gpus is None else question.gpus.num_nodes
+    return Shortage(
+        reason=reason,
+        per_node=ceil_div(plan.num_gpus, nodes),
+        settings=tuple(_iter_settings(job.fit_question, plan.candidates[0])),
+        lacks_memory=True,
+    )
+
+
+def _iter_settings(question: FitQuestion, candidate: Candidate) -> Iterator[str]:
+    """Yield a candidate's settings that differ, but for its replicas."""
+    pairs = (question.layout, candidate.layout), (question.workload, candidate.workload)
+    for ours, theirs in pairs:
+        for field in fields(theirs):
+            value = getattr(theirs, field.name)
+            if field.name not in _REPLICAS and value != getattr(ours, field.name, None):
+                yield f"{field.name} {value}"
+
+
+def describe_need(question: SubmissionQuestion, report: FitReport) -> str:
+    """Return what a job needs of a GPU, and what it has."""
+    needed = format_bytes(count_needed_bytes(report))
+    at_most = "at most " if report.verdict is Verdict.FITS else ""
+    usable = format_bytes(report.device.usable_bytes)
+    return f"{at_most}{needed} of {usable} on each {question.gpu}"
+
+
+def count_needed_bytes(report: FitReport) -> int:
+    """Return the bytes that a line names.
+
+    Where it fits, they are the most.
+    """
+    estimate = report.estimate
+    return (
+        estimate.device_interval.high if report.verdict is Verdict.FITS else estimate.device_bytes
+    )
