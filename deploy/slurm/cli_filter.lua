@@ -101,7 +101,8 @@ local function ask(get, url, body)
   return answer
 end
 
-local function change(options, lines)
+-- Set what the answer says: the GPUs of a job that is changed, and the comment by which its nodes know what ran.
+local function set_options(options, lines)
   for index = 3, #lines do
     local name, value = lines[index]:match("^([%l-]+)=(.+)$")
     if name then options[name] = value end
@@ -128,14 +129,11 @@ local function review(options)
   if action == "refuse" then
     slurm.log_error("%s", sentence)
     return slurm.ERROR
-  elseif action == "change" then
-    change(options, lines)
-    slurm.log_info("%s", sentence)
-  elseif action == "warn" then
-    slurm.log_info("%s", sentence)
-  elseif action ~= "allow" then
+  elseif action ~= "allow" and action ~= "warn" and action ~= "change" then
     return fail(get)
   end
+  set_options(options, lines)
+  if action ~= "allow" then slurm.log_info("%s", sentence) end
   return slurm.SUCCESS
 end
 

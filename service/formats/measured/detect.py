@@ -6,6 +6,7 @@ The format is detected from the file, or declared by the sender.
 from collections.abc import Callable, Mapping
 
 from service.formats.measured.containers import load_containers
+from service.formats.measured.node_report import MARK, parse_node_report
 from service.formats.measured.nvidia_smi import DEVICE_COLUMNS, PROCESS_COLUMNS, parse_nvidia_smi
 from service.formats.measured.prometheus import METRIC, parse_exposition, parse_query
 from service.formats.measured.reading import Format, MeasuredFormatError, Parsed
@@ -126,6 +127,8 @@ def _detect(text: str) -> Format:
     head = text.lstrip()[:4096]
     first = head.partition("\n")[0]
     columns = {name.strip().partition(" [")[0] for name in first.split(",")}
+    if first.startswith(MARK):
+        return Format.NODE
     if any(name in first.split("|")[0] for name in ID_COLUMNS):
         return Format.SACCT
     if (
@@ -159,6 +162,7 @@ _TEXT_PARSERS: Mapping[Format, Callable[[str], Parsed]] = {
     Format.VLLM: parse_vllm,
     Format.SGLANG: parse_sglang,
     Format.NVIDIA_SMI: parse_nvidia_smi,
+    Format.NODE: parse_node_report,
 }
 _JSON_PARSERS: Mapping[Format, Callable[[Json], Parsed]] = {
     Format.SACCT: parse_sacct_json,

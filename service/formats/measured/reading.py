@@ -27,6 +27,7 @@ class Format(StrEnum):
     SGLANG = "sglang"
     NVIDIA_SMI = "nvidia-smi"
     TRAINER = "trainer"
+    NODE = "node"
 
 
 class Quantity(StrEnum):

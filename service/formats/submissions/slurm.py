@@ -22,6 +22,8 @@ _MAX_GPUS = 65_536
 """More than any job has; a larger number is a mistake that Slurm refuses."""
 _MARK = "headroom:"
 """Begin of a comment that holds a question."""
+_NAMED = re.compile(r" ?headroom-question=[0-9a-f]*")
+"""Part of a comment that names the question which was answered."""
 _COUNTS = ("nodes", "ntasks", "ntasks-per-node")
 _NUMBER = re.compile(r"([0-9]{1,9})([km]?)", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
@@ -96,6 +98,15 @@ def make_options(job: SlurmJob, per_node: int) -> dict[str, str]:
         message = "no one option says how many GPUs this job has, so that it cannot be changed"
         raise SubmissionError(message, field="options")
     return {job.option: f"{job.before}{per_node}{job.after}"}
+
+
+def make_comment(options: Json, digest: str) -> str:
+    """Return the comment of a job, which names its question.
+
+    Slurm tells it to the epilog, by which nodes know what ran.
+    """
+    comment = _NAMED.sub("", get_text(options, "comment")).strip()
+    return f"{comment} headroom-question={digest}".strip()
 
 
 def _read_gpus(options: Json, num_nodes: int) -> GpuRequest | None:
@@ -200,7 +211,7 @@ def _read_export(export: str, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_comment(options: Json) -> str | None:
-    comment = get_text(options, "comment").strip()
+    comment = _NAMED.sub("", get_text(options, "comment")).strip()
     return comment.removeprefix(_MARK).strip() or None if comment.startswith(_MARK) else None
 
 

@@ -177,3 +177,15 @@ def test_pages_filters_and_the_table_over_http(client: TestClient[Any]) -> None:
     assert question == {"digest": DIGEST, "question": QUESTION}
     assert client.get(path, params={"verdict": "none"}).status_code == 422
     assert client.get(path, params={"format": "csv", "limit": 2}).status_code == 422
+
+
+def test_an_import_says_what_ran_once(client: TestClient[Any]) -> None:
+    """By the digest of a question, or word by word; a digest that nobody knows is told."""
+    report = "headroom-node 1\n[dcgmi]\n| GPU ID: 0 |\n| Max GPU Memory Used (bytes) | 9 |\n"
+    path = "/v1/measurements/import"
+    both = client.post(path, json={"question": DIGEST, "content": report, "model": "llama-2-7b"})
+    unknown = client.post(path, json={"question": "0" * 32, "content": report})
+
+    assert both.status_code == 422
+    assert "say one of them" in both.json()["detail"]
+    assert unknown.status_code == 404

@@ -15,7 +15,7 @@ from service.api.resources.hooks.modes import read_mode
 from service.contract.schemas.hooks.kubernetes import HookMode
 from service.contract.schemas.hooks.slurm import SlurmAnswer, SlurmSubmission
 from service.estimator.values.errors import EstimatorError
-from service.formats.submissions.slurm import SlurmJob, make_options, read_options
+from service.formats.submissions.slurm import SlurmJob, make_comment, make_options, read_options
 from service.usecases.hooks.decision import Action, Decision
 
 _EXAMPLE = {
@@ -39,8 +39,9 @@ _OPTIONS: dict[str, Any] = {
 _DESCRIPTION = (
     "What `deploy/slurm/cli_filter.lua` sends. The question is the variable `HEADROOM_QUESTION`, a "
     "comment that begins with `headroom:`, `#HEADROOM` lines of the script, or what it launches. "
-    "Accept: text/plain answers in lines: the action, the sentence, and each option that `change` "
-    "sets as `name=value`. What cannot be read or answered in time passes with a warning, unless "
+    "Accept: text/plain answers in lines: the action, the sentence, and each option that the job "
+    "gets as `name=value`: its GPUs where they are changed, and the comment that names its "
+    "question to its nodes. What cannot be read or answered in time passes with a warning, unless "
     "`HEADROOM_HOOK_FAIL` is `closed`."
 )
 
@@ -93,7 +94,7 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         decision = decide_unreadable(request, "slurm", mode, error)
     else:
         decision = await decide_submission(request, job.submission, mode)
-    options = _list_options(job, decision)
+    options = _list_options(sent, job, decision)
     if is_text_preferred(request.headers.get("accept")):
         lines = [decision.action.value, decision.sentence]
         return text_response(
@@ -109,10 +110,18 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     return json_response(answer, headers={"vary": "Accept"})
 
 
-def _list_options(job: SlurmJob | None, decision: Decision) -> dict[str, str]:
-    if job is None or decision.action is not Action.CHANGE or decision.per_node is None:
+def _list_options(
+    sent: SlurmSubmission, job: SlurmJob | None, decision: Decision
+) -> dict[str, str]:
+    """Return the options that a job gets before it is submitted."""
+    if job is None or decision.action is Action.REFUSE:
         return {}
-    return make_options(job, decision.per_node)
+    options: dict[str, str] = {}
+    if decision.action is Action.CHANGE and decision.per_node is not None:
+        options |= make_options(job, decision.per_node)
+    if decision.question is not None:
+        options["comment"] = make_comment(sent.options, decision.question.digest)
+    return options
 
 
 router = Router(path="/v1/hooks/slurm", route_handlers=[review, review_in_mode])

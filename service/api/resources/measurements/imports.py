@@ -7,7 +7,7 @@ from typing import Any
 from litestar import Request, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp, HTTPScope
-from msgspec import UnsetType, structs
+from msgspec import UNSET, UnsetType, structs
 
 from service.access.keys import Scope
 from service.api.computing.budgets import Budget
@@ -22,6 +22,7 @@ from service.api.resources.resolving import resolve_model
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_gpu
 from service.contract.schemas.fields import get_or_none
+from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.imports.measurements import (
     MAX_IMPORT_BYTES,
     ImportAnswer,
@@ -37,10 +38,12 @@ from service.contract.schemas.models import HubToken
 from service.contract.schemas.serving import ServeRequest
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.models import prefix_error_field
+from service.contract.to_question.validation_errors import decode
 from service.contract.to_question.workloads import read_workload
 from service.formats.measured.observe import Match
 from service.formats.measured.reading import Parsed
 from service.jobs.contract import ModelSource
+from service.usecases.hooks.log import find_question
 from service.usecases.imports import imports, stored_imports
 from service.usecases.imports.imports import ImportQuestion, ImportReport, Item
 from service.usecases.jobs.measurable import refuse_recording
@@ -99,7 +102,7 @@ ANSWER_EXAMPLE = {
         description="Reads Slurm's accounting (`sacct -P`, `sacct --json`), Prometheus and the "
         "DCGM exporter, PyTorch's memory "
         "snapshots and `memory_stats()`, start-up logs of vLLM and SGLang, `nvidia-smi`, and the "
-        "Trainer's results. A dry run, "
+        "Trainer's results, and what Slurm's epilog sends. A dry run, "
         "which is the default, answers what would be stored beside what the estimator says; "
         "nothing of a file is stored when "
         "any of its jobs contradicts its question, and nothing is stored twice. What is stored "
@@ -126,7 +129,8 @@ async def import_file(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp
 def _import(request: Request[Any, Any, Any], body: RawBody, budget: Budget) -> ASGIApp:
     require_json(request.scope)
     deps = get_dependencies(request)
-    payload, parsed = deps.files.read(read_measured_file, body, budget)
+    sent, parsed = deps.files.read(read_measured_file, body, budget)
+    payload = _fill_from_hook(deps, sent)
     report = imports.read_import(
         parsed,
         list(_iter_questions(deps, payload, request.scope)),
@@ -142,6 +146,26 @@ def _import(request: Request[Any, Any, Any], body: RawBody, budget: Budget) -> A
     )
     answer = _build_answer(parsed, report, dry_run=payload.dry_run)
     return json_response(answer, status=201 if answer.num_stored else 200)
+
+
+def _fill_from_hook(deps: Dependencies, payload: ImportRequest) -> ImportRequest:
+    """Return a request with the question that a hook was asked."""
+    digest = get_or_none(payload.question)
+    if digest is None:
+        return payload
+    for name in ("model", "workload", "layout", "gpu", "jobs"):
+        if not isinstance(getattr(payload, name), UnsetType):
+            message = f"question says what ran, and {name} too: say one of them"
+            raise InvalidRequestError(message, errors=[{"field": name, "message": message}])
+    asked_question = decode(dict(find_question(deps.sessions, digest)), FitRequest)
+    gpu = asked_question.gpu
+    return structs.replace(
+        payload,
+        model=asked_question.model,
+        workload=asked_question.workload,
+        layout=asked_question.layout,
+        gpu=gpu if isinstance(gpu, str) else UNSET,
+    )
 
 
 def _iter_questions(

@@ -1,9 +1,10 @@
 from typing import Literal
 
-Format = Literal["memory-stats", "nvidia-smi", "prometheus", "sacct", "sglang", "snapshot", "trainer", "vllm"]
+Format = Literal["memory-stats", "node", "nvidia-smi", "prometheus", "sacct", "sglang", "snapshot", "trainer", "vllm"]
 
 FORMAT_VALUES: set[Format] = {
     "memory-stats",
+    "node",
     "nvidia-smi",
     "prometheus",
     "sacct",

@@ -30,6 +30,8 @@ class ImportRequest:
         content_base64 (str | Unset): The file in base64, in place of `content`: a pickle.
         format_ (Format | Unset): Format of a measured file.
         dry_run (bool | Unset): Answer what would be stored, and store nothing. Default: True.
+        question (str | Unset): What ran, as a scheduler's hook was asked about it: in place of `model`, `workload`,
+            `layout` and `gpu`.
         model (InlineModel | str | Unset): The model that ran.
         workload (ServeRequest | TrainRequest | Unset): What ran.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
@@ -45,6 +47,7 @@ class ImportRequest:
     content_base64: str | Unset = UNSET
     format_: Format | Unset = UNSET
     dry_run: bool | Unset = True
+    question: str | Unset = UNSET
     model: InlineModel | str | Unset = UNSET
     workload: ServeRequest | TrainRequest | Unset = UNSET
     layout: LayoutRequest | Unset = UNSET
@@ -66,6 +69,8 @@ class ImportRequest:
             format_ = self.format_
 
         dry_run = self.dry_run
+
+        question = self.question
 
         model: dict[str, Any] | str | Unset
         if isinstance(self.model, Unset):
@@ -115,6 +120,8 @@ class ImportRequest:
             field_dict["format"] = format_
         if dry_run is not UNSET:
             field_dict["dry_run"] = dry_run
+        if question is not UNSET:
+            field_dict["question"] = question
         if model is not UNSET:
             field_dict["model"] = model
         if workload is not UNSET:
@@ -155,6 +162,8 @@ class ImportRequest:
             format_ = check_format(_format_)
 
         dry_run = d.pop("dry_run", UNSET)
+
+        question = d.pop("question", UNSET)
 
         def _parse_model(data: object) -> InlineModel | str | Unset:
             if isinstance(data, Unset):
@@ -227,6 +236,7 @@ class ImportRequest:
             content_base64=content_base64,
             format_=format_,
             dry_run=dry_run,
+            question=question,
             model=model,
             workload=workload,
             layout=layout,

@@ -27,7 +27,8 @@ class SlurmAnswer:
             ``none`` where it asks for no GPU and no question.
         sentence (str): The line for its user; of `allow`, for logs alone. May be empty.
         gpu (None | str): SKU that it was answered for; null where there is none.
-        options (SlurmAnswerOptions): Options that `change` sets; else empty.
+        options (SlurmAnswerOptions): Options that the job gets: its GPUs where they are changed, and the comment that
+            names its question to its nodes.
     """
 
     action: Action

@@ -11,7 +11,7 @@ T = TypeVar("T", bound="SlurmAnswerOptions")
 
 @_attrs_define
 class SlurmAnswerOptions:
-    """Options that `change` sets; else empty."""
+    """Options that the job gets: its GPUs where they are changed, and the comment that names its question to its nodes."""
 
     additional_properties: dict[str, str] = _attrs_field(init=False, factory=dict)
 

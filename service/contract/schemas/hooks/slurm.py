@@ -25,9 +25,7 @@ class SlurmSubmission(Struct, frozen=True, kw_only=True):
 class SlurmAnswer(Answer, frozen=True, kw_only=True):
     """What becomes of a job of Slurm's."""
 
-    action: Annotated[
-        Action, Meta(description="`allow`, `warn`, `refuse`, or `change`: set `options` first.")
-    ]
+    action: Annotated[Action, Meta(description="`allow`, `warn`, `refuse` or `change`.")]
     verdict: Annotated[HookVerdict, Meta(description="Whether the job fits.")]
     sentence: Annotated[
         str, Meta(description="The line for its user; of `allow`, for logs alone. May be empty.")
@@ -36,5 +34,9 @@ class SlurmAnswer(Answer, frozen=True, kw_only=True):
         str | None, Meta(description="SKU that it was answered for; null where there is none.")
     ]
     options: Annotated[
-        Mapping[str, str], Meta(description="Options that `change` sets; else empty.")
+        Mapping[str, str],
+        Meta(
+            description="Options that the job gets: its GPUs where they are changed, and the "
+            "comment that names its question to its nodes."
+        ),
     ]

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from service.contract.schemas.fields import Answer, GpuName, Strict
 from service.contract.schemas.fit import ModelReference
+from service.contract.schemas.hooks.decisions import QuestionDigest
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.workload import WorkloadRequest
 from service.formats.measured.reading import Format
@@ -91,6 +92,13 @@ class ImportRequest(Strict, frozen=True, kw_only=True):
     dry_run: Annotated[
         bool, Meta(description="Answer what would be stored, and store nothing.")
     ] = True
+    question: Annotated[
+        QuestionDigest | UnsetType,
+        Meta(
+            description="What ran, as a scheduler's hook was asked about it: in place of `model`, "
+            "`workload`, `layout` and `gpu`."
+        ),
+    ] = UNSET
     model: Model = UNSET
     workload: Workload = UNSET
     layout: Layout = UNSET
