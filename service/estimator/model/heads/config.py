@@ -55,7 +55,7 @@ def read_head(config: Config, own_classes: Sequence[str] = ()) -> Head:
     for name in declared:
         if name not in classes:
             raise NotModelledError(
-                f"the head of {name}, which architectures names beside model_type {model_type},",
+                f"the head of {name} (architectures) beside model_type {model_type}",
                 field="architectures",
                 modelled=[
                     *(own_classes or list_classes(model_type)),
