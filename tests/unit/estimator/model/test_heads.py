@@ -160,10 +160,10 @@ def test_a_specification_of_no_head_is_refused(change: dict[str, Any], message: 
 
 @pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG, Engine.LLAMA_CPP])
 def test_engines_refuse_other_heads(engine: Engine) -> None:
-    """They generate text."""
-    model = architecture_from_config(a_config(architectures=["LlamaModel"]))
+    """They generate text, or make one result of a sequence, and none of each token."""
+    model = architecture_from_config(a_config(architectures=["LlamaForTokenClassification"]))
 
-    with pytest.raises(NotModelledError, match="with head none"):
+    with pytest.raises(NotModelledError, match="with head token_classification"):
         estimate(model, a_serving(engine=engine), layout=Layout(), device=a_device())
 
 
