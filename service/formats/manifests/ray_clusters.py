@@ -75,17 +75,13 @@ def render_ray_service(job: Job, launch: Launch) -> Document:
     container = worker["containers"][0]
     for key in ("command", "ports", "startupProbe", "readinessProbe"):
         container.pop(key)
+    keywords = _read_engine_keywords(launch.command[3:])
     config = {
         "model_loading_config": {"model_id": job.model_name, "model_source": checkpoint},
-        "engine_kwargs": _read_engine_keywords(launch.command[3:]),
+        "engine_kwargs": keywords,
         "deployment_config": {"num_replicas": job.replicas},
     }
-    application = {
-        "name": job.name,
-        "import_path": "ray.serve.llm:build_openai_app",
-        "route_prefix": "/",
-        "args": {"llm_configs": [config]},
-    }
+    application = {"name": job.name, "route_prefix": "/", **_render_builder(keywords, config)}
     cluster = _render_cluster(_render_head(job, worker), worker, job.num_nodes * job.replicas)
     result = {
         "apiVersion": "ray.io/v1",
@@ -98,6 +94,17 @@ def render_ray_service(job: Job, launch: Launch) -> Document:
     }
     place_in_queue(job, result)
     return as_list([result])
+
+
+def _render_builder(keywords: dict[str, object], config: dict[str, object]) -> dict[str, object]:
+    """Return what builds an application of Ray Serve LLM.
+
+    Ranks of one engine that share its experts are a group of replicas, which another builder
+    starts together (ray 2.60, ``ray/serve/llm/__init__.py``).
+    """
+    if "data_parallel_size" in keywords:
+        return {"import_path": "ray.serve.llm:build_dp_openai_app", "args": {"llm_config": config}}
+    return {"import_path": "ray.serve.llm:build_openai_app", "args": {"llm_configs": [config]}}
 
 
 def _check_image(job: Job, needed: str) -> None:

@@ -166,6 +166,24 @@ def test_a_ray_service_has_the_engine_of_the_plan() -> None:
     assert not {"nnodes", "node_rank", "master_addr"} & set(keywords)
 
 
+def test_ranks_that_share_experts_start_together() -> None:
+    """Ray Serve LLM has a builder of its own for them, with one group of replicas."""
+    spread = Layout(tensor_parallel=2, data_parallel=4, expert_parallel=4)
+    job = replace(
+        SAMPLES["named server"],
+        model=a_job(model="mixtral-8x7b", layout=spread).model,
+        layout=spread,
+    )
+    document: Any = render_format("rayservice", job).document
+    [application] = json.loads(document["items"][0]["spec"]["serveConfigV2"])["applications"]
+    config = application["args"]["llm_config"]
+
+    assert application["import_path"] == "ray.serve.llm:build_dp_openai_app"
+    assert config["deployment_config"] == {"num_replicas": 1}
+    assert config["engine_kwargs"]["data_parallel_size"] == 4
+    assert config["engine_kwargs"]["enable_expert_parallel"] is True
+
+
 def test_kserve_starts_vllm_as_planned() -> None:
     """Tensor parallelism is a field of its own; the shared memory is that of its template."""
     spec = _render("llminferenceservice", "named server")["spec"]
