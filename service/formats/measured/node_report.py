@@ -58,7 +58,7 @@ def parse_node_report(text: str) -> Parsed:
     elif ranks:
         reason = (
             f"{len(ranks)} of {num_ranks} ranks left statistics on this node: the neediest may be "
-            "another's (let HEADROOM_STATS be a folder that all nodes share)"
+            "another's (let HEADROOM_RUN be a folder that all nodes share)"
         )
         left_out.append(LeftOut(what="torch's statistics", reason=reason))
     if not readings and not left_out:
