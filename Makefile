@@ -95,6 +95,9 @@ slurm: $(STAMP) ## submit every rendered job to a real Slurm in a chroot: needs 
 clients: $(STAMP) ## put the real Ray, SkyPilot and dstack through our doors (ARGS names some): installs them once beside the repository
 	$(BIN)/python -m tests.schedulers.clients $(ARGS)
 
+crds: $(STAMP) ## put every rendered object, and the controller for Kueue, before a real Kubernetes API server: needs root, debootstrap and git clones under CLONES; builds the server once
+	$(BIN)/python -m tests.schedulers.crds --clones $(CLONES) $(ARGS)
+
 load: $(STAMP) ## put two replicas under 500 fits a second for a minute, while measurements run
 	$(BIN)/python -m tests.load $(ARGS)
 

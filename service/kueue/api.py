@@ -242,7 +242,7 @@ def _read_refusal(answer: httpx.Response) -> KubeError:
     try:
         message = str(json.loads(answer.text)["message"])
     except (ValueError, KeyError, TypeError):
-        message = answer.text
+        message = answer.text.strip()
     excerpt = message[:_SHOWN_MESSAGE] or answer.reason_phrase
     return KubeError(answer.status_code, f"{answer.status_code}: {excerpt}")
 

@@ -63,8 +63,8 @@ class GateKeeper:
             except KubeError as error:
                 if error.code == NOT_FOUND:
                     return
-                if not answer.operations or error.code not in REFUSALS:
-                    # Of a conflict, too: the job has changed, and is looked at again.
+                if error.code not in REFUSALS or not await self._is_refused(key, job, answer):
+                    # The job has changed, or the API is in trouble: it is looked at again.
                     raise
                 action = GateAction.KEEP
                 why = f"{answer.sentence}; its GPUs cannot be changed: {error.detail}"
@@ -81,6 +81,14 @@ class GateKeeper:
             return
         self.reporter.note(key, report)
         await self.reporter.recorder.record(job, report.notice)
+
+    async def _is_refused(self, key: ObjectKey, job: Json, answer: Answer) -> bool:
+        """Return whether it is the new number of GPUs that the API does not take.
+
+        A patch whose paths are gone, since somebody took the gate away, is refused the same way.
+        """
+        stored = await self.api.get(key) if answer.operations else None
+        return stored is not None and _get_version(stored) == _get_version(job)
 
     def _choose(self, answer: Answer) -> GateAction:
         is_unsaid = answer.verdict is HookVerdict.UNKNOWN and self.fails_closed
@@ -124,10 +132,9 @@ def make_operations(job: Json, answer: Answer) -> list[Json]:
         if remaining
         else {"op": "remove", "path": path}
     )
-    version = get_metadata(job).get("resourceVersion")
     operations = [
         # Not "test", whose failure is no conflict to the API server but a bad request.
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": _get_version(job)},
         *answer.operations,
         end,
     ]
@@ -135,6 +142,10 @@ def make_operations(job: Json, answer: Answer) -> list[Json]:
         note = {"op": "add", "path": f"{annotations}/{_escape(DECISION)}", "value": answer.sentence}
         operations.append(note)
     return operations
+
+
+def _get_version(job: Json) -> str:
+    return str(get_metadata(job).get("resourceVersion"))
 
 
 def _list_gates(job: Json) -> list[str]:

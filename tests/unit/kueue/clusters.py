@@ -58,6 +58,8 @@ class FakeCluster:
     changes: list[tuple[str, Json]] = field(default_factory=list)
     ended: tuple[str, ...] = ()
     """What watches say at their end, one line each; without any they stay open."""
+    missing: frozenset[str] = frozenset({"jobsets", "trainjobs", "rayjobs"})
+    """Resources that are not installed."""
 
     def put(self, resource: Resource, document: Json) -> ObjectKey:
         """Store an object as somebody else does, and return its key."""
@@ -84,10 +86,11 @@ class FakeCluster:
 
     def connect(self) -> KubeApi:
         """Return a client of this cluster."""
-        transport = httpx.MockTransport(self._handle)
+        transport = httpx.MockTransport(self.handle)
         return KubeApi(httpx.AsyncClient(transport=transport, base_url="https://cluster"))
 
-    async def _handle(self, request: httpx.Request) -> httpx.Response:
+    async def handle(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request, or let the process die at it."""
         return await self.reaper.run(lambda: self._serve(request))
 
     def _serve(self, request: httpx.Request) -> httpx.Response:
@@ -111,13 +114,14 @@ class FakeCluster:
     def _read(self, path: str, query: httpx.QueryParams) -> httpx.Response:
         if path in self.objects:
             return httpx.Response(200, json=self.objects[path])
-        if path.rpartition("/")[2] in {"jobsets", "trainjobs", "rayjobs"}:
+        if path.rpartition("/")[2] in self.missing:
             return _refuse(404, "the server could not find the requested resource")
-        if path.count("/") in {4, 6} and "namespaces" not in path.rpartition("/")[0]:
+        if path.count("/") in {4, 6}:
             names = sorted(name for name in self.objects if _is_in_list(name, path))
             start = int(query.get("continue", "0"))
-            page = names[start : start + 2]
-            more = {"continue": str(start + 2)} if start + 2 < len(names) else {}
+            size = min(2, int(query.get("limit", "2")))
+            page = names[start : start + size]
+            more = {"continue": str(start + size)} if start + size < len(names) else {}
             items = [self.objects[name] for name in page]
             metadata = {"resourceVersion": str(self.version), **more}
             return httpx.Response(200, json={"items": items, "metadata": metadata})
@@ -151,8 +155,13 @@ class FakeCluster:
         changed = copy.deepcopy(stored)
         kind = request.headers["content-type"]
         if kind == "application/json-patch+json":
-            for operation in body:
-                _patch(changed, operation)
+            try:
+                for operation in body:
+                    _patch(changed, operation)
+            except KeyError:
+                return _refuse(
+                    422, "the server rejected our request due to an error in our request"
+                )
         elif kind == "application/apply-patch+yaml":
             assert path.endswith("/status")
             assert request.url.params["fieldManager"] == "headroom"
@@ -190,7 +199,8 @@ def _patch(document: Json, operation: Json) -> None:
     if operation["op"] == "remove":
         del inner[last]
         return
-    assert operation["op"] == "add" or last in inner
+    if operation["op"] == "replace" and last not in inner:
+        raise KeyError(last)
     inner[last] = operation["value"]
 
 

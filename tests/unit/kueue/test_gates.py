@@ -167,6 +167,26 @@ def test_a_job_that_changed_meanwhile_is_judged_anew() -> None:
     assert len(cluster.list_writes("/jobs/")) == 1
 
 
+def test_a_gate_that_somebody_takes_away_meanwhile_is_theirs() -> None:
+    """The API refuses the patch as it refuses a wrong one: nothing untrue is told."""
+    cluster, headroom = FakeCluster(), FakeHeadroom(response=says("does_not_fit", gpus=2))
+    key = cluster.put(JOBS, a_job())
+    released = cluster.get(key)
+
+    def release(method: str, _path: str) -> None:
+        if method == "PATCH":
+            metadata = {**released["metadata"], "annotations": {}}
+            cluster.put(JOBS, {**released, "metadata": metadata})
+
+    cluster.before = release
+    replica = Replica(cluster=cluster, headroom=headroom)
+    with pytest.raises(KubeError, match="422"):
+        replica.reconcile(key)
+    replica.reconcile(key)
+
+    assert (count_gpus(cluster.get(key)), cluster.list_events()) == ("1", [])
+
+
 def test_a_job_that_is_deleted_meanwhile_is_nobodys() -> None:
     """No event is left behind."""
     cluster = FakeCluster()
