@@ -83,7 +83,7 @@ class GateKeeper:
         await self.reporter.recorder.record(job, report.notice)
 
     async def _is_refused(self, key: ObjectKey, job: Json, answer: Answer) -> bool:
-        """Return whether it is the new number of GPUs that the API does not take.
+        """Return whether the new number of GPUs is refused.
 
         A patch whose paths are gone, since somebody took the gate away, is refused the same way.
         """
