@@ -60,16 +60,8 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
     prefill += _estimate_gather_s(model, workload, layout, machine, tokens=workload.prompt_tokens)
     if not model.generates:
         tokens = workload.num_sequences * workload.prompt_tokens * layout.data_parallel
-        rate = tokens / prefill
-        return Throughput(
-            step_time_s=prefill,
-            tokens_per_second=rate,
-            tokens_per_second_per_gpu=rate / layout.num_gpus,
-            mfu=rate / layout.num_gpus * FLOPS_PER_PRODUCT * work.block_weights / machine.flops,
-            prefill_time_s=prefill,
-            host_time_s=host_s,
-            gpu_time_s=prefill_gpu_s,
-        )
+        seconds = prefill, host_s, prefill_gpu_s
+        return _describe_pass(layout, machine, work, tokens=tokens, seconds=seconds)
     gpu_s = _estimate_decode_kernels_s(
         model,
         workload,
@@ -92,6 +84,31 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
         tokens_per_second_per_gpu=rate / beams / layout.num_gpus,
         mfu=rate / layout.num_gpus * flops / machine.flops,
         prefill_time_s=prefill,
+        host_time_s=host_s,
+        gpu_time_s=gpu_s,
+    )
+
+
+def _describe_pass(
+    layout: Layout,
+    machine: Machine,
+    work: ForwardWork,
+    *,
+    tokens: int,
+    seconds: tuple[float, float, float],
+) -> Throughput:
+    """Return the times of a pass that generates nothing.
+
+    ``seconds`` are those of the pass, of its host and of its GPUs.
+    """
+    step_s, host_s, gpu_s = seconds
+    rate = tokens / step_s
+    return Throughput(
+        step_time_s=step_s,
+        tokens_per_second=rate,
+        tokens_per_second_per_gpu=rate / layout.num_gpus,
+        mfu=rate / layout.num_gpus * FLOPS_PER_PRODUCT * work.block_weights / machine.flops,
+        prefill_time_s=step_s,
         host_time_s=host_s,
         gpu_time_s=gpu_s,
     )
