@@ -3,12 +3,18 @@ FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 # The replay of the allocator is compiled: five times as fast. The image that runs has no compiler.
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE requirements.lock ./
 COPY deploy/release/native ./deploy/release/native
 COPY service ./service
 COPY worker ./worker
 COPY migrations ./migrations
-RUN python -m venv /opt/headroom && /opt/headroom/bin/pip install --no-cache-dir --no-compile ".[server,mcp,oidc,telemetry]"
+COPY deploy/images/api.lock ./deploy/images/api.lock
+# Every package has the version of the lock; on x86-64 every file has its hash.
+ENV PIP_CONSTRAINT=/src/requirements.lock PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1
+RUN python -m venv /opt/headroom \
+    && if [ "$(uname -m)" = x86_64 ]; then PIP_CONSTRAINT= /opt/headroom/bin/pip install --require-hashes --no-deps -r deploy/images/api.lock; fi \
+    && /opt/headroom/bin/pip install ".[server,mcp,oidc,telemetry]" \
+    && /opt/headroom/bin/pip check
 
 FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headroom

@@ -6,12 +6,13 @@ WORKDIR /src
 RUN python -m venv /opt/headroom && /opt/headroom/bin/pip install --no-cache-dir --no-compile --index-url ${TORCH_INDEX} torch==2.13.0
 # The replay of the allocator is compiled: five times as fast. The image that runs has no compiler.
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE requirements.lock ./
 COPY deploy/release/native ./deploy/release/native
 COPY service ./service
 COPY worker ./worker
 COPY migrations ./migrations
-RUN /opt/headroom/bin/pip install --no-cache-dir --no-compile ".[worker,telemetry]"
+# Every other package has the version of the lock.
+RUN PIP_CONSTRAINT=/src/requirements.lock /opt/headroom/bin/pip install --no-cache-dir --no-compile ".[worker,telemetry]"
 
 FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headroom
