@@ -55,20 +55,25 @@ class WorkQueue:
         try:
             await reconcile(key, failures)
         except ServiceError as error:
-            self._failures[key] = failures + 1
-            pause_s = get_pause_s(failures)
-            self.add(key, after_s=pause_s)
-            _log.warning(
-                "kueue.retried",
-                kind=key.resource.kind,
-                namespace=key.namespace,
-                name=key.name,
-                failures=failures + 1,
-                pause_s=pause_s,
-                reason=error.detail,
-            )
+            self._retry(key, failures, error.detail)
+        except Exception as error:  # noqa: BLE001 - one strange object must not stop all others
+            self._retry(key, failures, repr(error))
         else:
             self._failures.pop(key, None)
+
+    def _retry(self, key: ObjectKey, failures: int, reason: str) -> None:
+        self._failures[key] = failures + 1
+        pause_s = get_pause_s(failures)
+        self.add(key, after_s=pause_s)
+        _log.warning(
+            "kueue.retried",
+            kind=key.resource.kind,
+            namespace=key.namespace,
+            name=key.name,
+            failures=failures + 1,
+            pause_s=pause_s,
+            reason=reason,
+        )
 
     async def _take(self) -> ObjectKey:
         while True:

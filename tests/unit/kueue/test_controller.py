@@ -195,7 +195,10 @@ def test_pauses_are_doubled_up_to_a_bound() -> None:
     assert pauses == [1.0, 2.0, 8.0, MAX_PAUSE_S]
 
 
-def test_what_fails_is_looked_at_again() -> None:
+@pytest.mark.parametrize(
+    "error", [KubeError(500, "not now"), KeyError("podSets")], ids=["an outage", "a strange object"]
+)
+def test_what_fails_is_looked_at_again(error: Exception) -> None:
     """With the number of failures in a row, and from none after a success."""
     key = ObjectKey(resource=JOBS, namespace="ml", name="tune")
     seen: list[int] = []
@@ -203,7 +206,7 @@ def test_what_fails_is_looked_at_again() -> None:
     async def reconcile(_key: ObjectKey, failures: int) -> None:
         seen.append(failures)
         if failures < 2:
-            raise KubeError(500, "not now")
+            raise error
 
     async def main() -> None:
         queue = WorkQueue()
