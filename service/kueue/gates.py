@@ -21,7 +21,7 @@ from service.usecases.hooks.decision import HookVerdict, Mode, decide_unknown, m
 DECISION = "headroom.dev/decision"
 """Annotation that holds the line about a released job."""
 MAX_ATTEMPTS = 5
-"""Failed questions in a row, within half a minute, before nothing can be said."""
+"""Failed questions in a row, within 15 s and their time-outs, before nothing can be said."""
 
 
 class GateAction(StrEnum):
