@@ -51,7 +51,7 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
     if machine is None or reads_host(workload):
         return None
     beams = workload.num_beams
-    is_generated = workload.engine is Engine.TRANSFORMERS and workload.client is Client.GENERATE
+    copying_s = _estimate_copying_s(workload, work, layout, machine)
     workload = replace(workload, num_sequences=workload.num_sequences * beams, num_beams=1)
     split = layout.tensor_parallel * layout.pipeline_parallel
     host_s = _estimate_host_s(model, workload, work, machine.rates)
@@ -62,15 +62,8 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
         tokens = workload.num_sequences * workload.prompt_tokens * layout.data_parallel
         seconds = prefill, host_s, prefill_gpu_s
         return _describe_pass(layout, machine, work, tokens=tokens, seconds=seconds)
-    gpu_s = _estimate_decode_kernels_s(
-        model,
-        workload,
-        layout,
-        machine,
-        work,
-        weight_bytes=weight_bytes,
-        cache_bytes=cache_bytes,
-        copies_experts=is_generated and beams == 1,
+    gpu_s = copying_s + _estimate_decode_kernels_s(
+        model, workload, layout, machine, work, weight_bytes=weight_bytes, cache_bytes=cache_bytes
     )
     decode = max(gpu_s, host_s)
     decode += _estimate_reduce_s(model, workload, layout, machine) + _estimate_gather_s(
@@ -165,7 +158,6 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
     *,
     weight_bytes: int,
     cache_bytes: int,
-    copies_experts: bool,
 ) -> float:
     """Return the GPU's seconds of one decode step.
 
@@ -184,12 +176,6 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
     if workload.engine is Engine.TRANSFORMERS:
         copied = count_head_copies(model, work, cache_bytes, workload.kv_cache_dtype)
         read += copied / machine.memory
-    if copies_experts:
-        # The weights of each row's experts are written, and read by its product (transformers,
-        # ``batched_mm_experts_forward``).
-        rows = workload.num_sequences * work.routed_weights
-        copied = rows * workload.weight_dtype.bytes_per_element / layout.tensor_parallel
-        read += copied / machine.memory + copied / machine.streaming
     flops = (
         workload.num_sequences
         * FLOPS_PER_PRODUCT
@@ -200,6 +186,22 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
     return max(read, products) + (
         work.forward.kernels * KERNEL_S if _has_cuda_graphs(workload) else 0.0
     )
+
+
+def _estimate_copying_s(
+    workload: ServeWorkload, work: ForwardWork, layout: Layout, machine: Machine
+) -> float:
+    """Return the seconds to copy the weights of each row's experts.
+
+    ``generate`` decodes so without beams: they are written, and read by the row's product
+    (transformers, ``batched_mm_experts_forward``).
+    """
+    is_generated = workload.engine is Engine.TRANSFORMERS and workload.client is Client.GENERATE
+    if not is_generated or workload.num_beams > 1:
+        return 0.0
+    copied = workload.num_sequences * work.routed_weights / layout.tensor_parallel
+    width = workload.weight_dtype.bytes_per_element
+    return copied * width * (1 / machine.memory + 1 / machine.streaming)
 
 
 def _has_cuda_graphs(workload: ServeWorkload) -> bool:

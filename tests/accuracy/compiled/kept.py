@@ -5,6 +5,7 @@ from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
+from service.estimator.values.result import Detail
 from service.estimator.values.workload import TrainWorkload
 
 POLICIES_KEPT = {"amp_bf16": True, "bf16": False}
@@ -34,9 +35,13 @@ def count_answered(family: str, policy: str, *, compiled: bool = True) -> float:
             optimizer="sgd",
         )
         answer = estimate(
-            architecture_from_config(config), workload, layout=Layout(), device=device
+            architecture_from_config(config),
+            workload,
+            layout=Layout(),
+            device=device,
+            detail=Detail.NUMBERS,
         )
-        return max(instant.allocated_bytes for instant in answer.instants)
+        return answer.allocated_bytes
 
     more = measure(3, 64) - measure(2, 64)
     fewer = measure(3, 32) - measure(2, 32)

@@ -22,6 +22,9 @@ KEPT = {
     ("llama", "amp_bf16"): 11304,
     ("llama", "bf16"): 10280,
     ("qwen3", "amp_bf16"): 12392,
+    ("qwen3", "bf16"): 11368,
+    ("gemma", "amp_bf16"): 11304,
+    ("gemma3_text", "amp_bf16"): 13424,
 }
 """Bytes per token and layer by torch 2.13's partitioner, which ``python -m
 tests.accuracy.compiled`` counts.
