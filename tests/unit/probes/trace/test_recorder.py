@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from worker.probes.run.recorder import mark, record_allocations
 from worker.probes.trace.ledger import compute_stretches
@@ -94,3 +94,46 @@ def test_layer_norm_keeps_its_statistics_in_fp32() -> None:
 
     statistics = [birth for birth in recorder.ledger.allocations if birth.shape == (8, 1)]
     assert [birth.dtype for birth in statistics] == ["float32", "float32"]
+
+
+VIEWS: dict[str, Graph] = {
+    "detach": torch.Tensor.detach,
+    "t": torch.Tensor.t,
+    "view": lambda x: x.view(-1, 2, 3),
+    "transpose": lambda x: x.transpose(0, 1),
+    "unsqueeze": lambda x: x.unsqueeze(1),
+    "expand": lambda x: x[:, :1].expand(4, 5),
+    "slice": lambda x: x[1:3],
+    "select": lambda x: x[2],
+    "permute": lambda x: x.permute(1, 0),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_is_the_one_that_fake_tensors_give(name: str) -> None:
+    """It has the shape, strides and device of a fake mode alone, and the storage that it is of."""
+    with FakeTensorMode():
+        expected = VIEWS[name](torch.ones(4, 6, dtype=torch.bfloat16))
+    with FakeTensorMode() as mode, record_storages() as recorder:
+        x = torch.ones(4, 6, dtype=torch.bfloat16)
+        view = VIEWS[name](x)
+
+    assert isinstance(view, FakeTensor)
+    assert view.fake_mode is mode
+    assert describe(view) == describe(expected)
+    assert recorder.find_place(view) == recorder.find_place(x)
+    assert len(recorder.ledger.allocations) == 1
+
+
+def describe(x: torch.Tensor) -> tuple[object, ...]:
+    """Return what a tensor says of itself."""
+    return x.shape, x.stride(), x.storage_offset(), x.dtype, x.device
+
+
+def test_a_view_that_no_strides_have_is_refused() -> None:
+    """A trace fails where the model's own code would."""
+    with FakeTensorMode(), record_storages():
+        columns = torch.ones(4, 6).t()
+
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            columns.view(24)
