@@ -5,30 +5,54 @@ import os
 import pwd
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import httpx
+import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.__main__ import main
 from service.access.keys import Scope
+from service.terminal.arguments import UsageError
 from tests.e2e.access.conftest import ask, make_key, until_known
 from tests.waiting import eventually
 
 
-def headroom(environment: Mapping[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run one command with nothing else in its environment."""
-    command = [sys.executable, "-m", "service", *arguments]
-    return subprocess.run(
-        command,
-        env={"HOME": "/nonexistent", **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a command returned and printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def test_the_first_key_needs_the_database_alone(address: str, database_url: str) -> None:
+Command = Callable[..., Answer]
+
+
+@pytest.fixture
+def headroom(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return what runs one command with nothing else in its settings."""
+
+    def run(environment: Mapping[str, str], *arguments: str) -> Answer:
+        capsys.readouterr()
+        with monkeypatch.context() as changes:
+            for name, value in {"HOME": "/nonexistent", **environment}.items():
+                changes.setenv(name, value)
+            try:
+                code = main(arguments)
+            except UsageError as error:
+                code = int(str(error.code))
+        printed = capsys.readouterr()
+        return Answer(returncode=code, stdout=printed.out, stderr=printed.err)
+
+    return run
+
+
+def test_the_first_key_needs_the_database_alone(
+    address: str, database_url: str, headroom: Command
+) -> None:
     """Whoever may open the database makes a key that the server lets in, sees it listed and revokes
     it by how it begins.
     """
@@ -59,7 +83,9 @@ def test_the_first_key_needs_the_database_alone(address: str, database_url: str)
     )
 
 
-def test_a_server_makes_keys_for_its_admins(address: str, sessions: sessionmaker[Session]) -> None:
+def test_a_server_makes_keys_for_its_admins(
+    address: str, sessions: sessionmaker[Session], headroom: Command
+) -> None:
     """With HEADROOM_API_KEY in the environment the same commands go over HTTP; a lesser key is told
     what it lacks.
     """
@@ -80,7 +106,7 @@ def test_a_server_makes_keys_for_its_admins(address: str, sessions: sessionmaker
     assert "A valid key" not in headroom({"HEADROOM_URL": address}, "models", "list").stdout
 
 
-def test_words_of_keys_are_checked_before_anything_is_asked() -> None:
+def test_words_of_keys_are_checked_before_anything_is_asked(headroom: Command) -> None:
     """A scope, a limit or a lifetime that is none is told with what is right, and nothing is needed
     for it.
     """
@@ -94,13 +120,25 @@ def test_words_of_keys_are_checked_before_anything_is_asked() -> None:
         assert told in answer.stderr
 
 
+def start(environment: Mapping[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run one command as a process, which may stay."""
+    return subprocess.run(
+        [sys.executable, "-m", "service", *arguments],
+        env={"HOME": "/nonexistent", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 def test_a_server_for_holders_of_keys_needs_a_key(database_url: str) -> None:
     """On an address that others can reach the server refuses to start without any key, and to be
     local.
     """
     environment = {"DATABASE_URL": database_url}
-    without = headroom(environment, "serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it is refused
-    local = headroom(environment, "serve", "--host", "0.0.0.0", "--port", "0", "--access", "local")  # noqa: S104 - the same
+    without = start(environment, "serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it is refused
+    local = start(environment, "serve", "--host", "0.0.0.0", "--port", "0", "--access", "local")  # noqa: S104 - the same
 
     assert (without.returncode, local.returncode) == (2, 2)
     assert "headroom keys create" in without.stderr
