@@ -38,10 +38,10 @@ def open_probe_user(python: str = sys.executable) -> Iterator[ProcessUser | None
         user = ProcessUser(uid=PROBE_USER, groups=list_device_groups(), home=home)
         reason = explain_unusable(user, python)
         if reason is None:
-            _log.info("probe.user", uid=PROBE_USER, home=str(home))
+            _log.info("worker.probe_user", uid=PROBE_USER, home=str(home))
         else:
             _log.warning(
-                "probe.as_root",
+                "worker.probes_as_root",
                 reason=reason,
                 mend="install where every user may read, or run `headroom worker` as another user",
             )

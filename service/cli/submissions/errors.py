@@ -1,10 +1,10 @@
 """Failures of a submission, which only the command that submits can have."""
 
-from service.base.errors import ServiceError
+from service.base.command_errors import CommandError
 
 
-class SubmissionError(ServiceError):
-    """A job was not brought to its scheduler; never sent over HTTP."""
+class SubmissionError(CommandError):
+    """A job was not brought to its scheduler; only its command says so."""
 
     type = "submission-failed"
     title = "The job was not submitted"

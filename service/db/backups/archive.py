@@ -9,14 +9,14 @@ from pathlib import Path
 
 import msgspec
 
-from service.base.errors import ServiceError
+from service.base.command_errors import CommandError
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 _MAX_MANIFEST_BYTES = 2**20
 
 
-class BackupError(ServiceError):
+class BackupError(CommandError):
     """A backup cannot be made or restored."""
 
     type = "backup"

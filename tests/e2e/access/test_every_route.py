@@ -30,6 +30,7 @@ PUBLIC_PAGES = {
     "/clusters/{cluster}",
     "/measurements",
     "/measurements/{measurement}",
+    "/questions/{digest}",
     "/static/{build}/{name}",
     "/docs",
     "/docs/openapi.json",

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.base import count_errors, hub_errors  # noqa: F401 - its kinds are known by being there
+from service.base.command_errors import CommandError
 from service.base.errors import ServiceError
 from service.base.server_refusals import ServerRefusalError
 from service.base.startup_errors import StartupError
-from service.cli.submissions.errors import SubmissionError
 from service.contract.to_answer.problems import ESTIMATOR_TYPES, UNPROCESSABLE
 
 
@@ -40,9 +40,9 @@ def known() -> list[Kind]:
 
 def _below(kind: type[ServiceError]) -> Iterator[type[ServiceError]]:
     """Yield the classes that are sent: not the base, not what keeps a process from starting, not
-    what a server sent to this program, and not what the submitting command alone can meet.
+    what a server sent to this program, and not what commands alone can meet.
     """
     for error in kind.__subclasses__():
-        if not issubclass(error, StartupError | ServerRefusalError | SubmissionError):
+        if not issubclass(error, StartupError | ServerRefusalError | CommandError):
             yield error
             yield from _below(error)
