@@ -10,8 +10,8 @@ from service.api.http.operation import Operation, Reply
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
 from service.catalog.gpus import list_gpus
+from service.contract.schemas.catalogue.gpus import GpuPage
 from service.contract.schemas.fields import PageQuery
-from service.contract.schemas.gpus import GpuPage
 from service.contract.to_answer.gpus import build_gpu
 from service.usecases.stored import make_page_by_name
 

@@ -52,7 +52,10 @@ from service.usecases.questions.how_many import HowManyQuestion, answer_how_many
 
 _FLAT_SECTIONS = frozenset({"model", "workload", "layout", "constraints", "gpu"})
 HUB_FIELDS = ("hub", "revision", "file")
-TOP_LEVEL_FIELDS = frozenset({"model", *HUB_FIELDS, "gpu", "memory_bytes", "confidence"})
+COPIED_FIELDS = ("confidence", "container_image")
+TOP_LEVEL_FIELDS = frozenset(
+    {"model", *HUB_FIELDS, "gpu", "memory_bytes", "format", *COPIED_FIELDS}
+)
 
 EXAMPLE = {
     "model": "llama-2-7b",
@@ -78,7 +81,8 @@ _REPLIES = {
         description="What the query says is kept to the letter; data_parallel, zero_stage, "
         "sharding, activation_checkpointing "
         "and micro_batch_size are searched where it says nothing. Accept: text/plain answers with "
-        "the bare number; so does as=count, for shells: 406 says that no number is enough.",
+        "the bare number; so does as=count, for shells: 406 says that no number is enough. With "
+        "format each candidate is rendered for a scheduler, as JSON.",
         query=HowManyQuery,
         headers={"Hub-Token": HubToken},
         replies=_REPLIES,
@@ -88,10 +92,11 @@ _REPLIES = {
 async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
     """Say how many GPUs a workload needs."""
     query = _read_parameters(request.scope)
+    form = _get_form(query)
     return await compute_search(
         request,
-        partial(_read_queried, request, query),
-        partial(_count_queried, request, _get_form(query)),
+        partial(_read_queried, request, query, form),
+        partial(_count_queried, request, form),
     )
 
 
@@ -103,7 +108,8 @@ async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
         tag="how-many",
         summary="Say how many GPUs a workload needs, asked by a body.",
         description="The same question for what no query can spell: a model that is brought along, "
-        "lists and objects. Accept: text/plain answers with the bare number, and so does as=count.",
+        "lists and objects. Accept: text/plain answers with the bare number, and so does as=count; "
+        "format renders each candidate for schedulers, as JSON.",
         query=AnswerQuery,
         body=HowManyRequest,
         headers={"Hub-Token": HubToken},
@@ -116,7 +122,7 @@ async def ask_how_many(request: Request[Any, Any, Any], body: RawBody) -> ASGIAp
     """Say how many GPUs a workload needs, asked by a body."""
     form = _get_form(read_query(request.scope, AnswerQuery))
     return await compute_search(
-        request, partial(_read_asked, request, body), partial(_count_gpus, request, form)
+        request, partial(_read_asked, request, body, form), partial(_count_gpus, request, form)
     )
 
 
@@ -125,18 +131,28 @@ def _get_form(query: Any) -> str | None:  # noqa: ANN401 - a struct of parameter
     return form
 
 
-def _read_queried(request: Request[Any, Any, Any], query: Struct) -> HowManyQuestion:
+def _read_queried(
+    request: Request[Any, Any, Any], query: Struct, form: str | None
+) -> HowManyQuestion:
     payload = build_request(query)
     with translate_error_field():
-        return _read_question(request, payload)
+        return _read_question(request, payload, form)
 
 
-def _read_asked(request: Request[Any, Any, Any], body: RawBody) -> HowManyQuestion:
+def _read_asked(
+    request: Request[Any, Any, Any], body: RawBody, form: str | None
+) -> HowManyQuestion:
     payload = read_body(request.scope, body, HowManyRequest)
-    return _read_question(request, bring_draft(get_dependencies(request), payload, request.scope))
+    drafted = bring_draft(get_dependencies(request), payload, request.scope)
+    return _read_question(request, drafted, form)
 
 
-def _read_question(request: Request[Any, Any, Any], payload: HowManyRequest) -> HowManyQuestion:
+def _read_question(
+    request: Request[Any, Any, Any], payload: HowManyRequest, form: str | None
+) -> HowManyQuestion:
+    if form == "count" and get_or_none(payload.format) is not None:
+        message = "as=count answers with the number alone, without a format: say one of the two"
+        raise InvalidRequestError(message, errors=[{"field": "format", "message": message}])
     deps = get_dependencies(request)
     return read_how_many(payload, resolve_model(deps, payload.model, request.scope))
 
@@ -163,11 +179,10 @@ def _count_gpus(
         plans=PlanCache().with_cancellation(budget.check),
         find_corrections=budget.limit(get_dependencies(request).corrections),
     )
-    if form is None and is_text_preferred(request.headers.get("accept")):
+    is_text = form is None and not question.formats
+    if is_text and is_text_preferred(request.headers.get("accept")):
         return text_response(render_how_many_text(plans))
-    answer = build_how_many_answer(
-        plans, assumptions=question.assumptions, elapsed_s=perf_counter() - started
-    )
+    answer = build_how_many_answer(plans, question, elapsed_s=perf_counter() - started)
     if form == "count":
         return _respond_with_count(answer)
     return json_response(answer, headers={"vary": "Accept"})
@@ -210,8 +225,9 @@ def build_request(query: Struct) -> HowManyRequest:
         if name != "form" and not isinstance(value := getattr(query, name), UnsetType)
     }
     document: dict[str, Any] = {"model": _read_model(values), "gpu": _read_gpu(values)}
-    if "confidence" in values:
-        document["confidence"] = values["confidence"]
+    document |= {name: values[name] for name in COPIED_FIELDS if name in values}
+    if "format" in values:
+        document["format"] = [values["format"]]
     document |= nest_words(
         {name: value for name, value in values.items() if name not in TOP_LEVEL_FIELDS}
     )

@@ -10,23 +10,16 @@ from typing import Any
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
 from service.cli.commands.schedulers.formats import (
-    FORMATS,
-    add_format_options,
+    add_format,
     read_format_options,
+    require_format,
 )
 from service.cli.confidence import add_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu
 from service.cli.launch.questions import add_launch, take_launch
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
-from service.terminal.arguments import (
-    DOES_NOT_FIT,
-    FITS,
-    TIGHT,
-    Parser,
-    format_choices,
-    make_choice_reader,
-)
+from service.terminal.arguments import DOES_NOT_FIT, FITS, TIGHT, Parser
 from service.terminal.controls import spell_controls
 
 _NUMBERS_OF_GPUS = ("--num-gpus", "--gpus", "--gpu-count", "--n-gpus")
@@ -51,16 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave with 3 in place of 0 where it is tight: it fits at the point of the interval "
         "and not at its upper end",
     )
-    parser.add_argument(
-        "--format",
-        type=make_choice_reader(FORMATS),
-        metavar=format_choices(FORMATS),
-        help="print the job alone, as this scheduler's client reads it, where it fits",
-    )
-    parser.add_argument(
-        "--container-image", metavar="NAME", help="image of the pods, in place of the engine's own"
-    )
-    add_format_options(parser)
+    add_format(parser, "print the job alone, as this scheduler's client reads it, where it fits")
     parser.add_argument(
         "--json", action="store_true", help="print the answer as POST /v1/fit sends it"
     )
@@ -83,9 +67,7 @@ def run(options: argparse.Namespace) -> int:
     if options.format is not None:
         return _print_format(document, options, source)
     read_format_options(options)
-    if options.container_image is not None:
-        message = "--container-image is of a rendered job: say --format as well"
-        raise InvalidRequestError(message)
+    require_format(options)
     result = answer_question("fit", document, source)
     if options.json:
         print_json(result)

@@ -8,13 +8,20 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from service.base.errors import InvalidRequestError
 from service.cli.answer_source import add_source, answer_question, get_source, tell_source
+from service.cli.commands.schedulers.formats import (
+    add_format,
+    print_candidate,
+    read_formats,
+    require_format,
+)
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, parse_number
 from service.cli.launch.questions import add_launch, take_launch
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
-from service.contract.to_answer.phrases import read_gpu_count
+from service.contract.to_answer.phrases import format_gpu, read_gpu_count
 from service.terminal.arguments import DOES_NOT_FIT, FITS
 
 _CONSTRAINTS = (
@@ -56,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="sequences that all replicas serve at once",
     )
     add_search_confidence(search)
+    add_format(parser, "print the fewest GPUs alone, as a job that this scheduler's client reads")
     output = parser.add_mutually_exclusive_group()
     output.add_argument(
         "--json", action="store_true", help="print the answer as GET /v1/how-many sends it"
@@ -73,11 +81,17 @@ def run(options: argparse.Namespace) -> int:
 
     The code is 0 when every GPU that the name means has a number, 1 when one has none.
     """
+    if options.count and options.format is not None:
+        message = "--count prints the number alone, without a --format: say one of the two"
+        raise InvalidRequestError(message)
+    require_format(options)
     source = get_source(options)
     take_launch(options, source, keeps_layout=False)
     result = answer_question("how_many", _build_document(options), source)
     if options.count:
         return _print_count(result)
+    if options.format is not None and not options.json:
+        return _print_format(options.format, result)
     answers = result.get("answers", [result])
     if options.json:
         print_json(result)
@@ -98,6 +112,22 @@ def _print_count(result: Mapping[str, Any]) -> int:
     return FITS
 
 
+def _print_format(word: str, result: Mapping[str, Any]) -> int:
+    """Print the fewest GPUs in a format, or why none are enough.
+
+    Raises InvalidRequestError where the name means several GPUs.
+    """
+    answers = result.get("answers", [result])
+    if len(answers) > 1:
+        names = ", ".join(format_gpu(answer["gpu"]) for answer in answers)
+        message = f"a job is rendered for one kind of GPU; name one of {names}"
+        raise InvalidRequestError(message)
+    if result["num_gpus"] is None:
+        return _print_count(result)
+    print_candidate(word, result["candidates"][0])
+    return FITS
+
+
 def _build_document(options: argparse.Namespace) -> dict[str, object]:
     constraints = {name: getattr(options, name) for name in _CONSTRAINTS}
     return {
@@ -106,4 +136,5 @@ def _build_document(options: argparse.Namespace) -> dict[str, object]:
         **build_workload(options),
         "constraints": {name: value for name, value in constraints.items() if value is not None},
         "confidence": get_confidence(options),
+        **read_formats(options),
     }

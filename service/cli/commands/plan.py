@@ -10,9 +10,9 @@ from typing import Any
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
 from service.cli.commands.schedulers.formats import (
-    FORMATS,
-    add_format_options,
-    read_format_options,
+    add_format,
+    print_candidate,
+    read_formats,
 )
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import add_gpu_memory, add_question, build_workload, read_gpu_memory
@@ -85,16 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pareto", action="store_true", help="the front of memory, time and cost as well"
     )
     add_search_confidence(search)
-    parser.add_argument(
-        "--format",
-        type=make_choice_reader(FORMATS),
-        metavar=format_choices(FORMATS),
-        help="print the best plan alone, as this scheduler's client reads it",
-    )
-    parser.add_argument(
-        "--container-image", metavar="NAME", help="image of the pods, in place of the engine's own"
-    )
-    add_format_options(parser)
+    add_format(parser, "print the best plan alone, as this scheduler's client reads it")
     parser.add_argument(
         "--json", action="store_true", help="print the answer as POST /v1/plans sends it"
     )
@@ -121,22 +112,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_format(word: str, result: dict[str, Any]) -> int:
-    """Print the best plan in a format; who answered is no part of it.
-
-    Raises InvalidRequestError where the format cannot carry it.
-    """
+    """Print the best plan in a format, or why there is none."""
     if not result["candidates"]:
         sys.stderr.write(
             f"headroom: there is no plan to print: {spell_controls(result['reason'])}\n"
         )
         return DOES_NOT_FIT
-    requests = result["candidates"][0]["requests"]
-    if requests[word] is None:
-        notes = requests["launch"]["notes"]
-        reason = next(note for note in reversed(notes) if note.startswith(f"{word}: "))
-        raise InvalidRequestError(reason)
-    text = import_module("service.formats.manifests.yaml_text").as_text(requests[word])
-    sys.stdout.write(text)
+    print_candidate(word, result["candidates"][0])
     return FITS
 
 
@@ -153,11 +135,7 @@ def _build_document(options: argparse.Namespace, source: Source) -> dict[str, ob
     }
     if options.objective is not None:
         document["objective"] = options.objective
-    if options.format is not None:
-        document["format"] = [options.format]
-    if options.container_image is not None:
-        document["container_image"] = options.container_image
-    document |= read_format_options(options)
+    document |= read_formats(options)
     return document | ({"prices": dict(map(_parse_price, options.price))} if options.price else {})
 
 

@@ -22,8 +22,6 @@ def how_many(document: Document, _server: None) -> Document:
     question = read_how_many(request, resolve_offline_model(request.model))
     plans = answer_how_many(question, plans=make_plan_cache())
     answer: Document = to_builtins(
-        build_how_many_answer(
-            plans, assumptions=question.assumptions, elapsed_s=perf_counter() - started_s
-        ),
+        build_how_many_answer(plans, question, elapsed_s=perf_counter() - started_s),
     )
     return answer

@@ -13,6 +13,7 @@ from service.contract.schemas.fields import (
     Strict,
 )
 from service.contract.schemas.fit import GpuReference, ModelReference
+from service.contract.schemas.format_options import FormatOptionsRequest, FormatWord, ImageName
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.remedies import RemedyAnswer
 from service.contract.schemas.workload import WorkloadRequest
@@ -119,6 +120,27 @@ class HowManyRequest(Strict, frozen=True, kw_only=True):
         UNSET
     )
     confidence: SearchConfidence = 0.95
+    format: Annotated[
+        Annotated[list[FormatWord], Meta(min_length=1, max_length=32)] | UnsetType,
+        Meta(
+            description=(
+                "Formats that each candidate is rendered in, each by its word in `requests`; null "
+                "there where one cannot carry the candidate, for the reason in `launch.notes`."
+            )
+        ),
+    ] = UNSET
+    container_image: Annotated[
+        ImageName | UnsetType,
+        Meta(
+            description=(
+                "With `format`: image of the pods, in place of the engine's or framework's own."
+            )
+        ),
+    ] = UNSET
+    format_options: Annotated[
+        FormatOptionsRequest | UnsetType,
+        Meta(description="Of the formats in `format`; one that does not take them is refused."),
+    ] = UNSET
 
 
 class MemoryAnswer(Answer, frozen=True, kw_only=True):
@@ -148,6 +170,15 @@ class CandidateAnswer(Answer, frozen=True, kw_only=True):
     device_interval: tuple[int, int]
     headroom_bytes: int
     warnings: list[str]
+    requests: Annotated[
+        JsonObject | None,
+        Meta(
+            description=(
+                "The same as requests to schedulers and launchers, as a plan has them; null where "
+                "no `format` was asked for."
+            )
+        ),
+    ]
 
 
 class RejectedAnswer(Answer, frozen=True, kw_only=True):

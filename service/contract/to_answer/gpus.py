@@ -1,7 +1,7 @@
 """GPUs of the catalogue as answers of /v1/gpus."""
 
 from service.catalog.gpu_entries import GpuEntry
-from service.contract.schemas.gpus import GpuAnswer, MigAnswer
+from service.contract.schemas.catalogue.gpus import GpuAnswer, MigAnswer
 
 
 def build_gpu(entry: GpuEntry) -> GpuAnswer:

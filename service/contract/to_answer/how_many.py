@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 
+from service.contract.schemas.fields import JsonObject
 from service.contract.schemas.how_many import (
     BeyondAnswer,
     CandidateAnswer,
@@ -18,16 +20,17 @@ from service.planner.fit.candidates import Candidate, Rejection
 from service.planner.fit.remedy import Remedy
 from service.planner.plans.no_layout_reasons import NoLayoutReason
 from service.planner.plans.offered import Plan
+from service.usecases.questions.how_many import HowManyQuestion
 
 
 def build_how_many_answer(
-    plans: Sequence[tuple[Device, Plan]], *, assumptions: tuple[str, ...], elapsed_s: float
+    plans: Sequence[tuple[Device, Plan]], question: HowManyQuestion, *, elapsed_s: float
 ) -> HowManyAnswer | FamilyAnswer:
     """Return plans as the contract's answer.
 
     One for one SKU, several for a family.
     """
-    answers = [_build_answer(device, plan, assumptions, elapsed_s) for device, plan in plans]
+    answers = [_build_answer(device, plan, question, elapsed_s) for device, plan in plans]
     return answers[0] if len(answers) == 1 else FamilyAnswer(answers=answers)
 
 
@@ -45,12 +48,12 @@ def render_how_many_text(plans: Sequence[tuple[Device, Plan]]) -> str:
 
 
 def _build_answer(
-    device: Device, plan: Plan, assumptions: tuple[str, ...], elapsed_s: float
+    device: Device, plan: Plan, question: HowManyQuestion, elapsed_s: float
 ) -> HowManyAnswer:
     return HowManyAnswer(
         num_gpus=plan.num_gpus,
         gpu=render_gpu(device),
-        candidates=[_build_candidate(device, candidate) for candidate in plan.candidates],
+        candidates=[_build_candidate(device, candidate, question) for candidate in plan.candidates],
         rejected=build_rejected_answers(device, plan),
         searched=SearchedAnswer(
             layouts=plan.searched.layouts,
@@ -64,7 +67,7 @@ def _build_answer(
         smallest_change=None
         if plan.smallest_change is None
         else build_remedy_answer(_name_single_gpu(plan.smallest_change)),
-        assumptions=list(assumptions),
+        assumptions=list(question.assumptions),
     )
 
 
@@ -89,7 +92,9 @@ def _name_single_gpu(remedy: Remedy) -> Remedy:
     return replace(remedy, change={"gpu": gpus[0]}) if isinstance(gpus, list) else remedy
 
 
-def _build_candidate(device: Device, candidate: Candidate) -> CandidateAnswer:
+def _build_candidate(
+    device: Device, candidate: Candidate, question: HowManyQuestion
+) -> CandidateAnswer:
     estimate = candidate.estimate
     require_exact(estimate)
     return CandidateAnswer(
@@ -104,7 +109,15 @@ def _build_candidate(device: Device, candidate: Candidate) -> CandidateAnswer:
         device_interval=(estimate.device_interval.low, estimate.device_interval.high),
         headroom_bytes=candidate.judgement.headroom_bytes,
         warnings=list(estimate.warnings),
+        requests=_render_requests(device, candidate, question) if question.formats else None,
     )
+
+
+def _render_requests(device: Device, candidate: Candidate, question: HowManyQuestion) -> JsonObject:
+    # A cold count has no time for the renderings, which hardly any question asks for.
+    module = import_module("service.contract.to_answer.renderings")
+    requests: JsonObject = module.render_requests(question, candidate, device)
+    return requests
 
 
 def build_rejected_answers(device: Device, plan: Plan) -> list[RejectedAnswer]:

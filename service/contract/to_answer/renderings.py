@@ -1,4 +1,4 @@
-"""A candidate of a plan as requests to schedulers and launchers."""
+"""A candidate of a search as requests to schedulers and launchers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,17 +10,19 @@ from service.estimator.values.device import Device, parse_slice
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.formats.manifests.registry import render_format
-from service.formats.renderings.job import GpuKind, GpuNames, Job
+from service.formats.renderings.job import GpuKind, GpuNames, Job, JobNames
 from service.formats.renderings.render import render
 from service.planner.cluster.placement import Placement
 from service.planner.fit.candidates import Candidate
 from service.planner.fit.verdict import shared_host_bytes
 from service.planner.plans.offered import OfferPlan
+from service.usecases.questions.fit import FitQuestion
+from service.usecases.questions.how_many import HowManyQuestion
 from service.usecases.questions.plans import PlanQuestion
 
 
 def render_requests(
-    question: PlanQuestion,
+    question: PlanQuestion | HowManyQuestion,
     candidate: Candidate,
     device: Device,
     *,
@@ -33,29 +35,52 @@ def render_requests(
     framework on them; on the nodes of a cluster where the plan was placed on one. ``offers`` have
     the plans on all kinds of GPUs.
     """
-    workload, layout = candidate.workload, candidate.layout
-    gpu = get_gpu_names(device)
-    needed_bytes = get_needed_bytes(candidate.estimate, device)
-    job = Job(
-        model_name=question.model_name,
-        checkpoints=question.checkpoints,
-        draft_checkpoints=list_draft_checkpoints(workload),
-        model=question.architecture,
-        workload=workload,
-        layout=layout,
+    fit = FitQuestion(
+        architecture=question.architecture,
+        workload=candidate.workload,
+        layout=candidate.layout,
+        device=device,
+    )
+    job = make_job(
+        question.names,
+        fit,
+        candidate.estimate,
+        placement=placement,
+        substitutes=tuple(_iter_substitutes(candidate, device, offers)),
+    )
+    return _add_formats(render(job), job, question.formats)
+
+
+def make_job(
+    names: JobNames,
+    fit: FitQuestion,
+    estimate: Estimate,
+    *,
+    placement: Placement | None = None,
+    substitutes: tuple[GpuKind, ...] = (),
+) -> Job:
+    """Return a fit as a job to render."""
+    device = fit.device
+    gpu, needed_bytes = get_gpu_names(device), get_needed_bytes(estimate, device)
+    return Job(
+        model_name=names.model_name,
+        checkpoints=names.checkpoints,
+        draft_checkpoints=_list_draft_checkpoints(fit.workload),
+        model=fit.architecture,
+        workload=fit.workload,
+        layout=fit.layout,
         device=device,
         gpu=gpu,
         nodes=() if placement is None else placement.nodes,
         gpus_of_each=None if placement is None else placement.gpus_per_node,
         mig_profile=device.mig_profile,
-        host_bytes_per_node=candidate.estimate.host_bytes_per_node,
-        image=question.image,
-        options=question.options,
+        host_bytes_per_node=estimate.host_bytes_per_node,
+        image=names.image,
+        options=names.options,
         needed_bytes=needed_bytes,
-        substitutes=tuple(_iter_substitutes(candidate, device, offers)),
-        known_gpus=list_known_gpus(needed_bytes) if gpu is None else (),
+        substitutes=substitutes,
+        known_gpus=_list_known_gpus(needed_bytes) if gpu is None else (),
     )
-    return _add_formats(render(job), job, question.formats)
 
 
 def get_needed_bytes(estimate: Estimate, device: Device) -> int:
@@ -66,7 +91,7 @@ def get_needed_bytes(estimate: Estimate, device: Device) -> int:
     return estimate.device_interval.high + shared_host_bytes(estimate, device)
 
 
-def list_draft_checkpoints(workload: Workload) -> tuple[str, ...]:
+def _list_draft_checkpoints(workload: Workload) -> tuple[str, ...]:
     """Return ids on the hub of weights of a server's draft model."""
     draft = workload.speculative if isinstance(workload, ServeWorkload) else None
     return () if draft is None or draft.name is None else list_checkpoints(draft.name)
@@ -88,7 +113,7 @@ def _iter_substitutes(
                 break
 
 
-def list_known_gpus(needed_bytes: int) -> tuple[GpuKind, ...]:
+def _list_known_gpus(needed_bytes: int) -> tuple[GpuKind, ...]:
     """Return the catalogue's GPUs, for a job that only told a memory."""
     devices = [entry.to_device() for entry in list_gpus()]
     return tuple(

@@ -9,13 +9,16 @@ from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_device
 from service.catalog.prices import Price, list_prices
 from service.contract.schemas.fields import get_or_none
-from service.contract.schemas.fit import ModelReference
-from service.contract.schemas.plans import FormatOptionsRequest, PlanRequest
+from service.contract.schemas.plans import PlanRequest
 from service.contract.to_question.models import ResolvedModel
-from service.contract.to_question.searches import adopt_cache, read_devices, read_search
+from service.contract.to_question.searches import (
+    adopt_cache,
+    read_devices,
+    read_job_names,
+    read_search,
+)
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.values.device import Device
-from service.formats.renderings.job import NO_OPTIONS, FormatOptions
 from service.planner.cluster.inventory import Pool
 from service.planner.search.offer import Offer
 from service.usecases.questions.plans import PlanQuestion
@@ -76,38 +79,13 @@ def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> 
     search = adopt_cache(read_search(request), model)
     return PlanQuestion(
         architecture=as_loaded(model.architecture, search.question.workload),
-        model_name=name_objects(request.model, model),
-        checkpoints=model.checkpoints,
         question=search.question,
         offers=_build_offers(request, prices),
         objective=request.objective,
+        names=read_job_names(request, model),
         pareto=request.pareto,
         assumptions=(*model.notes, *search.assumptions),
         formats=tuple(get_or_none(request.format) or ()),
-        image=get_or_none(request.container_image),
-        options=read_format_options(request.format_options),
-    )
-
-
-def read_format_options(request: FormatOptionsRequest | UnsetType) -> FormatOptions:
-    """Return the options of the formats."""
-    if isinstance(request, UnsetType):
-        return NO_OPTIONS
-    return FormatOptions(
-        queue=get_or_none(request.queue),
-        topology=get_or_none(request.topology),
-        gate=request.gate,
-        namespace=get_or_none(request.namespace),
-        name=get_or_none(request.name),
-    )
-
-
-def name_objects(reference: ModelReference, model: ResolvedModel) -> str:
-    """Return the name by which rendered objects are called."""
-    return (
-        reference.rpartition("/")[2]
-        if isinstance(reference, str) and not model.notes
-        else model.name or model.architecture.family
     )
 
 

@@ -1,4 +1,4 @@
-"""Decoded requests as questions of the search.
+"""Decoded requests as questions of the search, and names of found jobs.
 
 Apart from fit questions, because a fit needs none of the search.
 """
@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 import msgspec
 from msgspec import UnsetType, structs
 
+from service.base.errors import InvalidRequestError
 from service.catalog.gpus import find_gpus
 from service.contract.schemas.fields import get_or_default, get_or_none
-from service.contract.schemas.fit import GpuReference
+from service.contract.schemas.fit import GpuReference, ModelReference
+from service.contract.schemas.format_options import FormatOptionsRequest
+from service.contract.schemas.formats.renderings import RenderingRequest
 from service.contract.schemas.how_many import Constraints, HowManyRequest
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.plans import PlanRequest
@@ -24,6 +27,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import ServeWorkload, Workload
+from service.formats.renderings.job import NO_OPTIONS, FormatOptions, JobNames
 from service.planner.fit.confidence import list_confidence_notes
 from service.planner.search.search_space import (
     DEFAULT_MAX_GPUS,
@@ -64,13 +68,26 @@ def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuest
 
     What it says is kept to the letter, what it leaves open is searched.
     """
+    _check_formats(request)
     search = adopt_cache(read_search(request), model)
     return HowManyQuestion(
         architecture=as_loaded(model.architecture, search.question.workload),
         question=search.question,
         devices=read_devices(request.gpu),
+        names=read_job_names(request, model),
         assumptions=(*model.notes, *search.assumptions),
+        formats=tuple(get_or_none(request.format) or ()),
     )
+
+
+def _check_formats(request: HowManyRequest) -> None:
+    """Refuse what is of a rendered job where none is asked for."""
+    if not isinstance(request.format, UnsetType):
+        return
+    for name in ("container_image", "format_options"):
+        if not isinstance(getattr(request, name), UnsetType):
+            message = f"{name} is of a rendered job: say format as well"
+            raise InvalidRequestError(message, errors=[{"field": name, "message": message}])
 
 
 def adopt_cache(search: SearchQuestion, model: ResolvedModel) -> SearchQuestion:
@@ -195,3 +212,35 @@ def read_devices(reference: GpuReference) -> tuple[Device, ...]:
     if isinstance(reference, str) and len(entries := find_gpus(reference)) > 1:
         return tuple(entry.to_device() for entry in entries)
     return (read_device(reference),)
+
+
+def read_job_names(
+    request: HowManyRequest | PlanRequest | RenderingRequest, model: ResolvedModel
+) -> JobNames:
+    """Return what a request calls a job and its parts."""
+    return JobNames(
+        model_name=_name_objects(request.model, model),
+        checkpoints=model.checkpoints,
+        image=get_or_none(request.container_image),
+        options=_read_options(request.format_options),
+    )
+
+
+def _name_objects(reference: ModelReference, model: ResolvedModel) -> str:
+    return (
+        reference.rpartition("/")[2]
+        if isinstance(reference, str) and not model.notes
+        else model.name or model.architecture.family
+    )
+
+
+def _read_options(request: FormatOptionsRequest | UnsetType) -> FormatOptions:
+    if isinstance(request, UnsetType):
+        return NO_OPTIONS
+    return FormatOptions(
+        queue=get_or_none(request.queue),
+        topology=get_or_none(request.topology),
+        gate=request.gate,
+        namespace=get_or_none(request.namespace),
+        name=get_or_none(request.name),
+    )

@@ -84,6 +84,26 @@ NO_OPTIONS = FormatOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobNames:
+    """Names of a job and its parts, beside its configuration.
+
+    ``model_name`` is the model's in the request, by which rendered objects are called.
+
+    ``checkpoints``: ids on the Hugging Face hub of weights of its shape; launchers are told to load
+    the first.
+
+    ``image``: that of its containers, None where a published one will do.
+
+    ``options``: what the installation calls things.
+    """
+
+    model_name: str
+    checkpoints: tuple[str, ...] = ()
+    image: str | None = None
+    options: FormatOptions = NO_OPTIONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A complete configuration.
 

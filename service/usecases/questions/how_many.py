@@ -7,6 +7,7 @@ from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
+from service.formats.renderings.job import JobNames
 from service.planner.plans.how_many import find_fewest_gpus
 from service.planner.plans.offered import Plan, make_refused_plan, merge_refusals
 from service.planner.search.search_space import Question
@@ -18,13 +19,16 @@ from service.usecases.questions.larger_gpus import make_larger_gpus
 class HowManyQuestion:
     """One question for several kinds of GPU.
 
-    ``assumptions`` are the defaults that were not searched.
+    ``assumptions`` are the defaults that were not searched, ``formats`` the words of those that
+    each candidate is rendered in.
     """
 
     architecture: Architecture
     question: Question
     devices: Sequence[Device]
+    names: JobNames
     assumptions: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
 
 
 def answer_how_many(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
-from service.formats.renderings.job import NO_OPTIONS, FormatOptions
+from service.formats.renderings.job import JobNames
 from service.planner.fit.candidates import Candidate
 from service.planner.fit.fit import FitReport, assess_fit
 from service.planner.plans.objectives import Objective
@@ -26,20 +26,14 @@ class PlanQuestion:
     """
 
     architecture: Architecture
-    model_name: str
-    """Name of the model in the request, by which rendered objects are called."""
-    checkpoints: tuple[str, ...] = ()
-    """Ids on the Hugging Face hub of weights of this shape; launchers are told to load the first.
-    """
     question: Question
     offers: Sequence[Offer]
     objective: Objective
+    names: JobNames
     pareto: bool = False
     assumptions: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     """Words of formats that each candidate is rendered in, beside those of every answer."""
-    image: str | None = None
-    options: FormatOptions = NO_OPTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

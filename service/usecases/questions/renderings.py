@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.formats.renderings.job import NO_OPTIONS, FormatOptions
+from service.formats.renderings.job import JobNames
 from service.usecases.questions.fit import FitQuestion
 
 
@@ -10,14 +10,9 @@ from service.usecases.questions.fit import FitQuestion
 class RenderingQuestion:
     """A fit question, and the format that is to start it.
 
-    ``word`` is the format's, ``model_name`` what rendered objects are called by, ``checkpoints``
-    ids on the Hugging Face hub of weights of the model's shape; ``image`` is None where a published
-    one will do.
+    ``word`` is the format's.
     """
 
     fit: FitQuestion
     word: str
-    model_name: str
-    checkpoints: tuple[str, ...] = ()
-    image: str | None = None
-    options: FormatOptions = NO_OPTIONS
+    names: JobNames

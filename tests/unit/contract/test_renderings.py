@@ -8,7 +8,7 @@ from litestar.testing import TestClient
 
 from service.catalog.gpus import list_gpus
 from service.catalog.models import load_config, resolve_model
-from service.contract.schemas.plans import FormatWord
+from service.contract.schemas.format_options import FormatWord
 from service.formats.manifests.registry import FORMATS
 from tests.unit.api.builders import served
 

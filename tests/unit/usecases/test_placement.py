@@ -11,6 +11,7 @@ from service.catalog.models import load_architecture, resolve_model
 from service.estimator.cache import PlanCache
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Framework, TrainWorkload
+from service.formats.renderings.job import JobNames
 from service.planner.cluster.inventory import Allocation, ClusterInventory, Node, Pool
 from service.planner.cluster.offers import JOINT, list_current_offers, list_empty_offers
 from service.planner.cluster.placement import Blocked, Impossible, Placement, build_supply
@@ -23,7 +24,7 @@ FIXED = frozenset({"sequence_length", "framework"})
 WORKLOAD = TrainWorkload(sequence_length=2048)
 ASKED = PlanQuestion(
     architecture=load_architecture(resolve_model("llama-2-7b")),
-    model_name="llama-2-7b",
+    names=JobNames(model_name="llama-2-7b"),
     question=Question(workload=WORKLOAD, layout=Layout(), fixed=FIXED),
     offers=(),
     objective=Objective.FEWEST_GPUS,

@@ -1,8 +1,13 @@
 """Words and options of the formats that commands render jobs in."""
 
 import argparse
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
 
 from service.base.errors import InvalidRequestError
+from service.terminal.arguments import format_choices, make_choice_reader
 
 FORMATS = (
     "kubernetes",
@@ -31,8 +36,17 @@ OPTIONS = ("queue", "topology", "gate", "namespace", "name")
 _SWITCHES = {"true": True, "false": False}
 
 
-def add_format_options(parser: argparse.ArgumentParser) -> None:
-    """Add what an installation calls things."""
+def add_format(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add a format, with what it prints, and what an installation calls things in it."""
+    parser.add_argument(
+        "--format",
+        type=make_choice_reader(FORMATS),
+        metavar=format_choices(FORMATS),
+        help=text,
+    )
+    parser.add_argument(
+        "--container-image", metavar="NAME", help="image of the pods, in place of the engine's own"
+    )
     parser.add_argument(
         "--format-option",
         action="append",
@@ -52,6 +66,38 @@ def read_format_options(options: argparse.Namespace) -> dict[str, object]:
         message = "--format-option is of a rendered job: say --format as well"
         raise InvalidRequestError(message)
     return {"format_options": dict(map(_read_option, options.format_option))}
+
+
+def read_formats(options: argparse.Namespace) -> dict[str, object]:
+    """Return the part of a search's request that says what its candidates are rendered in."""
+    document = read_format_options(options)
+    if options.format is not None:
+        document["format"] = [options.format]
+    if options.container_image is not None:
+        document["container_image"] = options.container_image
+    return document
+
+
+def require_format(options: argparse.Namespace) -> None:
+    """Refuse an image without a format, where it would have no effect."""
+    if options.format is None and options.container_image is not None:
+        message = "--container-image is of a rendered job: say --format as well"
+        raise InvalidRequestError(message)
+
+
+def print_candidate(word: str, candidate: Mapping[str, Any]) -> None:
+    """Print a candidate of a search in a format; who answered is no part of it.
+
+    Raises InvalidRequestError where the format cannot carry it.
+    """
+    requests = candidate["requests"]
+    if requests[word] is None:
+        notes = requests["launch"]["notes"]
+        raise InvalidRequestError(
+            next(note for note in reversed(notes) if note.startswith(f"{word}: "))
+        )
+    text = import_module("service.formats.manifests.yaml_text").as_text(requests[word])
+    sys.stdout.write(text)
 
 
 def _read_option(text: str) -> tuple[str, object]:

@@ -40,6 +40,7 @@ from .calibration_pool_answer import CalibrationPoolAnswer
 from .calibration_pool_answer_shares import CalibrationPoolAnswerShares
 from .candidate_answer import CandidateAnswer
 from .candidate_answer_layout import CandidateAnswerLayout
+from .candidate_answer_requests_type_0 import CandidateAnswerRequestsType0
 from .candidate_answer_workload import CandidateAnswerWorkload
 from .cause_answer import CauseAnswer
 from .cause_certainty import CauseCertainty
@@ -147,10 +148,12 @@ from .hook_verdict import HookVerdict
 from .host_priority import HostPriority
 from .how_many_answer import HowManyAnswer
 from .how_many_as import HowManyAs
+from .how_many_format import HowManyFormat
 from .how_many_lora_target_modules import HowManyLoraTargetModules
 from .how_many_lora_variant import HowManyLoraVariant
 from .how_many_precision import HowManyPrecision
 from .how_many_request import HowManyRequest
+from .how_many_request_format_item import HowManyRequestFormatItem
 from .hub_answer import HubAnswer
 from .import_answer import ImportAnswer
 from .import_environment import ImportEnvironment
@@ -439,6 +442,7 @@ __all__ = (
     "CalibrationPoolAnswerShares",
     "CandidateAnswer",
     "CandidateAnswerLayout",
+    "CandidateAnswerRequestsType0",
     "CandidateAnswerWorkload",
     "CauseAnswer",
     "CauseCertainty",
@@ -546,10 +550,12 @@ __all__ = (
     "HostPriority",
     "HowManyAnswer",
     "HowManyAs",
+    "HowManyFormat",
     "HowManyLoraTargetModules",
     "HowManyLoraVariant",
     "HowManyPrecision",
     "HowManyRequest",
+    "HowManyRequestFormatItem",
     "HubAnswer",
     "ImportAnswer",
     "ImportEnvironment",

@@ -8,6 +8,7 @@ from attrs import field as _attrs_field
 
 if TYPE_CHECKING:
     from ..models.candidate_answer_layout import CandidateAnswerLayout
+    from ..models.candidate_answer_requests_type_0 import CandidateAnswerRequestsType0
     from ..models.candidate_answer_workload import CandidateAnswerWorkload
     from ..models.memory_answer import MemoryAnswer
 
@@ -31,6 +32,8 @@ class CandidateAnswer:
         device_interval (list[int]): Lower and upper end of `device_bytes` at the level asked for.
         headroom_bytes (int): Usable bytes less device bytes.
         warnings (list[str]): What the answer does not hold for.
+        requests (CandidateAnswerRequestsType0 | None): The same as requests to schedulers and launchers, as a plan has
+            them; null where no `format` was asked for.
     """
 
     num_gpus: int
@@ -44,9 +47,11 @@ class CandidateAnswer:
     device_interval: list[int]
     headroom_bytes: int
     warnings: list[str]
+    requests: CandidateAnswerRequestsType0 | None
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        from ..models.candidate_answer_requests_type_0 import CandidateAnswerRequestsType0  # noqa: PLC0415
         from ..models.memory_answer import MemoryAnswer  # noqa: PLC0415
 
         num_gpus = self.num_gpus
@@ -75,6 +80,12 @@ class CandidateAnswer:
 
         warnings = self.warnings
 
+        requests: dict[str, Any] | None
+        if isinstance(self.requests, CandidateAnswerRequestsType0):
+            requests = self.requests.to_dict()
+        else:
+            requests = self.requests
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -90,6 +101,7 @@ class CandidateAnswer:
                 "device_interval": device_interval,
                 "headroom_bytes": headroom_bytes,
                 "warnings": warnings,
+                "requests": requests,
             }
         )
 
@@ -98,6 +110,7 @@ class CandidateAnswer:
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.candidate_answer_layout import CandidateAnswerLayout  # noqa: PLC0415
+        from ..models.candidate_answer_requests_type_0 import CandidateAnswerRequestsType0  # noqa: PLC0415
         from ..models.candidate_answer_workload import CandidateAnswerWorkload  # noqa: PLC0415
         from ..models.memory_answer import MemoryAnswer  # noqa: PLC0415
 
@@ -135,6 +148,21 @@ class CandidateAnswer:
 
         warnings = cast(list[str], d.pop("warnings"))
 
+        def _parse_requests(data: object) -> CandidateAnswerRequestsType0 | None:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                requests_type_0 = CandidateAnswerRequestsType0.from_dict(data)
+
+                return requests_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(CandidateAnswerRequestsType0 | None, data)
+
+        requests = _parse_requests(d.pop("requests"))
+
         candidate_answer = cls(
             num_gpus=num_gpus,
             gpu=gpu,
@@ -147,6 +175,7 @@ class CandidateAnswer:
             device_interval=device_interval,
             headroom_bytes=headroom_bytes,
             warnings=warnings,
+            requests=requests,
         )
 
         candidate_answer.additional_properties = d

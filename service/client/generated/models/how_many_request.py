@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 
+from ..models.how_many_request_format_item import HowManyRequestFormatItem, check_how_many_request_format_item
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
     from ..models.constraints import Constraints
+    from ..models.format_options_request import FormatOptionsRequest
     from ..models.gpu_by_memory import GpuByMemory
     from ..models.inline_model import InlineModel
     from ..models.layout_request import LayoutRequest
@@ -32,6 +34,10 @@ class HowManyRequest:
         constraints (Constraints | Unset): Bounds of the search.
         confidence (float | None | Unset): Level of the intervals at whose upper end it must fit; `null` accepts what is
             tight. 0.5 to 0.97, as far as residuals carry; 0.95 at most for engines. Default: 0.95.
+        format_ (list[HowManyRequestFormatItem] | Unset): Formats that each candidate is rendered in, each by its word
+            in `requests`; null there where one cannot carry the candidate, for the reason in `launch.notes`.
+        container_image (str | Unset): With `format`: image of the pods, in place of the engine's or framework's own.
+        format_options (FormatOptionsRequest | Unset): Names and queues of an installation.
     """
 
     model: InlineModel | str
@@ -40,6 +46,9 @@ class HowManyRequest:
     layout: LayoutRequest | Unset = UNSET
     constraints: Constraints | Unset = UNSET
     confidence: float | None | Unset = 0.95
+    format_: list[HowManyRequestFormatItem] | Unset = UNSET
+    container_image: str | Unset = UNSET
+    format_options: FormatOptionsRequest | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
@@ -78,6 +87,19 @@ class HowManyRequest:
         else:
             confidence = self.confidence
 
+        format_: list[str] | Unset = UNSET
+        if not isinstance(self.format_, Unset):
+            format_ = []
+            for format_item_data in self.format_:
+                format_item: str = format_item_data
+                format_.append(format_item)
+
+        container_image = self.container_image
+
+        format_options: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.format_options, Unset):
+            format_options = self.format_options.to_dict()
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -93,12 +115,19 @@ class HowManyRequest:
             field_dict["constraints"] = constraints
         if confidence is not UNSET:
             field_dict["confidence"] = confidence
+        if format_ is not UNSET:
+            field_dict["format"] = format_
+        if container_image is not UNSET:
+            field_dict["container_image"] = container_image
+        if format_options is not UNSET:
+            field_dict["format_options"] = format_options
 
         return field_dict
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.constraints import Constraints  # noqa: PLC0415
+        from ..models.format_options_request import FormatOptionsRequest  # noqa: PLC0415
         from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
         from ..models.inline_model import InlineModel  # noqa: PLC0415
         from ..models.layout_request import LayoutRequest  # noqa: PLC0415
@@ -173,6 +202,24 @@ class HowManyRequest:
 
         confidence = _parse_confidence(d.pop("confidence", UNSET))
 
+        _format_ = d.pop("format", UNSET)
+        format_: list[HowManyRequestFormatItem] | Unset = UNSET
+        if _format_ is not UNSET:
+            format_ = []
+            for format_item_data in _format_:
+                format_item = check_how_many_request_format_item(format_item_data)
+
+                format_.append(format_item)
+
+        container_image = d.pop("container_image", UNSET)
+
+        _format_options = d.pop("format_options", UNSET)
+        format_options: FormatOptionsRequest | Unset
+        if isinstance(_format_options, Unset):
+            format_options = UNSET
+        else:
+            format_options = FormatOptionsRequest.from_dict(_format_options)
+
         how_many_request = cls(
             model=model,
             workload=workload,
@@ -180,6 +227,9 @@ class HowManyRequest:
             layout=layout,
             constraints=constraints,
             confidence=confidence,
+            format_=format_,
+            container_image=container_image,
+            format_options=format_options,
         )
 
         return how_many_request

@@ -6,8 +6,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from service.contract.schemas.fields import Answer, FitConfidence, JsonObject, Strict
 from service.contract.schemas.fit import GpuReference, ModelReference
+from service.contract.schemas.format_options import FormatOptionsRequest, FormatWord, ImageName
 from service.contract.schemas.layouts import LayoutRequest
-from service.contract.schemas.plans import FormatOptionsRequest, FormatWord, ImageName
 from service.contract.schemas.workload import WorkloadRequest
 
 FormatName = Annotated[FormatWord, Meta(description="Word of a format, as GET /v1/formats has it.")]

@@ -16,6 +16,7 @@ from service.contract.schemas.fields import (
     SearchConfidence,
     Strict,
 )
+from service.contract.schemas.format_options import FormatWord, ImageName
 from service.contract.schemas.how_many import Constraints
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.methods import LoraRequest
@@ -59,7 +60,7 @@ BODY_WORDS = frozenset(
     for struct in (TrainRequest, ServeRequest, LayoutRequest, Constraints)
     for field in fields(struct)
     if field.encode_name not in {*_QUERY_FIELDS, "lora"}
-)
+) | {"format_options"}
 """Words that are lists or objects through and through, which only a body can carry; an adapter is
 spelt word by word.
 """
@@ -133,6 +134,22 @@ HowManyQuery = defstruct(
         ),
         ("confidence", SearchConfidence, 0.95),
         ("form", _FORM, UNSET),
+        (
+            "format",
+            Annotated[
+                FormatWord | UnsetType,
+                Meta(
+                    description="Format of a scheduler that each candidate is rendered in; a body "
+                    "takes several. The answer is JSON then."
+                ),
+            ],
+            UNSET,
+        ),
+        (
+            "container_image",
+            Annotated[ImageName | UnsetType, Meta(description="With `format`: image of the pods.")],
+            UNSET,
+        ),
         *((name, kind, UNSET) for name, kind in sorted(_QUERY_FIELDS.items())),
     ],
     bases=(Strict,),

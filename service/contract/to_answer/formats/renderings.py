@@ -1,17 +1,11 @@
 """Rendered fits, and the formats that there are."""
 
 from service.contract.schemas.formats.renderings import FormatAnswer, RenderingAnswer
-from service.contract.to_answer.renderings import (
-    get_gpu_names,
-    get_needed_bytes,
-    list_draft_checkpoints,
-    list_known_gpus,
-)
+from service.contract.to_answer.renderings import make_job
 from service.estimator.values.units import format_bytes
 from service.formats.manifests.format import Format
 from service.formats.manifests.registry import render_format
 from service.formats.manifests.yaml_text import as_text
-from service.formats.renderings.job import Job
 from service.formats.renderings.render import make_launch
 from service.planner.fit.fit import FitReport
 from service.planner.fit.verdict import Verdict
@@ -32,7 +26,7 @@ def build_rendering_answer(question: RenderingQuestion, report: FitReport) -> Re
             notes=[],
             reason=f"it does not fit: each GPU lacks {format_bytes(report.deficit_bytes)}",
         )
-    job = _make_job(question, report)
+    job = make_job(question.names, question.fit, report.estimate)
     rendering = render_format(question.word, job)
     document = rendering.document
     return RenderingAnswer(
@@ -56,25 +50,4 @@ def build_format(row: Format) -> FormatAnswer:
         takes_slices=row.takes_slices,
         vendors=None if row.vendors is None else sorted(row.vendors),
         options=sorted(row.options),
-    )
-
-
-def _make_job(question: RenderingQuestion, report: FitReport) -> Job:
-    fit, estimate, device = question.fit, report.estimate, report.device
-    gpu, needed_bytes = get_gpu_names(device), get_needed_bytes(estimate, device)
-    return Job(
-        model_name=question.model_name,
-        checkpoints=question.checkpoints,
-        draft_checkpoints=list_draft_checkpoints(fit.workload),
-        model=fit.architecture,
-        workload=fit.workload,
-        layout=fit.layout,
-        device=device,
-        gpu=gpu,
-        mig_profile=device.mig_profile,
-        host_bytes_per_node=estimate.host_bytes_per_node,
-        image=question.image,
-        options=question.options,
-        needed_bytes=needed_bytes,
-        known_gpus=list_known_gpus(needed_bytes) if gpu is None else (),
     )

@@ -9,6 +9,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout
+from service.formats.renderings.job import JobNames
 from service.planner.fit.evaluator import make_evaluator
 from service.planner.plans.objectives import Objective
 from service.planner.plans.offered import Plans, merge_refusals
@@ -86,7 +87,12 @@ def test_different_reasons_are_all_told() -> None:
 
 def test_a_family_answers_for_each_of_its_kinds(model: Architecture) -> None:
     """A number for one kind is not taken away by a reason for another."""
-    asked = HowManyQuestion(architecture=model, question=TWO_RANKS, devices=(SLICE, WHOLE))
+    asked = HowManyQuestion(
+        architecture=model,
+        question=TWO_RANKS,
+        devices=(SLICE, WHOLE),
+        names=JobNames(model_name="any"),
+    )
     found = {device.name: plan for device, plan in answer_how_many(asked, plans=PlanCache())}
 
     assert found[WHOLE.name].num_gpus == 2

@@ -16,6 +16,7 @@ from ...models.family_answer import FamilyAnswer
 from ...models.framework import Framework
 from ...models.how_many_answer import HowManyAnswer
 from ...models.how_many_as import HowManyAs
+from ...models.how_many_format import HowManyFormat
 from ...models.how_many_lora_target_modules import HowManyLoraTargetModules
 from ...models.how_many_lora_variant import HowManyLoraVariant
 from ...models.how_many_precision import HowManyPrecision
@@ -44,6 +45,8 @@ def call(
     memory_bytes: int | str | Unset = UNSET,
     confidence: float | None | Unset = UNSET,
     as_: HowManyAs | Unset = UNSET,
+    format_: HowManyFormat | Unset = UNSET,
+    container_image: str | Unset = UNSET,
     account_for_embedding_in_pipeline_split: bool | Unset = UNSET,
     account_for_loss_in_pipeline_split: bool | Unset = UNSET,
     activation_checkpointing: Checkpointing | Unset = UNSET,
@@ -187,6 +190,14 @@ def call(
         json_as_ = as_
 
     params["as"] = json_as_
+
+    json_format_: str | Unset = UNSET
+    if not isinstance(format_, Unset):
+        json_format_ = format_
+
+    params["format"] = json_format_
+
+    params["container_image"] = container_image
 
     params["account_for_embedding_in_pipeline_split"] = account_for_embedding_in_pipeline_split
 
