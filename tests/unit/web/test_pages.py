@@ -100,6 +100,15 @@ def test_a_file_of_another_build_is_not_kept(client: TestClient[Any]) -> None:
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
 
 
+def test_every_format_is_offered_below_an_answer(client: TestClient[Any]) -> None:
+    """The same words as over HTTP, in the same order."""
+    page = client.get("/").text
+    (select,) = re.findall(r'<select id="job-format".*?</select>', page, re.DOTALL)
+    listed = client.get("/v1/formats").json()["items"]
+
+    assert re.findall(r'<option value="([^"]*)"', select) == [item["word"] for item in listed]
+
+
 @pytest.mark.parametrize(
     "path",
     [
