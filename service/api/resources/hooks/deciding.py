@@ -131,7 +131,8 @@ def _compute(
 ) -> Decision:
     with deps.way_outs.answer_first():
         job = _judge(deps, request, submission, budget)
-    shortage = find_shortage(deps, job, mode)
+    link = _link(deps, job.named)
+    shortage = find_shortage(deps, job, mode, is_linked=link is not None)
     decision = (
         _allow(job.question, job.report)
         if shortage is None
@@ -139,7 +140,7 @@ def _compute(
     )
     return replace(
         decision,
-        sentence=make_line(decision.sentence, _link(deps, job.named)),
+        sentence=make_line(decision.sentence, link),
         question=job.named,
         needed_bytes=count_needed_bytes(job.report),
         usable_bytes=job.report.device.usable_bytes,

@@ -28,6 +28,8 @@ from service.usecases.questions.how_many import answer_how_many
 _REPLICAS = frozenset({"data_parallel"})
 """Words that another number of GPUs changes by itself."""
 _STILL_LOOKING = "ask again for how many GPUs it needs"
+_LINKED = "for how many GPUs it needs see"
+"""Goes on with the link, which ends the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +56,13 @@ class JudgedJob:
         return name, nodes, self.model.version, self.calibrations
 
 
-def find_shortage(deps: Dependencies, job: JudgedJob, mode: Mode) -> Shortage | None:
-    """Return the shortage of a job, ``None`` where it can run."""
+def find_shortage(
+    deps: Dependencies, job: JudgedJob, mode: Mode, *, is_linked: bool
+) -> Shortage | None:
+    """Return the shortage of a job, ``None`` where it can run.
+
+    ``is_linked`` says that a link to its question ends the line.
+    """
     gpus, needed = job.question.gpus, job.fit_question.layout.num_gpus
     if job.report.verdict is Verdict.DOES_NOT_FIT:
         settings = deps.settings
@@ -63,7 +70,9 @@ def find_shortage(deps: Dependencies, job: JudgedJob, mode: Mode) -> Shortage | 
         wait_s = settings.hook_deadline_s if mode is Mode.CHANGE else settings.hook_search_s
         way_out = deps.way_outs.find(job.key, partial(_look_for_more, deps, job), wait_s=wait_s)
         return way_out or Shortage(
-            reason=_explain(job), nothing_fits=_STILL_LOOKING, lacks_memory=True
+            reason=_explain(job),
+            nothing_fits=_LINKED if is_linked else _STILL_LOOKING,
+            lacks_memory=True,
         )
     if gpus is None or not gpus.total or gpus.total >= needed:
         return None

@@ -1,6 +1,7 @@
 """The log of hooks: who asked what, and what is written down of it."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,7 @@ from service.api.resources.hooks.digests import MAX_QUESTION_BYTES, digest_quest
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.validation_errors import decode
 from service.usecases.hooks.log import HookDecision
+from service.usecases.hooks.way_out import Search, WayOuts
 from tests.unit.api.builders import FIT, patient_parts, served
 
 FITS = "llama-3.2-1b --task train --sequence-length 1024"
@@ -49,6 +51,14 @@ def start() -> Iterator[Door]:
     guard = Guard(Access.KEYS, find=lambda _text: SCHEDULER)
     with served(replace(made, guard=guard, record_decision=written.append)) as client:
         yield Door(client, written)
+
+
+class EndlessSearches(WayOuts):
+    """Searches of which none has ended when a hook answers."""
+
+    def find(self, key: Hashable, search: Search, *, wait_s: float) -> None:
+        """Return no way out."""
+        del key, search, wait_s
 
 
 def a_job(words: str, **members: object) -> dict[str, Any]:
@@ -104,6 +114,26 @@ def test_a_decision_is_written_down(door: Door) -> None:
     assert row.sentence.endswith(
         f"; it needs 2 x A100-SXM4-80GB https://headroom.example/gpu/questions/{row.digest}"
     )
+
+
+@pytest.mark.parametrize(
+    ("mode", "address", "end"),
+    [
+        ("warn", None, "ask again for how many GPUs it needs"),
+        (
+            "refuse",
+            "https://h.example",
+            r"for how many GPUs it needs see https://h\.example/questions/\w{32}",
+        ),
+    ],
+)
+def test_a_line_without_a_number_says_where_it_is(mode: str, address: str | None, end: str) -> None:
+    """The search goes on after the answer, and a page that is linked has the number."""
+    made = replace(patient_parts(public_url=address), way_outs=EndlessSearches())
+    with served(made) as client:
+        answer = client.post(f"/v1/hooks/slurm/{mode}", json=a_job(TOO_LARGE)).json()
+
+    assert re.search(f"^headroom: does not fit: [^;]*; {end}$", answer["sentence"])
 
 
 def test_its_question_can_be_asked_again(door: Door) -> None:
