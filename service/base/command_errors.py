@@ -4,7 +4,10 @@ from service.base.errors import ServiceError
 
 
 class CommandError(ServiceError):
-    """A command could not do its work; the detail says what would be right."""
+    """A command could not do its work.
+
+    The detail says what would be right.
+    """
 
     type = "command-failed"
     title = "The command failed"

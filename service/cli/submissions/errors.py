@@ -4,7 +4,10 @@ from service.base.command_errors import CommandError
 
 
 class SubmissionError(CommandError):
-    """A job was not brought to its scheduler; only its command says so."""
+    """A job was not brought to its scheduler.
+
+    Only its command says so.
+    """
 
     type = "submission-failed"
     title = "The job was not submitted"
