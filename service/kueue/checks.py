@@ -5,7 +5,7 @@ many GPUs it has (Kueue has no field for it).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -27,7 +27,7 @@ from service.kueue.pod_sets import (
     says_question,
 )
 from service.kueue.reports import Report, Reporter
-from service.kueue.resources import CHECKS, CONTROLLER, FLAVORS, GATED
+from service.kueue.resources import CHECKS, CONTROLLER, FLAVORS, GATED, JOBS
 from service.usecases.hooks.decision import HookVerdict, Mode
 
 _RETRY_S, _MAX_RETRY_S = 60, 3600
@@ -150,6 +150,8 @@ class CheckKeeper:
         """
         answer, pins = _NO_GPU, []
         pod_sets = list_pod_sets(workload)
+        if owner is not None and _has_lone_pods(owner):
+            pod_sets = tuple(replace(pod_set, count=1) for pod_set in pod_sets)
         asking = workload if says_question(workload, pod_sets) else _ask_as(workload, owner)
         for pod_set in pod_sets:
             answer, product = await self._judge_pod_set(asking, pod_sets, pod_set, failures)
@@ -239,6 +241,12 @@ def _find_condition(document: Json, word: str) -> Json:
     conditions = (document.get("status") or {}).get("conditions") or []
     condition: Json = next((entry for entry in conditions if entry.get("type") == word), {})
     return condition
+
+
+def _has_lone_pods(owner: Json) -> bool:
+    """Return whether pods are judged one by one, as hooks do."""
+    mode = (owner.get("spec") or {}).get("completionMode")
+    return owner.get("kind") == JOBS.kind and mode != "Indexed"
 
 
 def _ask_as(workload: Json, owner: Json | None) -> Json:

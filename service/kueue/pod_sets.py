@@ -7,12 +7,8 @@ from service.catalog.gpus import find_gpus
 from service.catalog.prices import list_prices
 from service.estimator.values.errors import EstimatorError
 from service.formats.inventories.feature_discovery import PRODUCT_LABELS
-from service.formats.submissions.kubernetes import (
-    RESOURCES,
-    clean_product,
-    list_products,
-    read_object,
-)
+from service.formats.submissions.kubernetes import clean_product, list_products, read_object
+from service.formats.submissions.pod_groups import RESOURCES
 from service.formats.submissions.submission import ANNOTATION
 from service.kueue.api import Json, get_metadata
 from service.kueue.resources import JOBS
@@ -91,6 +87,7 @@ def make_job(
             if name in metadata
         },
         "spec": {
+            "completionMode": "Indexed",
             "parallelism": sum(pod_set.count for pod_set in pod_sets),
             "template": {**judged.template, "spec": spec},
         },

@@ -5,7 +5,7 @@ from typing import Any
 import helm_python as helm
 import pytest
 
-from service.formats.submissions.kubernetes import TEMPLATES
+from service.formats.submissions.pod_groups import KINDS
 from service.kueue.resources import CHECKS, EVENTS, FLAVORS, GATED, LEASES, WORKLOADS
 from tests.unit.deploy.releases import MINIMAL, SETS, of_kind, pods, rendered
 
@@ -70,7 +70,7 @@ def test_the_webhook_is_shown_what_it_reads(
     rules = configuration["webhooks"][0]["rules"]
     resources = {resource for rule in rules for resource in rule["resources"]}
 
-    kinds = {kind.lower() + "s" for kind in (*TEMPLATES, "TrainJob")}
+    kinds = {kind.lower() + "s" for kind in KINDS}
     assert resources == kinds - {"replicasets"}
     assert {operation for rule in rules for operation in rule["operations"]} == {"CREATE"}
 

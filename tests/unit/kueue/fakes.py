@@ -112,13 +112,19 @@ def a_workload(template: Json | None = None, *, state: str = "Pending", retries:
     }
 
 
-def put_workload(cluster: FakeCluster, workload: Json, product: str | None = None) -> ObjectKey:
+def put_workload(
+    cluster: FakeCluster,
+    workload: Json,
+    product: str | None = None,
+    completion_mode: str = "Indexed",
+) -> ObjectKey:
     """Store a Workload with its job, its flavor and two checks, one of them ours."""
     cluster.put(CHECKS, a_check())
     cluster.put(CHECKS, a_check("kueue.x-k8s.io/provisioning-request", "provisioned"))
     cluster.put(FLAVORS, a_flavor(product))
     job = a_job("")
     job["metadata"]["annotations"] = {"headroom.dev/question": "gpt2"}
+    job["spec"]["completionMode"] = completion_mode
     cluster.put(JOBS, job)
     return cluster.put(WORKLOADS, workload)
 

@@ -81,6 +81,17 @@ def test_what_fits_is_ready() -> None:
     assert selector == {"nvidia.com/gpu.product": LARGE}
 
 
+def test_pods_without_an_index_are_judged_one_by_one() -> None:
+    """As the hook does that is shown their Job."""
+    cluster, headroom = FakeCluster(), FakeHeadroom()
+    key = put_workload(cluster, a_workload(), completion_mode="NonIndexed")
+
+    Replica(cluster=cluster, headroom=headroom).reconcile(key)
+
+    [(_, asked)] = headroom.asked
+    assert asked["spec"]["parallelism"] == 1
+
+
 @pytest.mark.parametrize(
     ("unfit", "expected", "delay_s"),
     [(Unfit.RETRY, "Retry", 240), (Unfit.REJECT, "Rejected", None), (Unfit.WARN, "Ready", None)],

@@ -1,5 +1,6 @@
 """Objects of Kubernetes as submissions."""
 
+import json
 from typing import Any
 
 import pytest
@@ -43,7 +44,13 @@ def read(document: dict[str, Any]) -> PodJob:
     [
         ("Pod", SPEC, 1, "/spec"),
         ("Job", {"template": {"spec": SPEC}}, 1, "/spec/template/spec"),
-        ("Job", {"parallelism": 3, "template": {"spec": SPEC}}, 3, "/spec/template/spec"),
+        (
+            "Job",
+            {"completionMode": "Indexed", "parallelism": 3, "template": {"spec": SPEC}},
+            3,
+            "/spec/template/spec",
+        ),
+        ("Job", {"parallelism": 10, "template": {"spec": SPEC}}, 1, "/spec/template/spec"),
         ("Deployment", {"replicas": 3, "template": {"spec": SPEC}}, 1, "/spec/template/spec"),
         (
             "LeaderWorkerSet",
@@ -96,6 +103,97 @@ def test_pods_are_found_in_every_kind(
         f"{path}/containers/1/resources/{section}/nvidia.com~1gpu"
         for section in ("limits", "requests")
     ]
+
+
+def a_job_set(*jobs: dict[str, Any]) -> dict[str, Any]:
+    """Return a set of Jobs."""
+    return an_object("JobSet", {"replicatedJobs": list(jobs)})
+
+
+def a_replicated_job(pod: dict[str, Any], **spec: object) -> dict[str, Any]:
+    """Return two Jobs of a set."""
+    return {"replicas": 2, "template": {"spec": {**spec, "template": pod}}}
+
+
+DRIVER = {"metadata": {"annotations": QUESTION}, "spec": {"containers": [{"name": "driver"}]}}
+LARGER = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 8}}}]}
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_pods_without_gpus_are_no_nodes_of_a_set(place: int) -> None:
+    """A driver may stand before or after its workers, and say their question."""
+    jobs = [a_replicated_job({"spec": SPEC})]
+    jobs.insert(1 - place, a_replicated_job(DRIVER))
+    job = read(a_job_set(*jobs))
+
+    assert job.submission.gpus == GpuRequest(
+        per_node=2, num_nodes=2, names=("NVIDIA-H100-80GB-HBM3",)
+    )
+    assert job.submission.note == QUESTION["headroom.dev/question"]
+    assert job.resources is not None
+    assert job.resources.startswith(f"/spec/replicatedJobs/{place}/")
+
+
+def test_a_set_of_alike_jobs_is_one_training() -> None:
+    """Its Jobs are Indexed unless they say otherwise."""
+    indexed = a_replicated_job({"spec": SPEC}, parallelism=3)
+    lone = a_replicated_job({"spec": SPEC}, parallelism=3, completionMode="NonIndexed")
+
+    gpus = read(a_job_set(indexed, lone)).submission.gpus
+
+    assert gpus is not None
+    assert gpus.num_nodes == 2 * 3 + 2
+
+
+def test_pods_with_unlike_numbers_of_gpus_are_refused() -> None:
+    """No product of two numbers is their sum, and a question does not say whom it means."""
+    with pytest.raises(SubmissionError, match="ask for 2 and 8 GPUs each"):
+        read(a_job_set(a_replicated_job({"spec": SPEC}), a_replicated_job({"spec": LARGER})))
+
+
+def test_a_leader_without_gpus_is_no_node() -> None:
+    """A LeaderWorkerSet counts it in its size."""
+    template = {"size": 3, "leaderTemplate": DRIVER, "workerTemplate": {"spec": SPEC}}
+
+    gpus = read(an_object("LeaderWorkerSet", {"leaderWorkerTemplate": template})).submission.gpus
+
+    assert gpus is not None
+    assert gpus.num_nodes == 2
+
+
+@pytest.mark.parametrize(
+    ("groups", "head", "num_nodes", "place"),
+    [
+        ([(6, DRIVER), (2, {"spec": SPEC})], DRIVER, 2, "workerGroupSpecs/1"),
+        ([(0, {"spec": SPEC}), (2, {"spec": SPEC})], DRIVER, 2, "workerGroupSpecs/1"),
+        ([(0, {"spec": SPEC})], DRIVER, 1, "workerGroupSpecs/0"),
+        ([(2, {"spec": SPEC})], {"spec": SPEC}, 3, "workerGroupSpecs/0"),
+        ([], {"spec": SPEC}, 1, "headGroupSpec"),
+    ],
+)
+def test_groups_of_a_ray_cluster_count_where_they_have_gpus(
+    groups: list[tuple[int, dict[str, Any]]], head: dict[str, Any], num_nodes: int, place: str
+) -> None:
+    """Those of CPUs, and those that an autoscaler has not begun, hold no part of a model."""
+    workers = [{"replicas": replicas, "template": template} for replicas, template in groups]
+    cluster = {"headGroupSpec": {"template": head}, "workerGroupSpecs": workers}
+
+    job = read(an_object("RayJob", {"rayClusterSpec": cluster}))
+
+    assert job.submission.gpus is not None
+    assert job.submission.gpus.num_nodes == num_nodes
+    assert job.resources is not None
+    assert job.resources.startswith(f"/spec/rayClusterSpec/{place}/template/")
+
+
+def test_the_launch_is_that_of_the_pods_with_gpus() -> None:
+    """As a Pod, wherever the object has its template."""
+    [file] = read(
+        a_job_set(a_replicated_job(DRIVER), a_replicated_job({"spec": SPEC}))
+    ).submission.files
+
+    assert json.loads(file.content)["kind"] == "Pod"
+    assert json.loads(file.content)["spec"] == SPEC
 
 
 def test_a_train_job_says_its_nodes_and_command() -> None:

@@ -33,7 +33,11 @@ def a_job(note: str | None = None, gpus: int = 1, nodes: int = 1, **spec: object
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "tune", "annotations": annotations},
-        "spec": {"parallelism": nodes, "template": {"spec": {"containers": [container]}}},
+        "spec": {
+            "completionMode": "Indexed",
+            "parallelism": nodes,
+            "template": {"spec": {"containers": [container]}},
+        },
     }
 
 
