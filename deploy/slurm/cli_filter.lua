@@ -8,6 +8,7 @@
 --   HEADROOM_TIMEOUT_S  seconds that a job waits for an answer (5)
 local FILE = "/etc/slurm/headroom.conf"
 local MAX_SCRIPT = 262144
+local TIMEOUT_S = 5
 local MODES = {warn = true, refuse = true, change = true}
 
 local function read_settings()
@@ -47,10 +48,18 @@ local function write(text)
   return name
 end
 
+-- Opening a pipe, such as sbatch <(…) names, waits for who writes to it; Lua itself cannot tell one from a file.
+local function is_regular(name)
+  local pipe = io.popen("test -f '" .. name:gsub("'", "'\\''") .. "' && echo yes", "r")
+  local answer = pipe and pipe:read("*l")
+  if pipe then pipe:close() end
+  return answer == "yes"
+end
+
 local function read_script(options)
   local argv = options["argv"]
   local name = argv and (argv[1] or argv[0])
-  local file = name and io.open(name, "r")
+  local file = name and is_regular(name) and io.open(name, "r")
   if not file then return nil end
   local text = file:read(MAX_SCRIPT)
   file:close()
@@ -67,6 +76,13 @@ local function build_body(command, options)
   return "{" .. table.concat(members, ",") .. "}"
 end
 
+-- Below a millisecond curl would wait for ever.
+local function read_timeout(get)
+  local seconds = tonumber(get("HEADROOM_TIMEOUT_S", ""))
+  if not seconds or seconds < 0.001 or seconds == math.huge then return TIMEOUT_S end
+  return seconds
+end
+
 -- Return the lines of an answer, none where there was no answer.
 local function ask(get, url, body)
   local mode = get("HEADROOM_MODE", "warn")
@@ -81,7 +97,7 @@ local function ask(get, url, body)
     "data-binary = " .. quote_option("@" .. sent),
     'header = "Content-Type: application/json"',
     'header = "Accept: text/plain"',
-    "max-time = " .. (tonumber(get("HEADROOM_TIMEOUT_S", "5")) or 5),
+    "max-time = " .. read_timeout(get),
     "silent",
     "fail",
   }
