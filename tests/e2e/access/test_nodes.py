@@ -46,10 +46,8 @@ class Node:
         dcgmi.write_text(FAKE_DCGMI.format(root=root))
         dcgmi.chmod(0o755)
         self.conf = root / "node.conf"
-        self.conf.write_text(
-            f"HEADROOM_URL={url}\nHEADROOM_API_KEY={key}\nHEADROOM_RUN={self.run}\n"
-            f"PATH={root}:$PATH\n"
-        )
+        self.conf.write_text(f"HEADROOM_URL={url}\nHEADROOM_API_KEY={key}\nHEADROOM_PATH={root}\n")
+        (root / "headroom.conf").write_text(f"HEADROOM_RUN={self.run}\n")
 
     def start(self, script: str, **environment: str) -> str:
         """Run a script of the kit as slurmd does, and return what it printed."""
@@ -57,7 +55,7 @@ class Node:
             [str(KIT / script)],
             env={
                 "HEADROOM_NODE_CONF": str(self.conf),
-                "HEADROOM_RUN": str(self.run),
+                "HEADROOM_CONF": str(self.root / "headroom.conf"),
                 "SLURM_JOB_ID": "4711",
                 "SLURM_JOB_UID": str(os.getuid()),
                 "SLURM_JOB_GPUS": "5",
