@@ -23,7 +23,7 @@ from service.kueue.pod_sets import (
     find_place,
     find_product,
     list_pod_sets,
-    make_job,
+    make_job_set,
     says_question,
 )
 from service.kueue.reports import Report, Reporter
@@ -171,7 +171,7 @@ class CheckKeeper:
         place = find_place(pod_set, await self._read_labels(pod_set.flavor))
         answer, judged = _NO_GPU, None
         for judged in place.products or (None,):
-            job = make_job(workload, pod_sets, pod_set, judged)
+            job = make_job_set(workload, pod_sets, pod_set, judged)
             answer = await ask_patiently(self.asker, job, Mode.WARN, failures)
             if answer.verdict in _FITTING:
                 break

@@ -11,7 +11,7 @@ from service.formats.submissions.kubernetes import clean_product, list_products,
 from service.formats.submissions.pod_groups import RESOURCES
 from service.formats.submissions.submission import ANNOTATION
 from service.kueue.api import Json, get_metadata
-from service.kueue.resources import JOBS
+from service.kueue.resources import JOB_SETS, JOBS
 
 Product = tuple[str, str]
 """Label of the nodes of a kind of GPU, and its value."""
@@ -66,30 +66,32 @@ def find_place(pod_set: PodSet, labels: Mapping[str, str]) -> Place:
     return Place(products=tuple(sorted(list_products(spec), key=_get_price)), is_settled=False)
 
 
-def make_job(
+def make_job_set(
     workload: Json, pod_sets: Sequence[PodSet], judged: PodSet, product: Product | None
 ) -> Json:
-    """Return a Job that asks about one pod set.
+    """Return a JobSet that asks about one pod set.
 
     It is on one kind of GPU. All its pods that ask for GPUs belong to one question.
     """
-    spec: Json = judged.template.get("spec") or {}
-    if product is not None:
-        selector = {**(spec.get("nodeSelector") or {}), product[0]: product[1]}
-        spec = {**spec, "nodeSelector": selector}
     metadata = get_metadata(workload)
+    others = [pod_set for pod_set in pod_sets if pod_set is not judged]
     return {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
+        "apiVersion": JOB_SETS.api_version,
+        "kind": JOB_SETS.kind,
         "metadata": {
             name: metadata[name]
             for name in ("name", "namespace", "uid", "annotations")
             if name in metadata
         },
         "spec": {
-            "completionMode": "Indexed",
-            "parallelism": sum(pod_set.count for pod_set in pod_sets),
-            "template": {**judged.template, "spec": spec},
+            "replicatedJobs": [
+                {
+                    "name": pod_set.name,
+                    "replicas": pod_set.count,
+                    "template": {"spec": {"template": _select(pod_set.template, product)}},
+                }
+                for pod_set in (judged, *others)
+            ]
         },
     }
 
@@ -120,6 +122,15 @@ def _read_pod_set(pod_set: Json, assignment: Json) -> PodSet:
         count=int(pod_set.get("count", 1) if count is None else count),
         flavor=next((str(flavors[name]) for name in RESOURCES if name in flavors), None),
     )
+
+
+def _select(template: Json, product: Product | None) -> Json:
+    """Return pods that select a kind of GPU."""
+    spec: Json = template.get("spec") or {}
+    if product is None:
+        return template
+    selector = {**(spec.get("nodeSelector") or {}), product[0]: product[1]}
+    return {**template, "spec": {**spec, "nodeSelector": selector}}
 
 
 def _asks_for_gpus(template: Json) -> bool:

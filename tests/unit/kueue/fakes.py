@@ -47,8 +47,9 @@ class FakeHeadroom:
         self.asked.append((request.url.path, document))
         if self.status != 200:
             return httpx.Response(self.status, json={"detail": "not today"})
-        template = document["spec"].get("template", {}).get("spec", {})
-        product = template.get("nodeSelector", {}).get("nvidia.com/gpu.product", "")
+        [job] = document["spec"].get("replicatedJobs", [])[:1] or [{"template": document}]
+        template = job["template"]["spec"].get("template", {})
+        product = template.get("spec", {}).get("nodeSelector", {}).get("nvidia.com/gpu.product", "")
         return httpx.Response(200, json={"response": self.by_product.get(product, self.response)})
 
 

@@ -76,8 +76,9 @@ def test_what_fits_is_ready() -> None:
     [(path, asked)] = headroom.asked
     assert path == "/v1/hooks/kubernetes/warn"
     assert asked["metadata"]["annotations"] == {"headroom.dev/question": "gpt2"}
-    assert asked["spec"]["parallelism"] == 2
-    selector = asked["spec"]["template"]["spec"]["nodeSelector"]
+    [job] = asked["spec"]["replicatedJobs"]
+    assert job["replicas"] == 2
+    selector = job["template"]["spec"]["template"]["spec"]["nodeSelector"]
     assert selector == {"nvidia.com/gpu.product": LARGE}
 
 
@@ -89,7 +90,25 @@ def test_pods_without_an_index_are_judged_one_by_one() -> None:
     Replica(cluster=cluster, headroom=headroom).reconcile(key)
 
     [(_, asked)] = headroom.asked
-    assert asked["spec"]["parallelism"] == 1
+    [job] = asked["spec"]["replicatedJobs"]
+    assert job["replicas"] == 1
+
+
+def test_all_pod_sets_with_gpus_are_one_question() -> None:
+    """The hook is shown each with its own number of GPUs, and none without any."""
+    workload = a_workload(a_template(gpus=8))
+    workload["spec"]["podSets"] += [
+        {"name": "judge", "count": 1, "template": a_template(gpus=1)},
+        {"name": "driver", "count": 1, "template": a_template(gpus=0)},
+    ]
+
+    _, _, headroom = judge(says("fits"), workload, product=LARGE)
+
+    shown = [asked["spec"]["replicatedJobs"] for _, asked in headroom.asked]
+    assert [[(job["name"], job["replicas"]) for job in jobs] for jobs in shown] == [
+        [("main", 2), ("judge", 1)],
+        [("judge", 1), ("main", 2)],
+    ]
 
 
 @pytest.mark.parametrize(
