@@ -27,7 +27,7 @@ _TYPES = {
 }
 _TYPES |= {"object": "an object", "array": "an array"}
 _MAX_SHOWN = 80
-_MAX_LISTED = 32
+_MAX_LISTED = 40
 
 T = TypeVar("T")
 

@@ -50,7 +50,7 @@ def resolve_setup(model: Architecture, workload: TrainWorkload, layout: Layout) 
         model=model,
         workload=workload,
         layout=layout,
-        optimizer=resolve_optimizer(workload),
+        optimizer=resolve_optimizer(workload, layout),
         base_weights=resolve_base_weights(model, workload, layout),
         shards=Shards.from_layout(layout),
         trained=select_trained_parameters(model, workload),

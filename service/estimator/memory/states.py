@@ -290,5 +290,4 @@ def count_saved_state_bytes(trained: TrainedParameters, optimizer: Optimizer) ->
     if optimizer.num_states is not None:
         return (trained.trained * width + head.num_bytes) * optimizer.num_states
     tensors = list_tensors(trained.weights)
-    joint = optimizer.state_bytes(tensors, width) + optimizer.managed_bytes(tensors, width)
-    return joint + sum(list_head_states(head, optimizer))
+    return optimizer.saved_bytes(tensors, width) + sum(list_head_states(head, optimizer))

@@ -42,6 +42,9 @@ class OptimizerName(StrEnum):
     MUON = "muon"
     GALORE_ADAMW = "galore_adamw"
     APOLLO = "apollo"
+    ONEBIT_ADAM = "onebit_adam"
+    ZERO_ONE_ADAM = "zero_one_adam"
+    ONEBIT_LAMB = "onebit_lamb"
 
     @classmethod
     def _missing_(cls, value: object) -> "OptimizerName | None":
@@ -63,6 +66,13 @@ TRAINER_NAMES: dict[str, OptimizerName] = {
     "apollo_adamw": OptimizerName.APOLLO,
 }
 """Names of transformers 5.23 (``training_args.py``, ``OptimizerNames``) that are not ours."""
+
+COMPRESSING: dict[OptimizerName, str] = {
+    OptimizerName.ONEBIT_ADAM: "OneBitAdam",
+    OptimizerName.ZERO_ONE_ADAM: "ZeroOneAdam",
+    OptimizerName.ONEBIT_LAMB: "OneBitLamb",
+}
+"""DeepSpeed's optimizers that exchange one bit an element, by its names (``runtime/config.py``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ deepspeed 0.19, ``docs/_pages/config-json.md`` and ``runtime/zero/config.py``.
 from service.estimator.memory.fsdp_buffers import DEEPSPEED_BUCKET_ELEMENTS
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import MAX_ZERO_STAGE, Layout
+from service.estimator.values.optimizers import COMPRESSING, OptimizerName
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import Offload, OffloadTarget, TrainWorkload
 
@@ -30,6 +31,7 @@ def render_deepspeed_config(workload: TrainWorkload, layout: Layout) -> dict[str
         **_render_precision(workload.precision),
         "zero_optimization": _render_zero(layout.zero_stage, workload.offload),
         **clipping,
+        **_render_optimizer(OptimizerName(workload.optimizer)),
     }
 
 
@@ -46,6 +48,13 @@ def list_unexpressed(precision: Precision) -> tuple[str, ...]:
     if precision.name == "custom":
         return ("precision: a policy of its own; DeepSpeed's words say the nearest one",)
     return ()
+
+
+def _render_optimizer(name: OptimizerName) -> dict[str, object]:
+    """Return an optimizer that DeepSpeed alone makes; its rate is the trainer's."""
+    if name not in COMPRESSING:
+        return {}
+    return {"optimizer": {"type": COMPRESSING[name], "params": {"lr": "auto"}}}
 
 
 def _render_zero(stage: int, offload: Offload) -> dict[str, object]:

@@ -16,7 +16,7 @@ from service.estimator.values.losses import (
     Reference,
     Trainer,
 )
-from service.estimator.values.optimizers import TRAINER_NAMES, OptimizerName
+from service.estimator.values.optimizers import COMPRESSING, TRAINER_NAMES, OptimizerName
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
 from service.formats.renderings.policies import list_policy_notes
 
@@ -137,7 +137,7 @@ def render_adapter_keywords(lora: Lora, task_type: str) -> dict[str, object]:
 def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
     """Return notes on settings that only a training script can make."""
     notes = [f"the script makes sequences of {workload.sequence_length} tokens"]
-    if workload.optimizer not in OPTIMIZERS:
+    if workload.optimizer not in OPTIMIZERS and workload.optimizer not in COMPRESSING:
         notes.append(
             f"the script builds the optimizer {workload.optimizer}, which --optim has no word for"
         )

@@ -18,6 +18,8 @@ OptimizerName = Literal[
     "lion",
     "lion_8bit",
     "muon",
+    "onebit_adam",
+    "onebit_lamb",
     "paged_adamw",
     "paged_adamw_8bit",
     "paged_ademamix",
@@ -33,6 +35,7 @@ OptimizerName = Literal[
     "sgd",
     "sgd_momentum",
     "stable_adamw",
+    "zero_one_adam",
 ]
 
 OPTIMIZER_NAME_VALUES: set[OptimizerName] = {
@@ -53,6 +56,8 @@ OPTIMIZER_NAME_VALUES: set[OptimizerName] = {
     "lion",
     "lion_8bit",
     "muon",
+    "onebit_adam",
+    "onebit_lamb",
     "paged_adamw",
     "paged_adamw_8bit",
     "paged_ademamix",
@@ -68,6 +73,7 @@ OPTIMIZER_NAME_VALUES: set[OptimizerName] = {
     "sgd",
     "sgd_momentum",
     "stable_adamw",
+    "zero_one_adam",
 }
 
 

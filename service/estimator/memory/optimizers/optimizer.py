@@ -1,6 +1,6 @@
 """Memory needs of an optimizer, as data and rules."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from service.estimator.memory.optimizers.events import (
@@ -45,6 +45,10 @@ class Optimizer:
     """States as HF's Trainer makes them, where these are others."""
     fp32_tables: bool = False
     """Whether embeddings have 32-bit states beside 8-bit ones."""
+    over_ranks: "Callable[[int], Optimizer] | None" = None
+    """Returns the optimizer of so many ranks, where their number decides its states."""
+    unsaved_states: int = 0
+    """Last states of a tensor that no checkpoint has."""
     source: str
 
     @property
@@ -67,6 +71,15 @@ class Optimizer:
         return self.shared_bytes + sum(
             sum(self.states(tensor, width).device) * tensor.count for tensor in tensors
         )
+
+    def saved_bytes(self, tensors: Sequence[TrainedTensor], width: int) -> int:
+        """Return the bytes of the states in a checkpoint, wherever they live."""
+        unsaved = sum(
+            sum(self.states(tensor, width).device[-self.unsaved_states :]) * tensor.count
+            for tensor in tensors
+            if self.unsaved_states
+        )
+        return self.state_bytes(tensors, width) + self.managed_bytes(tensors, width) - unsaved
 
     def managed_bytes(self, tensors: Sequence[TrainedTensor], width: int) -> int:
         """Return the bytes of the states that lie in managed memory."""

@@ -8,9 +8,11 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from service.estimator.memory.optimizers import low_rank, rules, steps
+from service.estimator.memory.optimizers import compressed, low_rank, rules, steps
+from service.estimator.memory.optimizers.compressed import Compression
 from service.estimator.memory.optimizers.optimizer import Optimizer
 from service.estimator.values.errors import NotModelledError
+from service.estimator.values.layout import Layout
 from service.estimator.values.optimizers import OptimizerName as Name
 from service.estimator.values.workload import Framework, TrainWorkload
 
@@ -67,6 +69,19 @@ def _make_torchao(name: Name, *, bits: int, block: int, trainer_block: int) -> O
         states=partial(rule, block=block),
         trainer_states=partial(rule, block=trainer_block),
         source=_TORCHAO,
+    )
+
+
+def _make_compressed(ranks: int = 1, *, name: Name, compression: Compression) -> Optimizer:
+    """Return an optimizer of DeepSpeed that compresses what ``ranks`` exchange."""
+    return Optimizer(
+        name=name,
+        states=partial(compressed.list_compressed, compression=compression, ranks=ranks),
+        step=partial(compressed.compute_compressed_step, compression=compression, ranks=ranks),
+        step_formula="fp32 gradients, and what is compressed twice",
+        over_ranks=partial(_make_compressed, name=name, compression=compression),
+        unsaved_states=1,
+        source="deepspeed 0.19.6 runtime/fp16/onebit, runtime/comm/nccl.py",
     )
 
 
@@ -184,11 +199,21 @@ _BITSANDBYTES_OPTIMIZERS = (
     _make_bitsandbytes(Name.PAGED_ADEMAMIX, 2, 1, bits=32, paged=True),
     _make_bitsandbytes(Name.PAGED_ADEMAMIX_8BIT, 2, 1, bits=8, paged=True),
 )
+_COMPRESSING_OPTIMIZERS = (
+    _make_compressed(name=Name.ONEBIT_ADAM, compression=Compression(states=2)),
+    _make_compressed(name=Name.ZERO_ONE_ADAM, compression=Compression(states=3, live_copies=1)),
+    _make_compressed(
+        name=Name.ONEBIT_LAMB, compression=Compression(states=3, live_copies=1, flat=False)
+    ),
+)
 
 MODELLED: Mapping[str, Optimizer] = MappingProxyType(
     {
         optimizer.name.value: optimizer
-        for optimizer in (*_TORCH_OPTIMIZERS, *_PACKAGES, *_BITSANDBYTES_OPTIMIZERS)
+        for optimizer in (
+            *(*_TORCH_OPTIMIZERS, *_PACKAGES),
+            *(*_BITSANDBYTES_OPTIMIZERS, *_COMPRESSING_OPTIMIZERS),
+        )
     }
 )
 
@@ -202,13 +227,15 @@ def get_optimizer(name: str) -> Optimizer:
     return MODELLED[name]
 
 
-def resolve_optimizer(workload: TrainWorkload) -> Optimizer:
+def resolve_optimizer(workload: TrainWorkload, layout: Layout) -> Optimizer:
     """Return the optimizer as the job makes it.
 
     HF's Trainer is asked for its own states where the loop could be the Trainer's: one that keeps
     its logits during backward is not (transformers 5.23 ``trainer.py``, ``compute_loss``).
     """
     optimizer = get_optimizer(workload.optimizer)
+    if optimizer.over_ranks is not None:
+        return optimizer.over_ranks(layout.shards)
     is_trainer = workload.framework is Framework.TRANSFORMERS and not workload.keeps_logits
     if optimizer.trainer_states is None or not is_trainer:
         return optimizer

@@ -6,6 +6,7 @@ transformers 5.23, ``integrations/deepspeed.py``, fills in what is ``"auto"``.
 
 from dataclasses import dataclass
 
+from service.estimator.values.optimizers import COMPRESSING
 from service.formats.launches.trainers.number_formats import DTYPES
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings, make_default
@@ -21,6 +22,7 @@ _OPTIMIZERS = {
     "adagrad": "adagrad",
     "muon": "muon",
     "sgd": "sgd",
+    **{word: name.value for name, word in COMPRESSING.items()},
 }
 """DeepSpeed's names: its Adam is fused (``engine.py``, ``_configure_basic_optimizer``)."""
 _FILLED = {

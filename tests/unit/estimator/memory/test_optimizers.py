@@ -111,8 +111,10 @@ def test_the_trainer_keeps_embeddings_in_32_bits() -> None:
     """It registers nn.Embedding with bitsandbytes' manager; a loop of one's own, which holds its
     logits, does not.
     """
-    trainer = resolve_optimizer(a_training(optimizer="adamw_8bit"))
-    loop = resolve_optimizer(a_training(optimizer="adamw_8bit", keeps_logits=True))
+    trainer, loop = (
+        resolve_optimizer(a_training(optimizer="adamw_8bit", keeps_logits=keeps), Layout())
+        for keeps in (False, True)
+    )
 
     assert trainer.states(_TABLE, 2) == ((4 * _T, 4 * _T), ())
     assert loop.states(_TABLE, 2) == ((_T, _T, _T // 64, _T // 64), ())
@@ -121,7 +123,7 @@ def test_the_trainer_keeps_embeddings_in_32_bits() -> None:
 
 def test_an_embedding_of_a_paged_optimizer_is_managed_in_32_bits() -> None:
     """Its states are too large for the allocator in either format."""
-    paged = resolve_optimizer(a_training(optimizer="paged_adamw_8bit"))
+    paged = resolve_optimizer(a_training(optimizer="paged_adamw_8bit"), Layout())
 
     assert paged.managed_bytes((_TABLE,), 2) == 2 * 4 * _T
     assert paged.state_bytes((_TABLE,), 2) == 2 * 1024

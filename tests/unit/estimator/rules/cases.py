@@ -138,6 +138,8 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({}, {"data_parallel": 4} | _FLAT),
         ({}, {"data_parallel": 4, "zero_stage": 2} | _DEEPSPEED),
         ({}, {"data_parallel": 4, "zero_stage": 3} | _DEEPSPEED),
+        ({"optimizer": "onebit_adam", "precision": MIXED}, {"data_parallel": 4} | _DEEPSPEED),
+        (_ADAPTED[0] | {"precision": MIXED}, {"data_parallel": 4} | _DEEPSPEED),
         ({"optimizer_in_backward": True}, {"data_parallel": 4} | _FLAT),
         (_ADAPTED[0], {"data_parallel": 4, "zero_stage": 3} | _DEEPSPEED),
         ({"frozen": ("embedding",)}, {"data_parallel": 4} | FULLY),

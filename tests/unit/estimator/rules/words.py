@@ -72,7 +72,7 @@ TRAINED: Mapping[str, Sequence[object]] = {
         replace(POLICIES["fp32"], compute_dtype=DType.FP16),
         replace(POLICIES["fp32"], autocast=True, name="custom"),
     ),
-    "optimizer": ("adamw_fused", "muon", "adamw_8bit", "lion", "shampoo"),
+    "optimizer": ("adamw_fused", "muon", "adamw_8bit", "lion", "onebit_adam", "shampoo"),
     "activation_checkpointing": tuple(Checkpointing),
     "selective_every": (2,),
     "attention": tuple(Attention),

@@ -190,6 +190,19 @@ def _draw_bits(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+def test_an_optimizer_that_deepspeed_makes_is_read_back() -> None:
+    """DeepSpeed's file names it, and the trainer's arguments have no word for it."""
+    workload = TrainWorkload(
+        sequence_length=1024, optimizer="onebit_adam", precision=POLICIES["fp16_mixed"]
+    )
+    job = a_job(workload, Layout(data_parallel=8, sharding=Sharding.DEEPSPEED), gpu=GPU)
+
+    question = read_back(job)
+
+    assert question.workload == job.workload
+    assert question.layout == job.layout
+
+
 @settings(max_examples=60, deadline=None)
 @given(job=draw_jobs())
 def test_what_is_rendered_is_read_back(job: Any) -> None:  # noqa: ANN401 - a job

@@ -23,7 +23,7 @@ from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Kernels, Loss, Trainer
-from service.estimator.values.optimizers import OptimizerName
+from service.estimator.values.optimizers import COMPRESSING, OptimizerName
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import (
     Cache,
@@ -40,8 +40,8 @@ PROBE_DTYPES = (DType.FP32, DType.BF16, DType.FP16)
 
 PROBE_METHODS = (Method.FULL, Method.LORA)
 
-PROBE_OPTIMIZERS = tuple(OptimizerName)
-"""All of them: a worker without an optimizer's package refuses it when it begins."""
+PROBE_OPTIMIZERS = tuple(name for name in OptimizerName if name not in COMPRESSING)
+"""All but those of DeepSpeed's engine: a worker without a package refuses it when it begins."""
 
 ELEMENTWISE_OPTIMIZERS = ("adamw", "adamw_fused", "adamw_loop", "sgd", "sgd_momentum")
 """Optimizers of torch that step distributed tensors as they step plain ones."""

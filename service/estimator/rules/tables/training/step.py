@@ -18,6 +18,7 @@ from service.estimator.rules.grammar.fields import layout, lora, model, precisio
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.rules.tables.own_code import KERNELS
+from service.estimator.rules.tables.training.compressing import COMPRESSIONS
 from service.estimator.rules.tables.training.losses import LOSSES
 from service.estimator.rules.tables.training.offload import OFFLOADS
 from service.estimator.rules.tables.training.policies import POLICIES
@@ -248,6 +249,7 @@ TRAINING_STEP = (
         "happens when sharded parameters are gathered: here none are",
         source="torch 2.13 distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy",
     ),
+    *COMPRESSIONS,
     *OFFLOADS,
     *LOSSES,
     *POLICIES,
