@@ -145,14 +145,18 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
         Trainer | UnsetType,
         Meta(
             description=(
-                "TRL's `dpo` and `reward` count pairs in `micro_batch_size`; `grpo` learns from "
-                "what the policy generates."
+                "TRL's `dpo` and `reward` count pairs in `micro_batch_size`, its `kto` sequences; "
+                "`grpo` learns from what the policy generates."
             )
         ),
     ] = UNSET
     reference: Annotated[
         Reference | UnsetType,
-        Meta(description="Where `dpo` has its reference from; without one `grpo` has no penalty."),
+        Meta(
+            description=(
+                "Where `dpo` or `kto` has its reference from; without one `grpo` has no penalty."
+            )
+        ),
     ] = UNSET
     completion_length: Annotated[
         Tokens | UnsetType,

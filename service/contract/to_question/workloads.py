@@ -28,6 +28,7 @@ from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Rollout
 from service.estimator.values.losses import (
     DEFAULT_LOSSES,
+    REFERRING_TRAINERS,
     Kernels,
     Loss,
     Reference,
@@ -158,6 +159,8 @@ def _list_scored(request: TrainRequest) -> list[str]:
     """Return what is taken for granted of the scored tokens."""
     if request.trainer is Trainer.DPO:
         return [_ALL_SCORED]
+    if request.trainer is Trainer.KTO:
+        return [_ALL_GENERATED]
     is_whole = isinstance(request.completion_length, UnsetType)
     return [_ALL_GENERATED] if request.trainer is Trainer.GRPO and is_whole else []
 
@@ -179,14 +182,14 @@ def _read_lengths(lengths: list[int] | dict[str, int]) -> Lengths:
 def _list_client_defaults(request: TrainRequest) -> dict[str, Any]:
     """Return the defaults that follow from whose kernels run and towards what.
 
-    TRL's trainer of DPO runs without adapters where there are some, else a second model.
+    TRL's trainers of DPO and KTO run without adapters where there are some, else a second model.
     """
     loss = DEFAULT_LOSSES[request.kernels or Kernels.TORCH]
     if request.trainer is Trainer.REWARD:
         return {"loss": Loss.FULL_LOGITS}
     if request.trainer is Trainer.GRPO:
         return {"loss": Loss.CHUNKED_NLL}
-    if request.trainer is not Trainer.DPO:
+    if request.trainer not in REFERRING_TRAINERS:
         return {"loss": loss}
     adapts = request.method in ADAPTER_METHODS
     reference = Reference.ADAPTERS_OFF if adapts else Reference.MODEL

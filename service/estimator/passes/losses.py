@@ -12,7 +12,7 @@ from service.estimator.passes.policy_losses import (
     record_grpo_loss,
     record_whole_logits_loss,
 )
-from service.estimator.passes.preference_losses import record_dpo_loss, record_reward_loss
+from service.estimator.passes.preference_losses import record_referred_loss, record_reward_loss
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
@@ -26,7 +26,13 @@ from service.estimator.tape.ops.loss.linear_loss import compute_linear_loss
 from service.estimator.tape.ops.loss.losses import allocate_shifted_labels, cross_entropy
 from service.estimator.tape.ops.products import linear, split
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Reference, Trainer
+from service.estimator.values.losses import (
+    LOG_PROB_LOSSES,
+    REFERRING_TRAINERS,
+    Loss,
+    Reference,
+    Trainer,
+)
 
 NUM_CHUNKS = 8
 """Chunks of torchtune's ``CEWithChunkedOutputLoss`` and torchtitan's ``ChunkedLossWrapper`` when
@@ -57,9 +63,13 @@ class LossPass:
 def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logits: bool) -> Value:
     """Record the head and the loss; ``hidden`` is dropped."""
     walk.tape.ledger.enter(Section.LOSS_FORWARD)
-    if config.trainer is Trainer.DPO:
-        return record_dpo_loss(
-            walk, hidden, num_tokens=config.chunk_tokens, reference=config.reference
+    if config.trainer in REFERRING_TRAINERS:
+        return record_referred_loss(
+            walk,
+            hidden,
+            trainer=config.trainer,
+            num_tokens=config.chunk_tokens,
+            reference=config.reference,
         )
     if config.trainer is Trainer.REWARD:
         return record_reward_loss(walk, hidden)

@@ -1,6 +1,7 @@
-"""Losses over pairs of sequences, as TRL's trainers compute them.
+"""Losses of preferences, as TRL's trainers compute them.
 
-TRL 1.16: ``trl/trainer/dpo_trainer.py``, ``_compute_loss``, and ``reward_trainer.py``.
+TRL 1.16: ``trl/trainer/dpo_trainer.py`` and ``kto_trainer.py``, ``_compute_loss``, and
+``reward_trainer.py``.
 """
 
 from dataclasses import replace
@@ -22,32 +23,51 @@ from service.estimator.tape.ops.loss.log_probs import (
 from service.estimator.tape.ops.products import allocate_integers, end_autocast
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import Reference
+from service.estimator.values.losses import Reference, Trainer
 
-_POLICY = Metrics(entropy=True, mean_logits=True, is_top1=True)
-"""What DPOTrainer logs of the policy."""
-_NUM_MASKS = 3
-"""Integers per token beside the ids: the masks of padding and completions, and the labels."""
+_POLICY = {
+    Trainer.DPO: Metrics(entropy=True, mean_logits=True, is_top1=True),
+    Trainer.KTO: Metrics(entropy=True, mean_logits=True),
+}
+"""What a trainer logs of the policy."""
+_NUM_MASKS = {Trainer.DPO: 3, Trainer.KTO: 6}
+"""Integers per token beside the ids: the masks of padding and completions, and the labels; KTO's
+ids and masks of mismatched completions too.
+"""
 
 
-def record_dpo_loss(
-    walk: ModelWalk, hidden: Value, *, num_tokens: int, reference: Reference | None
+def record_referred_loss(
+    walk: ModelWalk,
+    hidden: Value,
+    *,
+    trainer: Trainer,
+    num_tokens: int,
+    reference: Reference | None,
 ) -> Value:
-    """Record two models' log-probabilities and DPO's loss.
+    """Record two models' log-probabilities and the loss of DPO or KTO.
 
     ``hidden`` is dropped. Every token is taken for one of a completion.
     """
     tape, rows = walk.tape, count_scored_rows(walk)
-    masks = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(_NUM_MASKS)]
+    masks = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(_NUM_MASKS[trainer])]
     view = drop_last_position(tape, hidden, rows, walk.model.spec.hidden_size)
     policy = compute_log_probs(
-        tape, view, build_head(walk), rows, labels=Labels(num_tokens=num_tokens), metrics=_POLICY
+        tape,
+        view,
+        build_head(walk),
+        rows,
+        labels=Labels(num_tokens=num_tokens),
+        metrics=_POLICY[trainer],
     )
     tape.free(view, hidden)
     end_autocast(tape)
     sums = _sum_positions(tape, policy.value, rows)
     if reference is not Reference.PRECOMPUTED:
+        # KTO's first pass of two is over mismatched completions, which have labels of their own.
+        has_labels = trainer is Trainer.KTO
+        labels = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(has_labels)]
         _record_reference(walk, rows, num_tokens, is_model=reference is Reference.MODEL)
+        tape.free(*labels)
     loss = _average(tape, sums)
     tape.free(sums, policy.value, *masks)
     tape.release(*policy.names)

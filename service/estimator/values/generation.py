@@ -9,7 +9,7 @@ from typing import Protocol
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.losses import Reference, Trainer
+from service.estimator.values.losses import REFERRING_TRAINERS, Reference, Trainer
 
 MAX_SLEEP_LEVEL = 2
 """vLLM's: 1 keeps the weights on the host, 2 drops them."""
@@ -127,8 +127,10 @@ def check_policy(workload: PolicyFields) -> None:
     """
     trainer, reference = workload.trainer, workload.reference
     is_policy, length = trainer is Trainer.GRPO, workload.completion_length
-    if (reference is not None) != (trainer is Trainer.DPO) and not is_policy:
-        message = f"reference {reference} with trainer {trainer}: dpo has one, grpo may have one"
+    if (reference is not None) != (trainer in REFERRING_TRAINERS) and not is_policy:
+        message = (
+            f"reference {reference} with trainer {trainer}: dpo and kto have one, grpo may have one"
+        )
         raise InvalidInputError(message, field="workload.reference")
     if reference is Reference.OFFLOADED and not is_policy:
         message = f"reference offloaded with trainer {trainer}: it is grpo's; say model"

@@ -33,6 +33,8 @@ class Trainer(StrEnum):
     """the labels of each sequence"""
     DPO = "dpo"
     """TRL's DPOTrainer: pairs of sequences beside a reference (arXiv:2305.18290)"""
+    KTO = "kto"
+    """TRL's KTOTrainer: sequences that are good or bad, beside a reference (arXiv:2402.01306)"""
     REWARD = "reward"
     """TRL's RewardTrainer: pairs of sequences and a head of one score"""
     GRPO = "grpo"
@@ -41,6 +43,8 @@ class Trainer(StrEnum):
 
 PAIRED_TRAINERS = frozenset({Trainer.DPO, Trainer.REWARD})
 """Trainers whose batches are of pairs."""
+REFERRING_TRAINERS = frozenset({Trainer.DPO, Trainer.KTO})
+"""Trainers of preferences that have a reference."""
 
 
 class Reference(StrEnum):

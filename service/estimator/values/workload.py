@@ -147,7 +147,7 @@ class TrainWorkload:
     attention: Attention = Attention.SDPA
     trainer: Trainer = Trainer.SUPERVISED
     reference: Reference | None = None
-    """With trainer ``dpo`` or ``grpo``: where its reference comes from."""
+    """With trainer ``dpo``, ``kto`` or ``grpo``: where its reference comes from."""
     completion_length: int | None = None
     """With trainer ``grpo``: tokens of a sequence that were generated; None is every one."""
     log_prob_batch_size: int | None = None

@@ -15,6 +15,7 @@ _MODULES = {
     Launcher.TRAINER: "trainers.trainer",
     Launcher.TRL_SFT: "trainers.trainer",
     Launcher.TRL_DPO: "trainers.trainer",
+    Launcher.TRL_KTO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
     Launcher.TRL_GRPO: "policies.trl_grpo",
     Launcher.VERL: "policies.verl",

@@ -49,6 +49,7 @@ script.
 """
 _TRAINERS = {
     Trainer.DPO: "the script trains with TRL's DPOTrainer, whose batch size counts pairs",
+    Trainer.KTO: "the script trains with TRL's KTOTrainer, whose batch size counts sequences",
     Trainer.REWARD: "the script trains with TRL's RewardTrainer, whose batch size counts pairs",
     Trainer.GRPO: "the script trains with TRL's GRPOTrainer, whose batch size counts completions",
 }
@@ -57,9 +58,9 @@ _PACKINGS = {
     SequencePacking.PACKED: "the script sets SFTConfig(packing=True)",
 }
 _REFERENCES = {
-    Reference.MODEL: "the script gives DPOTrainer a ref_model, or lets it load one",
-    Reference.ADAPTERS_OFF: "the script gives DPOTrainer a peft_config and no ref_model",
-    Reference.PRECOMPUTED: "the script sets DPOConfig(precompute_ref_log_probs=True)",
+    Reference.MODEL: "the script gives {}Trainer a ref_model, or lets it load one",
+    Reference.ADAPTERS_OFF: "the script gives {}Trainer a peft_config and no ref_model",
+    Reference.PRECOMPUTED: "the script sets {}Config(precompute_ref_log_probs=True)",
 }
 _ATTENTION = {Attention.EAGER: "eager", Attention.FLASH: "flash_attention_2"}
 
@@ -174,7 +175,8 @@ def _list_trainer_notes(workload: TrainWorkload) -> list[str]:
         if workload.trainer is Trainer.GRPO:
             notes += list_policy_notes(workload)
         elif workload.reference is not None:
-            notes.append(_REFERENCES[workload.reference])
+            name = workload.trainer.value.upper()
+            notes.append(_REFERENCES[workload.reference].format(name))
     elif workload.loss in LOG_PROB_LOSSES:
         notes.append(f"the script trains with TRL's SFTTrainer, loss_type {workload.loss.value}")
     elif workload.loss is not DEFAULT_LOSSES[workload.kernels]:

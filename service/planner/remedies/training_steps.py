@@ -206,9 +206,12 @@ def step_in_backward(config: Config) -> Iterator[Config]:
 
 
 def drop_reference(config: Config) -> Iterator[Config]:
-    """Take DPO's reference from the adapters' base, or from the data set."""
+    """Take the reference from the adapters' base, or precompute it."""
     match config:
-        case (TrainWorkload(trainer=Trainer.DPO, reference=Reference.MODEL) as workload, layout):
+        case (
+            TrainWorkload(trainer=Trainer.DPO | Trainer.KTO, reference=Reference.MODEL) as workload,
+            layout,
+        ):
             if workload.lora is not None:
                 yield replace(workload, reference=Reference.ADAPTERS_OFF), layout
             yield replace(workload, reference=Reference.PRECOMPUTED), layout

@@ -41,6 +41,7 @@ TRL: Mapping[str, tuple[str, str]] = {
         "trl_dpo",
         f"{_MODEL} --use_peft --load_in_4bit --lora_target_modules all-linear --max_length 512",
     ),
+    "kto": ("trl_kto", f"{_MODEL} --desirable_weight 1.33 --precompute_ref_log_probs"),
     "reward": ("trl_reward", f"{_MODEL} --gradient_accumulation_steps 8 --save_total_limit 3"),
     "trainer": ("trainer", f"{_MODEL} --bf16 --learning_rate 1e-4"),
     "trainer_short": (

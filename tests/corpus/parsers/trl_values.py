@@ -20,6 +20,7 @@ KEYS = (
 CONFIGS = {
     "trl_sft": "SFTConfig",
     "trl_dpo": "DPOConfig",
+    "trl_kto": "KTOConfig",
     "trl_reward": "RewardConfig",
     "trainer": "TrainingArguments",
 }

@@ -1,10 +1,11 @@
 from typing import Literal
 
-Trainer = Literal["dpo", "grpo", "reward", "supervised"]
+Trainer = Literal["dpo", "grpo", "kto", "reward", "supervised"]
 
 TRAINER_VALUES: set[Trainer] = {
     "dpo",
     "grpo",
+    "kto",
     "reward",
     "supervised",
 }

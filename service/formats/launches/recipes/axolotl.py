@@ -27,7 +27,7 @@ from service.formats.launches.values.settings import Setting, Settings, make_def
 AXOLOTL = "0.19.0"
 """Release whose keys and defaults are known."""
 _SOURCE = f"axolotl {AXOLOTL}, utils/schemas"
-_CLIENTS = {"dpo": Client.DPO, "ipo": Client.DPO}
+_CLIENTS = {"dpo": Client.DPO, "ipo": Client.DPO, "kto": Client.KTO}
 _METHODS = {"lora": "lora", "qlora": "qlora"}
 _OFFLOADS = frozenset({"offload", "offload_disk"})
 _OFFLOAD = dict.fromkeys(("offload_params", "fsdp_offload_params"), "fsdp_config.cpu_offload")
@@ -78,7 +78,11 @@ def _read_client(config: Settings, draft: Draft) -> Client:
     kind, rewards = config.take("rl"), config.take("reward_model")
     if kind is not None:
         client = kind.as_choice(_CLIENTS)
-        draft.note(kind, "pairs are compared with a reference")
+        if client is Client.KTO and "adapter" not in config:
+            # It is given no reference, and loads one of its own (core/builders/rl.py, train.py).
+            expected = "dpo or ipo, or an adapter: axolotl holds a reference beside KTOTrainer's"
+            raise kind.refuse(f"{expected}, and three models have no term")
+        draft.note(kind, f"{client.value} compares with a reference")
         return client
     if rewards is not None and rewards.as_bool():
         draft.note(rewards, "pairs are compared by a head of one score")

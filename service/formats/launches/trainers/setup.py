@@ -19,6 +19,7 @@ class Client(StrEnum):
     TRAINER = "trainer"
     SFT = "sft"
     DPO = "dpo"
+    KTO = "kto"
     REWARD = "reward"
     GRPO = "grpo"
 

@@ -25,6 +25,7 @@ _CLIENTS = {
     Launcher.TRAINER: Client.TRAINER,
     Launcher.TRL_SFT: Client.SFT,
     Launcher.TRL_DPO: Client.DPO,
+    Launcher.TRL_KTO: Client.KTO,
     Launcher.TRL_REWARD: Client.REWARD,
     Launcher.DEEPSPEED: Client.TRAINER,
     Launcher.ACCELERATE: Client.TRAINER,
@@ -228,6 +229,11 @@ READERS = {
         Launcher.TRL_DPO,
         ("dpo.py", "dpo_*.py", "trl dpo"),
         marks=("precompute_ref_log_probs", "sync_ref_model", "f_divergence_type", "loss_weights"),
+    ),
+    Launcher.TRL_KTO: _make_reader(
+        Launcher.TRL_KTO,
+        ("kto.py", "kto_*.py", "trl kto"),
+        marks=("desirable_weight", "undesirable_weight"),
     ),
     Launcher.TRL_REWARD: _make_reader(
         Launcher.TRL_REWARD,

@@ -5,6 +5,8 @@ from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
 _LOSSES = {"nll": "nll", "chunked_nll": "chunked_nll", "dft": "dft"}
+_WITHOUT_KL = "apo_zero_unpaired"
+"""KTO's loss without a KL term (``trl/trainer/kto_trainer.py``, ``calculate_kl``)."""
 _PADDING_FREE_PACKINGS = ("bfd", "bfd_split", "bfd-requeue")
 
 
@@ -16,8 +18,8 @@ def read_trl(setup: TrainerSetup, draft: Draft) -> None:
         _read_sft(setup, draft)
     else:
         draft.put("workload.trainer", setup.client.value)
-    if setup.client is Client.DPO:
-        _read_dpo(setup, draft)
+    if setup.client in {Client.DPO, Client.KTO}:
+        _read_preferences(setup, draft)
     offloads = setup.training.take("activation_offloading")
     if offloads is not None:
         draft.put("workload.offload.activations", "cpu" if offloads.as_bool() else "none", offloads)
@@ -69,7 +71,7 @@ def _read_packing(setup: TrainerSetup, draft: Draft) -> None:
         draft.drop(evaluated)
 
 
-def _read_dpo(setup: TrainerSetup, draft: Draft) -> None:
+def _read_preferences(setup: TrainerSetup, draft: Draft) -> None:
     precomputed = setup.training.take("precompute_ref_log_probs")
     adapts = len(setup.adapters) > 0
     if precomputed is not None and precomputed.as_bool():
@@ -82,7 +84,9 @@ def _read_dpo(setup: TrainerSetup, draft: Draft) -> None:
     if synced is not None:
         draft.note(synced, "the reference is copied into between steps, in place")
     losses = setup.training.take("loss_type")
-    if losses is not None:
+    if losses is not None and losses.value == _WITHOUT_KL:
+        draft.ignore(losses, "its passes are counted with those of a KL term, which it has not")
+    elif losses is not None:
         draft.note(losses, "a loss of the same log-probabilities")
     batch = setup.training.take("precompute_ref_batch_size")
     if batch is not None:

@@ -6,7 +6,7 @@ from service.formats.launches.sources.commands import Command
 from service.formats.launches.values.errors import LaunchFormatError
 
 _STEMS = {
-    **{stem: stem.upper() for stem in ("kto", "orpo", "cpo", "bco", "ppo", "rloo", "gkd", "xpo")},
+    **{stem: stem.upper() for stem in ("orpo", "cpo", "bco", "ppo", "rloo", "gkd", "xpo")},
     **{stem: stem.upper() for stem in ("prm", "tpo", "gold", "sdft", "sdpo", "ssd", "mpo")},
     "async_grpo": "asynchronous GRPO",
     "nash_md": "Nash-MD",
@@ -29,6 +29,6 @@ def refuse_unmodelled(command: Command | None) -> None:
         return
     message = (
         f"{command.program} trains by {_STEMS[match[1]]}, which has no model here; trl_sft, "
-        "trl_dpo, trl_reward and trl_grpo have: say launcher where it is one of these"
+        "trl_dpo, trl_kto, trl_reward and trl_grpo have: say launcher where it is one of these"
     )
     raise LaunchFormatError(message, where=command.where, field="launcher")

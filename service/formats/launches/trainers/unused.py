@@ -15,6 +15,7 @@ WITHOUT_EFFECT = (
     *("shuffle_dataset", "completion_only_loss", "assistant_only_loss", "trust_remote_code"),
     *("prediction_loss_only", "enable_jit_checkpoint", "use_cache", "accelerator_config.*"),
     *("beta", "loss_weights", "ld_alpha", "f_divergence_type", "label_smoothing"),
+    *("desirable_weight", "undesirable_weight", "ref_model_mixup_alpha", "ref_model_sync_steps"),
     *("center_rewards_coefficient", "disable_dropout", "tokenizer_name*", "processing_class"),
     *("fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params"),
     *("train_dataset", "eval_dataset", "callbacks", "data_collator", "tokenizer"),

@@ -17,6 +17,7 @@ class Launcher(StrEnum):
     TRAINER = "trainer"
     TRL_SFT = "trl_sft"
     TRL_DPO = "trl_dpo"
+    TRL_KTO = "trl_kto"
     TRL_REWARD = "trl_reward"
     TRL_GRPO = "trl_grpo"
     AXOLOTL = "axolotl"

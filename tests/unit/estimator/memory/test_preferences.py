@@ -1,9 +1,11 @@
-"""Steps over pairs of sequences, held against TRL's own code on a small llama.
+"""Steps of preferences, held against TRL's own code on a small llama.
 
 The bytes are sums of live storages under fake tensors (torch 2.13, transformers 5.23, TRL 1.16's
-``_compute_loss`` of DPO with its Triton kernels left out, which allocate nothing).
+``_compute_loss`` of DPO with its Triton kernels left out, which allocate nothing; KTO's are under
+real ones on the CPU, with the fp32 products left out too, which CUDA's cuBLAS adds in place).
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,6 +33,10 @@ _CONFIG = {
 }
 _SCALARS = 12
 """Means and sums of one number each, which the estimator does not count."""
+_PER_SEQUENCE = 68
+"""Labels, sums and losses of four bytes or eight, some of which the CPU's pass has not at the
+peak.
+"""
 _LORA = {"method": Method.LORA, "lora": Lora(rank=8)}
 
 
@@ -65,6 +71,35 @@ def test_a_step_of_dpo_is_that_of_trl(
     phases = dict(timeline.phases)
     assert 0 <= forward - phases["forward_pass"] <= _SCALARS
     assert 0 <= backward - phases["backward_pass"] <= _SCALARS
+
+
+@pytest.mark.parametrize(
+    ("reference", "changes", "forward", "backward"),
+    [
+        (
+            Reference.PRECOMPUTED,
+            {"precision": "bf16", "sequence_length": 64},
+            222960436,
+            420079442,
+        ),
+        (Reference.MODEL, {"precision": "bf16"}, 384747814, 582159698),
+        (Reference.MODEL, {"precision": "amp_bf16"}, 700847414, None),
+        (Reference.ADAPTERS_OFF, {"precision": "amp_bf16", **_LORA}, 271177194, None),
+    ],
+)
+def test_a_step_of_kto_is_that_of_trl(
+    reference: Reference, changes: dict[str, Any], forward: int, backward: int | None
+) -> None:
+    """One sequence an example, and a pass of both models over mismatched ones before their own.
+
+    Under autocast the CPU adds gradients out of place, so that its backward is not CUDA's.
+    """
+    model = architecture_from_config(_CONFIG)
+    workload = replace(_dpo(reference, **changes), trainer=Trainer.KTO)
+    phases = dict(build_train_timeline(model, workload, Layout()).phases)
+
+    assert 0 <= phases["forward_pass"] - forward <= _PER_SEQUENCE
+    assert backward is None or 0 <= phases["backward_pass"] - backward <= _PER_SEQUENCE
 
 
 def test_a_second_model_is_resident() -> None:
@@ -107,11 +142,11 @@ def test_a_pair_is_two_sequences() -> None:
     assert dict(answers[0])["forward_pass"] < dict(answers[1])["forward_pass"]
 
 
-def test_a_reference_goes_with_dpo_alone() -> None:
+def test_a_reference_goes_with_preferences_alone() -> None:
     """It is refused elsewhere, and adapters that are off need adapters."""
-    with pytest.raises(InvalidInputError, match="dpo has one"):
+    with pytest.raises(InvalidInputError, match="dpo and kto have one"):
         a_training(reference=Reference.MODEL)
-    with pytest.raises(InvalidInputError, match="dpo has one"):
+    with pytest.raises(InvalidInputError, match="dpo and kto have one"):
         a_training(trainer=Trainer.DPO)
     with pytest.raises(EstimatorError, match="needs adapters"):
         estimate(

@@ -126,6 +126,14 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
             },
             {},
         ),
+        (
+            {
+                "trainer": Trainer.KTO,
+                "reference": Reference.PRECOMPUTED,
+                "loss": Loss.CHUNKED_NLL,
+            },
+            {},
+        ),
         (GRPO, {}),
         (GRPO | _QLORA | {"loss": Loss.CHUNKED_NLL}, {}),
         (GRPO_ALONE, {}),

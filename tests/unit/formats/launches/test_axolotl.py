@@ -101,6 +101,15 @@ def test_fsdp_of_no_version_is_the_first() -> None:
     assert get_part(imported, "workload")["offload"]["parameters"] == "cpu"
 
 
+def test_kto_of_adapters_has_the_model_without_them_as_reference() -> None:
+    """TRL's trainer is handed no second model, and axolotl loads none."""
+    lines = "rl: kto\nadapter: lora\nlora_r: 8\nlora_target_linear: true\n"
+
+    workload = get_part(import_launch({"a.yml": BASE + lines}), "workload")
+
+    assert (workload["trainer"], workload["reference"]) == ("kto", "adapters_off")
+
+
 def test_deepspeed_configurations_that_axolotl_ships_are_known() -> None:
     """A path under ``deepspeed_configs`` is read by its name."""
     imported = import_launch(
@@ -119,7 +128,8 @@ def test_deepspeed_configurations_that_axolotl_ships_are_known() -> None:
         ("load_in_4bit: true", "a.yml:4: load_in_4bit is True; expected false without an adapter"),
         ("adapter: qlora", "a.yml:4: adapter is 'qlora'; expected lora, or load_in_4bit: true"),
         ("adapter: vera", "a.yml:4: adapter is 'vera'; expected one of lora, qlora"),
-        ("rl: grpo", "a.yml:4: rl is 'grpo'; expected one of dpo, ipo"),
+        ("rl: grpo", "a.yml:4: rl is 'grpo'; expected one of dpo, ipo, kto"),
+        ("rl: kto", "a.yml:4: rl is 'kto'; .* three models have no term"),
         ("gradient_accumulation_steps: many", "a.yml:4: .*'many'; expected a whole number"),
         ("batch_size: 8\ngradient_accumulation_steps: 2", "a.yml:4: batch_size is 8; expected no"),
         (

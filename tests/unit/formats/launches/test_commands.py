@@ -118,6 +118,7 @@ def test_a_command_of_too_much_is_refused() -> None:
         ("python examples/sft_vlm.py --model_name_or_path a/b", "trl_sft"),
         ("python train.py --model_name_or_path a/b --learning_rate 1", "trainer"),
         ("torchrun train.py --learning_rate 1 --bf16 --max_new_tokens 5", "trainer"),
+        ("python examples/kto.py --model_name_or_path a/b --learning_rate 1", "trl_kto"),
     ],
 )
 def test_a_program_tells_its_launcher(command: str, launcher: str) -> None:
@@ -130,7 +131,7 @@ def test_a_program_tells_its_launcher(command: str, launcher: str) -> None:
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        ("python examples/kto.py --model_name_or_path a/b --learning_rate 1", "trains by KTO"),
+        ("python examples/orpo.py --model_name_or_path a/b --learning_rate 1", "trains by ORPO"),
         ("trl rloo --model_name_or_path a/b --learning_rate 1", "trains by RLOO"),
         ("python x/nash_md.py --max_new_tokens 64", "trains by Nash-MD"),
         ("torchrun m.py --micro-batch-size 1 --tensor-model-parallel-size 2", "no launcher"),

@@ -23,6 +23,7 @@ from service.estimator.values.losses import (
     LIGER_FAMILIES,
     LOG_PROB_LOSSES,
     PAIRED_TRAINERS,
+    REFERRING_TRAINERS,
     Kernels,
     Loss,
     Reference,
@@ -31,7 +32,7 @@ from service.estimator.values.losses import (
 
 _FUSED_HEAD = is_in(workload.loss, *sorted(LOG_PROB_LOSSES))
 
-_IN_PAIRS = is_in(workload.trainer, *sorted(PAIRED_TRAINERS))
+_OF_PREFERENCES = is_in(workload.trainer, *sorted(PAIRED_TRAINERS | REFERRING_TRAINERS))
 
 _NOT_SUPERVISED = is_not_in(workload.trainer, Trainer.SUPERVISED)
 
@@ -129,15 +130,15 @@ LOSSES = (
         source=_TRL,
     ),
     Rule(
-        when=is_in(workload.trainer, Trainer.DPO),
+        when=is_in(workload.trainer, *sorted(REFERRING_TRAINERS)),
         require=is_in(workload.loss, Loss.CHUNKED_NLL, Loss.NLL),
         field=workload.loss.path,
         topic=Topic.LOSS,
         refusal=invalid(
-            "trainer dpo scores its pairs with loss chunked_nll, not {workload.loss}; leave loss "
-            "out"
+            "trainer {workload.trainer} scores its sequences with loss chunked_nll, not "
+            "{workload.loss}; leave loss out"
         ),
-        source="trl 1.16 trainer/dpo_trainer.py",
+        source="trl 1.16 trainer/dpo_trainer.py, kto_trainer.py",
     ),
     Rule(
         when=is_in(workload.trainer, Trainer.REWARD),
@@ -172,7 +173,7 @@ LOSSES = (
         reason="trainer {workload.trainer} on tensor-parallel ranks",
     ),
     Rule(
-        when=_IN_PAIRS,
+        when=_OF_PREFERENCES,
         require=is_at_most(layout.zero_stage, 2),
         topic=Topic.LOSS,
         refusal=unmodelled(

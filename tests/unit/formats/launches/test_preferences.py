@@ -1,0 +1,47 @@
+"""Arguments of TRL's KTOTrainer: its reference, its loss, and what decides nothing."""
+
+import pytest
+
+from service.formats.launches.values.launch import ImportedLaunch, Launcher
+from tests.unit.formats.launches.importing import get_part, import_launch
+
+_SCRIPT = {"model": "a/b", "max_length": 2048, "per_device_train_batch_size": 4}
+
+
+def _read(**arguments: object) -> ImportedLaunch:
+    return import_launch(arguments=_SCRIPT | arguments, launcher=Launcher.TRL_KTO)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reference"),
+    [
+        ({}, "model"),
+        ({"peft": {"r": 8}}, "adapters_off"),
+        ({"precompute_ref_log_probs": True, "precompute_ref_batch_size": 8}, "precomputed"),
+    ],
+)
+def test_kto_compares_with_a_reference(arguments: dict[str, object], reference: str) -> None:
+    """It is a second model, the same without adapters, or the data set's."""
+    workload = get_part(_read(**arguments), "workload")
+
+    assert (workload["trainer"], workload["reference"]) == ("kto", reference)
+    assert (workload["micro_batch_size"], workload["sequence_length"]) == (4, 2048)
+    assert workload["activation_checkpointing"] == "full"
+
+
+def test_weights_of_the_loss_decide_nothing() -> None:
+    """They name the trainer where nobody else does."""
+    command = "python train.py --model_name_or_path a/b --desirable_weight 1.33 --beta 0.2"
+    imported = import_launch(command=f"{command} --undesirable_weight 1 --loss_type kto")
+
+    assert imported.launcher is Launcher.TRL_KTO
+    assert {"--desirable_weight", "--undesirable_weight", "--beta"} <= set(imported.without_effect)
+    assert imported.ignored == ()
+
+
+def test_a_loss_without_its_kl_term_is_counted_with_it() -> None:
+    """Its mismatched completions take more than it has, which is said."""
+    imported = _read(loss_type="apo_zero_unpaired")
+
+    (ignored,) = imported.ignored
+    assert ignored.startswith("loss_type")
