@@ -13,6 +13,7 @@ COMMANDS = {
     "worker": "run a worker that measures",
     "reconcile": "run the loop that re-rings and re-queues jobs",
     "kueue": "run the controller for Kueue: gates of jobs, and AdmissionChecks",
+    "collect": "send what pods used of a node's GPUs, once they have ended",
     "migrate": "bring the database to this version's schema",
     "backup": "write the database to a file, while everything runs",
     "restore": "fill a database from a backup",
@@ -53,7 +54,7 @@ _FOLDERS = {
     ),
     **dict.fromkeys(("generate", "pipelines"), "diffusion."),
     **dict.fromkeys(("backup", "restore"), "database."),
-    **dict.fromkeys(("kueue", "slurm-flags", "submit"), "schedulers."),
+    **dict.fromkeys(("collect", "kueue", "slurm-flags", "submit"), "schedulers."),
     **dict.fromkeys(("completion", "help", "version"), "about."),
 }
 """Folders of commands that do not lie in ``service.cli.commands`` itself."""

@@ -70,6 +70,24 @@ def read_question(session: Session, digest: str) -> Mapping[str, Any] | None:
     return session.scalar(select(HookQuestionRow.document).where(HookQuestionRow.digest == digest))
 
 
+def list_named_digests(
+    session: Session, queue: str, names: Sequence[str], *, before: datetime
+) -> Sequence[tuple[str, str | None]]:
+    """Return name and digest of jobs that Kubernetes let in, newest first."""
+    statement = (
+        select(Row.job_name, Row.digest)
+        .where(
+            Row.door == "kubernetes",
+            Row.action != "refuse",
+            Row.queue == queue,
+            Row.job_name.in_(names),
+            Row.created_at <= before,
+        )
+        .order_by(Row.created_at.desc(), Row.id.desc())
+    )
+    return [(name, digest) for name, digest in session.execute(statement) if name is not None]
+
+
 def _insert_questions(
     session: Session, decisions: Iterable[RepeatedDecision], now: datetime
 ) -> None:

@@ -1,14 +1,18 @@
-"""Reports of nodes: what a job used there, as ``deploy/slurm/headroom-epilog`` sends it.
+"""Reports of nodes: what a job used there.
+
+Slurm's epilog sends them, and ``headroom collect``.
 
 A line ``headroom-node 1``, lines ``name value`` of the job, then parts that begin with a line
-``[dcgmi]`` or ``[rank]``. ``[dcgmi]`` is what ``dcgmi stats --verbose --job`` prints: a table for
-each GPU (docs.nvidia.com/datacenter/dcgm, job statistics). ``[rank]`` is what a process of the job
-left by ``deploy/slurm/headroom_stats.py``: its releases and ``torch.cuda.memory_stats()``.
+``[dcgmi]``, ``[rank]`` or ``[gpu]``. ``[dcgmi]`` is what ``dcgmi stats --verbose --job`` prints: a
+table for each GPU (docs.nvidia.com/datacenter/dcgm, job statistics). ``[rank]`` is what a process
+of the job left by ``deploy/slurm/headroom_stats.py``: its releases and
+``torch.cuda.memory_stats()``. ``[gpu]`` is a GPU of a pod as ``service/cli/nodes`` saw it at the
+DCGM exporter.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from service.formats.measured.reading import (
     Format,
@@ -20,11 +24,11 @@ from service.formats.measured.reading import (
     Reading,
 )
 from service.formats.measured.snapshot import parse_memory_stats
-from service.formats.measured.text import parse_json
+from service.formats.measured.text import format_value, parse_json
 
 MARK = "headroom-node"
 _VERSION = "1"
-_PART = re.compile(r"\[(dcgmi|rank)\]")
+_PART = re.compile(r"\[(dcgmi|rank|gpu)\]")
 _FACT = re.compile(r"([a-z_]{1,32}) ([ -~]{1,200})")
 _GPU = re.compile(r"\|\s*GPU ID:\s*([0-9]{1,4})\s*\|")
 _PEAK = re.compile(r"\|\s*Max GPU Memory Used \(bytes\)\s*\*?\s*\|\s*([0-9]{1,16})\s*\|")
@@ -44,7 +48,8 @@ def parse_node_report(text: str) -> Parsed:
     """Return what a job used on one node."""
     facts, parts = _split(text)
     place = Place(job=facts.get("job"), host=facts.get("host"))
-    ranks = [_read_rank(part) for part in parts if part.kind == "rank"]
+    ranks = [_read_object(part) for part in parts if part.kind == "rank"]
+    gpus = [_read_object(part) for part in parts if part.kind == "gpu"]
     num_ranks = _count_ranks(ranks)
     readings = [
         reading
@@ -52,6 +57,7 @@ def parse_node_report(text: str) -> Parsed:
         if part.kind == "dcgmi"
         for reading in _iter_device_readings(part.lines, place, num_ranks)
     ]
+    readings += [_make_gpu_reading(gpu, place) for gpu in gpus]
     left_out: list[LeftOut] = []
     if ranks and len(ranks) == num_ranks:
         readings += [reading for rank in ranks for reading in _iter_rank_readings(rank, place)]
@@ -63,14 +69,15 @@ def parse_node_report(text: str) -> Parsed:
         left_out.append(LeftOut(what="torch's statistics", reason=reason))
     if not readings and not left_out:
         message = (
-            "has no reading; expected a part [dcgmi] with `Max GPU Memory Used (bytes)`, or [rank]"
+            "has no reading; expected a part [dcgmi] with `Max GPU Memory Used (bytes)`, [rank] or "
+            "[gpu]"
         )
         raise MeasuredFormatError(message)
     return Parsed(
         format=Format.NODE,
         readings=tuple(readings),
         left_out=tuple(left_out),
-        environment=_merge_releases(ranks),
+        environment=_merge_releases([*ranks, *gpus]),
         notes=tuple(_iter_notes(facts)),
         out_of_memory=any(_has_failed(rank) for rank in ranks),
     )
@@ -97,10 +104,12 @@ def _split(text: str) -> tuple[dict[str, str], list[_Part]]:
     return facts, parts
 
 
-def _read_rank(part: _Part) -> Json:
+def _read_object(part: _Part) -> Json:
     document = parse_json("\n".join(line for _, line in part.lines))
     if not isinstance(document, dict):
-        message = "is no JSON object, as headroom_stats.py writes it"
+        message = (
+            f"[{part.kind}] is no JSON object, as headroom_stats.py or headroom collect writes it"
+        )
         raise MeasuredFormatError(message, line=part.lines[0][0] if part.lines else None)
     return document
 
@@ -138,6 +147,31 @@ def _iter_device_readings(lines: Lines, place: Place, num_ranks: int | None) -> 
                 num_samples=0,
                 job_gpus=num_ranks,
             )
+
+
+def _make_gpu_reading(gpu: Json, place: Place) -> Reading:
+    peak_bytes, num_looks = gpu.get("peak_bytes"), gpu.get("looks")
+    for name, value in (("peak_bytes", peak_bytes), ("looks", num_looks)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            message = f"{name} of a GPU is {format_value(value)}; expected a whole number"
+            raise MeasuredFormatError(message)
+    texts = {name: value for name, value in gpu.items() if isinstance(value, str)}
+    return Reading(
+        quantity=Quantity.DEVICE_TOTAL_USED,
+        value=peak_bytes,
+        low=peak_bytes,
+        high=None,
+        place=replace(
+            place,
+            gpu=texts.get("gpu"),
+            gpu_uuid=texts.get("uuid"),
+            gpu_name=texts.get("name"),
+        ),
+        sampled=True,
+        num_samples=num_looks,
+        since=texts.get("since"),
+        until=texts.get("until"),
+    )
 
 
 def _iter_rank_readings(rank: Json, place: Place) -> Iterator[Reading]:

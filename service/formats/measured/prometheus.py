@@ -231,8 +231,9 @@ def _make_reading(sample: _Sample) -> Reading:
 
 
 def _make_place(labels: Mapping[str, str]) -> Place:
-    pod = labels.get("exported_pod") or labels.get("pod")
-    namespace = labels.get("exported_namespace") or labels.get("namespace")
+    # A GPU that is nobody's has these labels, empty.
+    pod = labels.get("exported_pod") or labels.get("pod") or None
+    namespace = labels.get("exported_namespace") or labels.get("namespace") or None
     return Place(
         job=labels.get("hpc_job")
         or (pod if pod is None or namespace is None else f"{namespace}/{pod}"),

@@ -3,7 +3,7 @@
 They fill what the question leaves open, and are compared with it where it does not.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from service.catalog.models import find_model, load_architecture
@@ -39,7 +39,7 @@ def fill_from_log(parsed: Parsed, workload: Workload) -> tuple[Workload, list[st
     ]
 
 
-def find_gpu_count_mismatches(readings: Iterable[Reading], layout: Layout) -> Iterator[str]:
+def find_gpu_count_mismatches(readings: Sequence[Reading], layout: Layout) -> Iterator[str]:
     """Yield each step whose GPU count differs from the layout's."""
     for reading in readings:
         if reading.job_gpus is not None and reading.job_gpus != layout.num_gpus:
@@ -47,6 +47,18 @@ def find_gpu_count_mismatches(readings: Iterable[Reading], layout: Layout) -> It
                 f"the file says that {reading.place.label()} had {reading.job_gpus} GPUs, and the "
                 f"layout of the question has {layout.num_gpus}: say the layout that ran, or match "
                 "the step of this one"
+            )
+    by_job: dict[str, set[tuple[str | None, str]]] = {}
+    for reading in readings:
+        place = reading.place
+        if place.job is not None and place.gpu_uuid is not None:
+            by_job.setdefault(place.job, set()).add((place.host, place.gpu_uuid))
+    for job, gpus in by_job.items():
+        # Fewer are those of one node of several.
+        if len(gpus) > layout.num_gpus:
+            yield (
+                f"the file has {len(gpus)} GPUs of job {job}, and the layout of the question has "
+                f"{layout.num_gpus}: say the layout that ran"
             )
 
 

@@ -180,12 +180,19 @@ def test_pages_filters_and_the_table_over_http(client: TestClient[Any]) -> None:
 
 
 def test_an_import_says_what_ran_once(client: TestClient[Any]) -> None:
-    """By the digest of a question, or word by word; a digest that nobody knows is told."""
+    """By a digest, a pod, or word by word; one that nobody knows is told."""
     report = "headroom-node 1\n[dcgmi]\n| GPU ID: 0 |\n| Max GPU Memory Used (bytes) | 9 |\n"
     path = "/v1/measurements/import"
     both = client.post(path, json={"question": DIGEST, "content": report, "model": "llama-2-7b"})
     unknown = client.post(path, json={"question": "0" * 32, "content": report})
+    pod = {"namespace": "ml", "name": "tune-x7x2k", "seen_at": "2026-01-01T12:00:00Z"}
+    twice = client.post(path, json={"question": DIGEST, "pod": pod, "content": report})
+    nobody = client.post(path, json={"pod": pod, "content": report})
 
     assert both.status_code == 422
     assert "say one of them" in both.json()["detail"]
     assert unknown.status_code == 404
+    assert twice.status_code == 422
+    assert twice.json()["errors"][0]["field"] == "pod"
+    assert nobody.status_code == 404
+    assert "was not asked about what made pod ml/tune-x7x2k" in nobody.json()["detail"]

@@ -39,6 +39,12 @@ EVERYTHING: dict[str, Any] = {
         "nodeSelector": {"pool": "api"},
         "tolerations": [{"operator": "Exists"}],
     },
+    "nodes": {
+        "enabled": True,
+        "existingSecret": "teller",
+        "releases": {"torch": "2.13.0", "transformers": "5.23.0"},
+        "exporter": {"namespace": "monitoring", "port": 9401},
+    },
     "processorWorkers": {"trace": {"replicas": 2}, "cpu": {"replicas": 1}},
     "gpuWorkers": [
         GPU,
@@ -69,6 +75,7 @@ BARE: dict[str, Any] = {
         "namespaceSelector": None,
     },
     "kueue": {"enabled": True, "gate": "none", "fail": "closed"},
+    "nodes": {"enabled": True, "nodeSelector": None, "tolerations": []},
     "processorWorkers": {"trace": {"replicas": 0}},
     "gpuWorkers": [GPU],
     "migrations": {"enabled": False},

@@ -105,7 +105,7 @@ def test_commands_and_variables_are_ours(
     """What a pod is started with is a command of `headroom`, and what it is told are settings that
     exist.
     """
-    known = {"HEADROOM_API_KEY", *(variable for variable, _ in VARIABLES.values())}
+    known = {"HEADROOM_API_KEY", "NODE_NAME", *(variable for variable, _ in VARIABLES.values())}
     for maker, pod in pods(releases[name]):
         (container,) = pod["containers"]
         if "args" in container:
@@ -131,7 +131,7 @@ def test_selectors_find_their_own_pods_only(releases: dict[str, list[dict[str, A
     manifests = releases["bare"] + [
         each for each in releases["everything"] if each["kind"] == "Service"
     ]
-    controllers = of_kind(manifests, "Deployment")
+    controllers = of_kind(manifests, "Deployment") + of_kind(manifests, "DaemonSet")
     selectors = [each["spec"]["selector"]["matchLabels"] for each in controllers]
     labels = [each["spec"]["template"]["metadata"]["labels"] for each in controllers]
 
@@ -141,7 +141,10 @@ def test_selectors_find_their_own_pods_only(releases: dict[str, list[dict[str, A
     assert [found(selector) for selector in selectors] == [
         [number] for number in range(len(selectors))
     ]
-    for service in of_kind(manifests, "Service"):
+    # That of another namespace finds what others run there.
+    for service in (
+        each for each in of_kind(manifests, "Service") if "namespace" not in each["metadata"]
+    ):
         component = service["metadata"]["labels"]["app.kubernetes.io/component"]
         assert [
             controllers[number]["metadata"]["name"] for number in found(service["spec"]["selector"])

@@ -1,4 +1,4 @@
-"""What the chart sets up in schedulers: webhook, certificate, and controller for Kueue."""
+"""What the chart sets up in schedulers: webhook, certificate, controller for Kueue, collectors."""
 
 from typing import Any
 
@@ -112,3 +112,36 @@ def test_the_controller_may_do_what_it_does_and_no_more(
 
     assert list_grants(releases["everything"]) == reads | patches | states | leases | rest
     assert not patches & list_grants(releases["bare"])
+
+
+def test_a_collector_reaches_its_own_node_and_the_api(
+    releases: dict[str, list[dict[str, Any]]],
+) -> None:
+    """By a service that never leaves the node, past policies that let in nothing else."""
+    manifests = releases["everything"]
+    [daemon_set] = of_kind(manifests, "DaemonSet")
+    [container] = daemon_set["spec"]["template"]["spec"]["containers"]
+    [service] = [each for each in of_kind(manifests, "Service") if "namespace" in each["metadata"]]
+    policies = {each["metadata"]["name"]: each for each in of_kind(manifests, "NetworkPolicy")}
+    labels = daemon_set["spec"]["template"]["metadata"]["labels"]
+    admitted = [
+        source["podSelector"].get("matchLabels", {})
+        for source in policies["rel-headroom-api"]["spec"]["ingress"][0]["from"]
+    ]
+    exporter, api = policies["rel-headroom-nodes"]["spec"]["egress"]
+
+    address = service["metadata"]["name"] + "." + service["metadata"]["namespace"]
+    assert f"http://{address}:9401/metrics" in container["args"]
+    assert container["args"][-4:] == [
+        "--release",
+        "torch=2.13.0",
+        "--release",
+        "transformers=5.23.0",
+    ]
+    assert service["spec"]["internalTrafficPolicy"] == "Local"
+    assert service["spec"]["selector"] == {"app": "nvidia-dcgm-exporter"}
+    assert exporter["to"][0]["podSelector"]["matchLabels"] == service["spec"]["selector"]
+    assert exporter["ports"] == [{"protocol": "TCP", "port": 9401}]
+    assert api["to"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "api"
+    assert any(each and each.items() <= labels.items() for each in admitted)
+    assert not of_kind(releases["minimal"], "DaemonSet")

@@ -44,6 +44,7 @@ from service.formats.measured.observe import Match
 from service.formats.measured.reading import Parsed
 from service.jobs.contract import ModelSource
 from service.usecases.hooks.log import find_question
+from service.usecases.hooks.pods import Pod, find_pod_question
 from service.usecases.imports import imports, stored_imports
 from service.usecases.imports.imports import ImportQuestion, ImportReport, Item
 from service.usecases.jobs.measurable import refuse_recording
@@ -102,7 +103,7 @@ ANSWER_EXAMPLE = {
         description="Reads Slurm's accounting (`sacct -P`, `sacct --json`), Prometheus and the "
         "DCGM exporter, PyTorch's memory "
         "snapshots and `memory_stats()`, start-up logs of vLLM and SGLang, `nvidia-smi`, and the "
-        "Trainer's results, and what Slurm's epilog sends. A dry run, "
+        "Trainer's results, and what nodes send of Slurm's jobs and of pods. A dry run, "
         "which is the default, answers what would be stored beside what the estimator says; "
         "nothing of a file is stored when "
         "any of its jobs contradicts its question, and nothing is stored twice. What is stored "
@@ -150,14 +151,22 @@ def _import(request: Request[Any, Any, Any], body: RawBody, budget: Budget) -> A
 
 def _fill_from_hook(deps: Dependencies, payload: ImportRequest) -> ImportRequest:
     """Return a request with the question that a hook was asked."""
-    digest = get_or_none(payload.question)
-    if digest is None:
+    digest, pod = get_or_none(payload.question), get_or_none(payload.pod)
+    if digest is None and pod is None:
         return payload
-    for name in ("model", "workload", "layout", "gpu", "jobs"):
-        if not isinstance(getattr(payload, name), UnsetType):
-            message = f"question says what ran, and {name} too: say one of them"
+    asked_by = "pod" if digest is None else "question"
+    for name in ("pod", "model", "workload", "layout", "gpu", "jobs"):
+        if name != asked_by and not isinstance(getattr(payload, name), UnsetType):
+            message = f"{asked_by} says what ran, and {name} too: say one of them"
             raise InvalidRequestError(message, errors=[{"field": name, "message": message}])
-    asked_question = decode(dict(find_question(deps.sessions, digest)), FitRequest)
+    document = (
+        find_pod_question(
+            deps.sessions, Pod(namespace=pod.namespace, name=pod.name, seen_at=pod.seen_at)
+        )
+        if pod is not None
+        else find_question(deps.sessions, str(digest))
+    )
+    asked_question = decode(dict(document), FitRequest)
     gpu = asked_question.gpu
     return structs.replace(
         payload,

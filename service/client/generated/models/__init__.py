@@ -164,6 +164,7 @@ from .import_item_prediction_type_0 import ImportItemPredictionType0
 from .import_job import ImportJob
 from .import_match import ImportMatch
 from .import_omission import ImportOmission
+from .import_pod import ImportPod
 from .import_request import ImportRequest
 from .import_scope import ImportScope
 from .inline_model import InlineModel
@@ -566,6 +567,7 @@ __all__ = (
     "ImportJob",
     "ImportMatch",
     "ImportOmission",
+    "ImportPod",
     "ImportRequest",
     "ImportScope",
     "InlineModel",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..models.import_environment import ImportEnvironment
     from ..models.import_job import ImportJob
     from ..models.import_match import ImportMatch
+    from ..models.import_pod import ImportPod
     from ..models.inline_model import InlineModel
     from ..models.layout_request import LayoutRequest
     from ..models.serve_request import ServeRequest
@@ -32,6 +33,7 @@ class ImportRequest:
         dry_run (bool | Unset): Answer what would be stored, and store nothing. Default: True.
         question (str | Unset): What ran, as a scheduler's hook was asked about it: in place of `model`, `workload`,
             `layout` and `gpu`.
+        pod (ImportPod | Unset): A pod of Kubernetes.
         model (InlineModel | str | Unset): The model that ran.
         workload (ServeRequest | TrainRequest | Unset): What ran.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
@@ -48,6 +50,7 @@ class ImportRequest:
     format_: Format | Unset = UNSET
     dry_run: bool | Unset = True
     question: str | Unset = UNSET
+    pod: ImportPod | Unset = UNSET
     model: InlineModel | str | Unset = UNSET
     workload: ServeRequest | TrainRequest | Unset = UNSET
     layout: LayoutRequest | Unset = UNSET
@@ -71,6 +74,10 @@ class ImportRequest:
         dry_run = self.dry_run
 
         question = self.question
+
+        pod: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.pod, Unset):
+            pod = self.pod.to_dict()
 
         model: dict[str, Any] | str | Unset
         if isinstance(self.model, Unset):
@@ -122,6 +129,8 @@ class ImportRequest:
             field_dict["dry_run"] = dry_run
         if question is not UNSET:
             field_dict["question"] = question
+        if pod is not UNSET:
+            field_dict["pod"] = pod
         if model is not UNSET:
             field_dict["model"] = model
         if workload is not UNSET:
@@ -144,6 +153,7 @@ class ImportRequest:
         from ..models.import_environment import ImportEnvironment  # noqa: PLC0415
         from ..models.import_job import ImportJob  # noqa: PLC0415
         from ..models.import_match import ImportMatch  # noqa: PLC0415
+        from ..models.import_pod import ImportPod  # noqa: PLC0415
         from ..models.inline_model import InlineModel  # noqa: PLC0415
         from ..models.layout_request import LayoutRequest  # noqa: PLC0415
         from ..models.serve_request import ServeRequest  # noqa: PLC0415
@@ -164,6 +174,13 @@ class ImportRequest:
         dry_run = d.pop("dry_run", UNSET)
 
         question = d.pop("question", UNSET)
+
+        _pod = d.pop("pod", UNSET)
+        pod: ImportPod | Unset
+        if isinstance(_pod, Unset):
+            pod = UNSET
+        else:
+            pod = ImportPod.from_dict(_pod)
 
         def _parse_model(data: object) -> InlineModel | str | Unset:
             if isinstance(data, Unset):
@@ -237,6 +254,7 @@ class ImportRequest:
             format_=format_,
             dry_run=dry_run,
             question=question,
+            pod=pod,
             model=model,
             workload=workload,
             layout=layout,

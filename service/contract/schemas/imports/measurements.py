@@ -1,6 +1,7 @@
 """Request and answer of POST /v1/measurements/import."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
@@ -15,6 +16,7 @@ from service.jobs.states import ClaimState
 
 MAX_IMPORT_BYTES = 48_000_000
 """A body: a snapshot of some 35 MB in base64, or a log of more."""
+_DNS = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$(?!\n)"
 _LINE = r"^[ -~]{1,200}$(?!\n)"
 
 Json = Mapping[str, Any]
@@ -76,6 +78,17 @@ class ImportEnvironment(Strict, frozen=True, kw_only=True):
     ] = UNSET
 
 
+class ImportPod(Strict, frozen=True, kw_only=True):
+    """A pod of Kubernetes."""
+
+    namespace: Annotated[str, Meta(pattern=_DNS, description="Its namespace.", examples=["ml"])]
+    name: Annotated[str, Meta(pattern=_DNS, description="Its name.", examples=["tune-x7x2k"])]
+    seen_at: Annotated[
+        datetime,
+        Meta(tz=True, description="RFC 3339: when it was first seen, after its owner was made."),
+    ]
+
+
 class ImportRequest(Strict, frozen=True, kw_only=True):
     """A file of the field, and the questions that its readings answer."""
 
@@ -97,6 +110,13 @@ class ImportRequest(Strict, frozen=True, kw_only=True):
         Meta(
             description="What ran, as a scheduler's hook was asked about it: in place of `model`, "
             "`workload`, `layout` and `gpu`."
+        ),
+    ] = UNSET
+    pod: Annotated[
+        ImportPod | UnsetType,
+        Meta(
+            description="What ran, as the admission webhook was asked about the owner of this pod: "
+            "in place of `question`."
         ),
     ] = UNSET
     model: Model = UNSET

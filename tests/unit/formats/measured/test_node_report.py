@@ -88,6 +88,38 @@ def test_dcgm_tells_the_least_that_a_gpu_had() -> None:
     assert reading.sampled
 
 
+def a_gpu(**facts: object) -> str:
+    """Return what a collector writes of a pod's GPU."""
+    document = {
+        "gpu": "3",
+        "uuid": "GPU-1",
+        "name": "NVIDIA A100-SXM4-80GB",
+        "driver": "570.86.15",
+        "peak_bytes": 4096,
+        "looks": 12,
+        "since": "2026-01-01T10:00:00+00:00",
+        "until": "2026-01-01T10:02:00+00:00",
+    }
+    return f"[gpu]\n{json.dumps(document | facts)}\n"
+
+
+def test_a_collector_tells_the_least_that_a_pod_had() -> None:
+    """With how often it looked, and the driver."""
+    parsed = report(a_gpu(), a_gpu(uuid="GPU-2", peak_bytes=8192))
+
+    assert [(each.place.gpu_uuid, each.value, each.high) for each in parsed.readings] == [
+        ("GPU-1", 4096, None),
+        ("GPU-2", 8192, None),
+    ]
+    reading = parsed.readings[0]
+    assert (reading.num_samples, reading.sampled, reading.place.host) == (12, True, "n1")
+    assert (reading.since, reading.until) == (
+        "2026-01-01T10:00:00+00:00",
+        "2026-01-01T10:02:00+00:00",
+    )
+    assert parsed.environment == {"driver": "570.86.15"}
+
+
 def test_a_job_that_ran_out_of_memory_is_known() -> None:
     """PyTorch counts it."""
     stats = {"allocated_bytes.all.peak": 1, "num_ooms": 1}
@@ -102,6 +134,8 @@ def test_a_job_that_ran_out_of_memory_is_known() -> None:
         ("headroom-node 1\njob\n", "line 2: expected a line such as"),
         ("headroom-node 1\njob 1\n", "has no reading"),
         ("headroom-node 1\n[rank]\n[]\n", "no JSON object"),
+        ("headroom-node 1\n" + a_gpu(peak_bytes="1"), "peak_bytes of a GPU is"),
+        ("headroom-node 1\n" + a_gpu(looks=True), "looks of a GPU is True"),
         ("headroom-node 1\n" + a_rank(0, 0), "world_size is 0"),
         ("headroom-node 1\n" + a_rank(0, 1, memory_stats=None), "no memory_stats"),
     ],
