@@ -93,7 +93,7 @@ def _split(text: str) -> tuple[dict[str, str], list[_Part]]:
         elif parts:
             parts[-1].lines.append((number, line))
         elif line.strip():
-            fact = _FACT.fullmatch(line.strip().replace(MARK, "version", 1))
+            fact = _FACT.fullmatch(re.sub(rf"^{MARK} ", "version ", line.strip()))
             if fact is None:
                 message = f"expected a line such as `job 4711`, and found {line[:60]!r}"
                 raise MeasuredFormatError(message, line=number)

@@ -20,17 +20,13 @@ _GENERATED = re.compile(f"{_RANDOM}{{5}}")
 
 
 def list_owner_names(pod: str) -> tuple[str, ...]:
-    """Return the names that a pod's owner may have, longest first.
+    """Return the names that a pod's owner may have.
 
     One that ends with ``-`` is a ``generateName``, which several objects may share.
     """
     ends = [index for index, letter in enumerate(pod) if letter == "-"]
     names = {pod, *(pod[:end] for end in ends), *(pod[: end + 1] for end in ends)}
-    return tuple(
-        sorted(
-            (name for name in names if is_pod_of(pod, name)), key=lambda name: (-len(name), name)
-        )
-    )
+    return tuple(sorted(name for name in names if is_pod_of(pod, name)))
 
 
 def is_pod_of(pod: str, name: str) -> bool:

@@ -4,7 +4,7 @@ A node knows a pod's name and nothing of who made it; the decision was made befo
 a name is one object's at a time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -36,19 +36,32 @@ def find_pod_question(sessions: Sessions, pod: Pod) -> Mapping[str, Any]:
         named_digests = queries.list_named_digests(
             session, pod.namespace, list_owner_names(pod.name), before=pod.seen_at
         )
-    # The longest name is the nearest: pod train-0-x7x2k is train-0's, where there is one.
-    name = max((name for name, _ in named_digests), key=len, default=None)
-    digests = [digest for owner, digest in named_digests if owner == name]
-    # Objects that share a generateName are told apart by nothing that a node sees.
-    if name is not None and name.endswith("-") and len(set(digests)) > 1:
+    digests = _select_current(named_digests)
+    if len(digests) > 1:
+        names = ", ".join(sorted({name for name, _ in named_digests}))
         message = (
-            f"{len(set(digests))} questions were asked about objects named {name}… before pod "
-            f"{pod.namespace}/{pod.name} ran, and nothing says which is its own: give each a name"
+            f"pod {pod.namespace}/{pod.name} may be of {names}, about which {len(digests)} "
+            "questions were asked, and nothing says which is its own: give each object a name of "
+            "its own"
         )
         raise InvalidRequestError(message, errors=[{"field": "pod", "message": message}])
-    digest = digests[0] if digests else None
+    digest = next(iter(digests), None)
     if digest is None:
-        reason = "was not asked about" if name is None else "could not read a question of"
+        reason = "could not read a question of" if digests else "was not asked about"
         message = f"the admission webhook {reason} what made pod {pod.namespace}/{pod.name}"
         raise NotFoundError(message)
     return find_question(sessions, digest)
+
+
+def _select_current(named_digests: Iterable[tuple[str, str | None]]) -> set[str | None]:
+    """Return the last digest of each name, of decisions newest first.
+
+    Objects that share a ``generateName`` may all be there at once.
+    """
+    seen: set[str] = set()
+    digests: set[str | None] = set()
+    for name, digest in named_digests:
+        if name not in seen or name.endswith("-"):
+            digests.add(digest)
+        seen.add(name)
+    return digests

@@ -45,16 +45,14 @@ def find(sessions: Sessions, name: str, namespace: str = "ml") -> object:
 
 
 def test_a_pod_has_the_question_of_what_made_it(sessions: Sessions) -> None:
-    """The last before it ran, of the nearest name, and of nothing that was refused."""
+    """The last before it ran, and of nothing that was refused."""
     decide(sessions, "tune", "a", 9)
     decide(sessions, "tune", "b", 10)
     decide(sessions, "tune", "c", 11, verdict="does_not_fit", action="refuse")
     decide(sessions, "tune", "d", 13)
-    decide(sessions, "tune-0", "e", 8)
     decide(sessions, "tune", "f", 11, door="slurm")
 
     assert find(sessions, "tune-x7x2k") == "b"
-    assert find(sessions, "tune-0-x7x2k") == "e"
 
 
 def test_a_pod_of_nobody_has_none(sessions: Sessions) -> None:
@@ -70,6 +68,21 @@ def test_a_pod_of_nobody_has_none(sessions: Sessions) -> None:
         find(sessions, "mute-x7x2k")
 
 
+def test_a_pod_of_one_of_two_has_the_question_of_both_or_none(sessions: Sessions) -> None:
+    """A Job ``tune-0`` makes such pods, and an indexed one ``tune``."""
+    decide(sessions, "tune-0", "a", 9)
+    decide(sessions, "tune", "b", 9)
+    decide(sessions, "tune", "a", 10)
+    before = find(sessions, "tune-0-x7x2k")
+    decide(sessions, "tune", "b", 11)
+
+    assert before == "a"
+    with pytest.raises(
+        InvalidRequestError, match="may be of tune, tune-0, about which 2 questions"
+    ):
+        find(sessions, "tune-0-x7x2k")
+
+
 def test_objects_of_one_generated_name_have_one_question_or_none(sessions: Sessions) -> None:
     """Two may wait at once, and nothing tells whose a pod is."""
     decide(sessions, "tune-", "a", 9)
@@ -78,9 +91,7 @@ def test_objects_of_one_generated_name_have_one_question_or_none(sessions: Sessi
     decide(sessions, "tune-", "b", 11)
 
     assert before == "a"
-    with pytest.raises(
-        InvalidRequestError, match="2 questions were asked about objects named tune"
-    ):
+    with pytest.raises(InvalidRequestError, match="may be of tune-, about which 2 questions"):
         find(sessions, "tune-x7x2k-b2b2b")
 
 

@@ -125,6 +125,33 @@ def test_a_log_that_names_another_model_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("gpus", "says"),
+    [
+        (1, "has 2 GPUs of job ml/tune-x7x2k, and the layout of the question has 1"),
+        (2, ""),
+        (4, ""),
+    ],
+)
+def test_a_pod_of_more_gpus_is_refused(gpus: int, says: str) -> None:
+    """Of fewer it may be one of several."""
+    page = "".join(
+        f'DCGM_FI_DEV_FB_USED{{gpu="{gpu}",UUID="GPU-{gpu}",namespace="ml",pod="tune-x7x2k"}} 30000\n'
+        for gpu in range(2)
+    )
+
+    report = read(
+        page.encode(),
+        TRAINING,
+        model="llama-3.2-1b",
+        gpu="A100-SXM4-80GB",
+        layout=Layout(data_parallel=gpus),
+    )
+
+    assert says in problems(report)
+    assert bool(problems(report)) is bool(says)
+
+
+@pytest.mark.parametrize(
     ("data", "gpus", "says"),
     [
         (
