@@ -47,10 +47,13 @@ class Collector:
             record = look(record, page, now, self.patience)
             self._write_state(record)
         for pod in record.ended:
-            if not self._send(pod):
-                return
-            record = replace(record, ended=record.ended[1:])
+            is_done = self._send(pod)
+            # One that the server cannot take does not hold up the others.
+            rest = record.ended[1:] if is_done else (*record.ended[1:], pod)
+            record = replace(record, ended=rest)
             self._write_state(record)
+            if not is_done:
+                return
 
     def _read_page(self) -> Parsed | None:
         """Return the exporter's page, None where it cannot be had."""
@@ -72,13 +75,12 @@ class Collector:
         name = f"{pod.namespace}/{pod.name}"
         try:
             answer = self.client.post("/v1/measurements/import", json=make_body(pod, self.releases))
-        except httpx.HTTPError as error:
-            reason = str(error) or type(error).__name__
-            _log.warning("collect.not_sent", pod=name, reason=reason)
+            stored = answer.json()["num_stored"] if answer.is_success else None
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            _log.warning("collect.not_sent", pod=name, reason=str(error) or type(error).__name__)
             return False
         if answer.is_success:
-            problems = [text for item in answer.json()["items"] for text in item["problems"]]
-            _log.info("collect.sent", pod=name, status=answer.status_code, problems=problems)
+            _log.info("collect.sent", pod=name, num_stored=stored)
             return True
         done = answer.is_client_error and answer.status_code not in _KEPT
         _log.warning(

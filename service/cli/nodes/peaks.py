@@ -8,6 +8,12 @@ from service.formats.measured.reading import Parsed, Reading
 
 MAX_ENDED = 1000
 """Pods that wait to be told of while the server is away; of more, the oldest are dropped."""
+SETTLING = timedelta(seconds=60)
+"""How long a pod's first numbers may be those of who had the GPU before.
+
+The exporter asks who has a GPU when it shows what DCGM counted, which is up to one of its rounds
+old: 30 seconds, and as much again for its page.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +28,7 @@ class GpuPeak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPeaks:
-    """A pod's GPUs, as often as somebody looked.
+    """A pod's GPUs, as often as somebody looked since it had settled.
 
     ``is_shared`` says that one of its GPUs was another pod's too, so that nothing was counted of it
     alone.
@@ -61,9 +67,9 @@ def look(record: Record, page: Parsed, at: datetime, patience: timedelta) -> Rec
     running = {pod.key: pod for pod in record.running}
     for pod in _list_pods(page, at):
         before = running.get(pod.key)
-        running[pod.key] = pod if before is None else _merge(before, pod)
+        running[pod.key] = _merge(before or _begin(pod), pod)
     ended = [pod for pod in running.values() if at - pod.until >= patience]
-    countable = [pod for pod in ended if not pod.is_shared]
+    countable = [pod for pod in ended if pod.num_looks and not pod.is_shared]
     return Record(
         running=tuple(pod for pod in running.values() if pod not in ended),
         ended=(*record.ended, *countable)[-MAX_ENDED:],
@@ -116,14 +122,16 @@ def _make_pod(
     )
 
 
+def _begin(pod: PodPeaks) -> PodPeaks:
+    return replace(pod, num_looks=0, gpus=())
+
+
 def _merge(before: PodPeaks, now: PodPeaks) -> PodPeaks:
-    return replace(
-        before,
-        until=now.until,
-        num_looks=before.num_looks + 1,
-        gpus=_keep_highest((*before.gpus, *now.gpus)),
-        is_shared=before.is_shared or now.is_shared,
-    )
+    merged = replace(before, until=now.until, is_shared=before.is_shared or now.is_shared)
+    if now.until - before.since < SETTLING:
+        return merged
+    gpus = _keep_highest((*before.gpus, *now.gpus))
+    return replace(merged, num_looks=before.num_looks + 1, gpus=gpus)
 
 
 def _keep_highest(gpus: Iterable[GpuPeak]) -> tuple[GpuPeak, ...]:

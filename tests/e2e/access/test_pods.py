@@ -76,12 +76,12 @@ def test_what_a_pod_used_moves_the_next_answer(
                 releases={"torch": "2.13.0", "transformers": "5.23.0"},
             ).step(started + timedelta(minutes=minutes))
 
-    step(address, write_page(write_line(mib, "ml/tune-x7x2k")), 0)
-    step(address, write_page(write_line(mib - 9, "ml/tune-x7x2k")), 1)
-    step("http://127.0.0.1:1", write_page(write_line(4)), 2)
+    for minute, used in enumerate((0, mib, mib - 9)):
+        step(address, write_page(write_line(used, "ml/tune-x7x2k")), minute)
+    step("http://127.0.0.1:1", write_page(write_line(4)), 3)
     unsent = ask(address, "GET", "/v1/field-data", admin).json()["items"]
-    step(address, write_page(write_line(4)), 3)
     step(address, write_page(write_line(4)), 4)
+    step(address, write_page(write_line(4)), 5)
 
     assert unsent == []
     [source] = ask(address, "GET", "/v1/field-data", admin).json()["items"]

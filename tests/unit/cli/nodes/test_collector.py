@@ -20,7 +20,7 @@ from tests.waiting import eventually
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BUSY = write_page(write_line(500, "ml/tune-x7x2k"))
 IDLE = write_page(write_line(4))
-STORED = httpx.Response(201, json={"items": [{"problems": []}]})
+STORED = httpx.Response(201, json={"num_stored": 1})
 
 
 class Bench:
@@ -65,7 +65,7 @@ def test_a_pod_is_told_of_once(tmp_path: Path) -> None:
     """With its name, when it began, and a report that the server reads."""
     bench = Bench(tmp_path)
 
-    assert bench.count_sent(BUSY, IDLE, IDLE) == 1
+    assert bench.count_sent(BUSY, BUSY, IDLE, IDLE) == 1
     [body] = bench.sent
     assert body["pod"] == {"namespace": "ml", "name": "tune-x7x2k", "seen_at": START.isoformat()}
     assert (body["format"], body["dry_run"]) == ("node", False)
@@ -82,7 +82,7 @@ def test_what_a_server_refuses_for_now_is_sent_again(
 ) -> None:
     """A pod that it does not know is not: nobody asked about it."""
     bench = Bench(tmp_path)
-    bench.step(BUSY)
+    bench.count_sent(BUSY, BUSY)
 
     bench.step(IDLE, httpx.Response(status, json={"detail": "no"}))
     bench.step(IDLE)
@@ -112,7 +112,20 @@ def test_a_broken_state_is_left_behind(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.state.write_text('{"running": 1}')
 
-    assert bench.count_sent(BUSY, IDLE) == 1
+    assert bench.count_sent(BUSY, BUSY, IDLE) == 1
+
+
+def test_what_cannot_be_sent_holds_up_no_other(tmp_path: Path) -> None:
+    """An answer that is none of the service's, and the next pod's turn."""
+    bench = Bench(tmp_path)
+    both = BUSY + write_line(300, "ml/tune-b2b2b", gpu=1) + "\n"
+    bench.count_sent(both, both)
+
+    bench.step(IDLE, httpx.Response(200, text="<html>"))
+    bench.step(IDLE)
+
+    names = [body["pod"]["name"] for body in bench.sent]  # type: ignore[index]  # a JSON object
+    assert names == ["tune-x7x2k", "tune-b2b2b", "tune-x7x2k"]
 
 
 def test_a_release_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
