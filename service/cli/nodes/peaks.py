@@ -1,7 +1,7 @@
 """Peaks of pods on a node's GPUs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from service.formats.measured.reading import Parsed, Reading
@@ -55,7 +55,7 @@ class Record:
     """Running pods of a node, and ended ones that wait."""
 
     running: tuple[PodPeaks, ...] = ()
-    ended: tuple[PodPeaks, ...] = field(default=())
+    ended: tuple[PodPeaks, ...] = ()
 
 
 def look(record: Record, page: Parsed, at: datetime, patience: timedelta) -> Record:
@@ -69,7 +69,9 @@ def look(record: Record, page: Parsed, at: datetime, patience: timedelta) -> Rec
         before = running.get(pod.key)
         running[pod.key] = _merge(before or _begin(pod), pod)
     ended = [pod for pod in running.values() if at - pod.until >= patience]
-    countable = [pod for pod in ended if pod.num_looks and not pod.is_shared]
+    countable = [
+        pod for pod in ended if any(gpu.peak_bytes for gpu in pod.gpus) and not pod.is_shared
+    ]
     return Record(
         running=tuple(pod for pod in running.values() if pod not in ended),
         ended=(*record.ended, *countable)[-MAX_ENDED:],

@@ -150,11 +150,7 @@ def _iter_device_readings(lines: Lines, place: Place, num_ranks: int | None) -> 
 
 
 def _make_gpu_reading(gpu: Json, place: Place) -> Reading:
-    peak_bytes, num_looks = gpu.get("peak_bytes"), gpu.get("looks")
-    for name, value in (("peak_bytes", peak_bytes), ("looks", num_looks)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            message = f"{name} of a GPU is {format_value(value)}; expected a whole number"
-            raise MeasuredFormatError(message)
+    peak_bytes = _read_number(gpu, "peak_bytes")
     texts = {name: value for name, value in gpu.items() if isinstance(value, str)}
     return Reading(
         quantity=Quantity.DEVICE_TOTAL_USED,
@@ -168,10 +164,18 @@ def _make_gpu_reading(gpu: Json, place: Place) -> Reading:
             gpu_name=texts.get("name"),
         ),
         sampled=True,
-        num_samples=num_looks,
+        num_samples=_read_number(gpu, "looks"),
         since=texts.get("since"),
         until=texts.get("until"),
     )
+
+
+def _read_number(gpu: Json, name: str) -> int:
+    value = gpu.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        message = f"{name} of a GPU is {format_value(value)}; expected a whole number, 0 or more"
+        raise MeasuredFormatError(message)
+    return value
 
 
 def _iter_rank_readings(rank: Json, place: Place) -> Iterator[Reading]:
