@@ -61,6 +61,8 @@ _PREFIXES = (
     "UCX_",
     "XDG_",
 )
+_SECRET_ENDINGS = ("_HEADERS", "_KEY", "_PASSWORD", "_SECRET", "_TOKEN")
+"""What holds credentials all the same, as those of a telemetry backend in its headers."""
 
 
 def select_environ(environ: Mapping[str, str]) -> dict[str, str]:
@@ -69,5 +71,7 @@ def select_environ(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if name in _NAMES or name in extra or name.startswith(_PREFIXES)
+        if name in _NAMES
+        or name in extra
+        or (name.startswith(_PREFIXES) and not name.endswith(_SECRET_ENDINGS))
     }

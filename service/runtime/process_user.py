@@ -33,10 +33,20 @@ class ProcessUser:
         }
 
     def move_home(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return an environment without directories of the parent's user."""
+        """Return an environment without directories of the parent's user.
+
+        What an earlier process left in the home is not imported: neither as the working directory
+        of ``python -m`` nor as packages of the user.
+        """
         variables = {
             name: value
             for name, value in environ.items()
             if name not in _NAMES and not name.startswith("XDG_")
         }
-        return {**variables, "HOME": str(self.home), "TMPDIR": str(self.home)}
+        return {
+            **variables,
+            "HOME": str(self.home),
+            "TMPDIR": str(self.home),
+            "PYTHONNOUSERSITE": "1",
+            "PYTHONSAFEPATH": "1",
+        }

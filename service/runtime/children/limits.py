@@ -33,6 +33,8 @@ def apply_limits(limits: Limits) -> Iterator[None]:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     seconds = math.ceil(usage.ru_utime + usage.ru_stime + limits.processor_s)
     address_space = _count_address_space()
+    # What the kernel ends leaves no file with a stranger's text in it.
+    _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_CPU, seconds)
     if address_space is not None:
         _limit(resource.RLIMIT_AS, address_space + limits.memory_bytes)

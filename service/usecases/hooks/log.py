@@ -138,8 +138,13 @@ class DecisionLog:
                 _log.error("hooks.not_stored", job=batch[0].decision.job_name, reason=str(error))
                 return
             # Of many at once, the database refuses all for one.
-            for waiting in batch:
-                self._store([waiting])
+            for index, waiting in enumerate(batch):
+                try:
+                    self._store([waiting])
+                except UnavailableError:
+                    # That one is back already; those behind it wait as well.
+                    self._put_back(batch[index + 1 :])
+                    raise
 
     def _insert(self, batch: Sequence[_Waiting]) -> None:
         now = self._clock()

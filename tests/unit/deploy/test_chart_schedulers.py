@@ -46,9 +46,17 @@ def test_a_webhook_is_reached_by_its_certificate(
     assert service["path"] == f"/v1/hooks/kubernetes/{mode}"
     [pod] = [pod for maker, pod in pods(manifests) if maker == service["name"]]
     [secret] = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
+    # Pods of the hook itself and of the cluster come up while the hook is away.
+    assert webhook["namespaceSelector"]["matchExpressions"] == [
+        {
+            "key": "kubernetes.io/metadata.name",
+            "operator": "NotIn",
+            "values": ["kube-system", "capacity"],
+        }
+    ]
     if name == "bare":
         assert webhook["clientConfig"]["caBundle"] == "Y2E="
-        assert "namespaceSelector" not in webhook
+        assert "matchLabels" not in webhook["namespaceSelector"]
         return
     [certificate] = of_kind(manifests, "Certificate")
     assert certificate["spec"]["secretName"] == secret["secretName"]

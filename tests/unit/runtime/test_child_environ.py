@@ -1,12 +1,15 @@
 """Probes and recorders learn nothing that they do not need."""
 
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from service.runtime.child_environ import select_environ
 from service.runtime.line_process import start_process
+from service.runtime.process_user import PROBE_USER, ProcessUser
 
 SECRETS = {
     "DATABASE_URL": "postgresql://headroom:secret@db/headroom",
@@ -15,6 +18,8 @@ SECRETS = {
     "AWS_SECRET_ACCESS_KEY": "secret",
     "HF_TOKEN": "hf_secret",
     "WANDB_API_KEY": "secret",
+    "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer secret",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "x-api-key=secret",
 }
 
 
@@ -55,3 +60,23 @@ def test_a_process_that_was_given_no_environment_gets_the_selected(
     assert "PATH" in os.environ
     assert "'PATH'" in names
     assert not [name for name in SECRETS if name in names]
+
+
+def test_what_a_process_left_in_its_home_is_not_imported_by_the_next(tmp_path: Path) -> None:
+    """A package of the worker's name in the home, which earlier probes can write, stays unread."""
+    planted = tmp_path / "worker" / "probes"
+    planted.mkdir(parents=True)
+    for path in (tmp_path / "worker" / "__init__.py", planted / "__init__.py"):
+        path.write_text("raise SystemExit('planted')")
+    user = ProcessUser(uid=PROBE_USER, groups=(), home=tmp_path)
+
+    done = subprocess.run(
+        [sys.executable, "-c", "import worker.probes"],
+        cwd=tmp_path,
+        env=user.move_home(select_environ(os.environ)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

@@ -9,7 +9,7 @@ from service.formats.launches.trainers.sharding import check_total, read_shardin
 from service.formats.launches.trainers.trl_config import read_trl
 from service.formats.launches.trainers.unused import WITHOUT_EFFECT
 from service.formats.launches.values.draft import Draft
-from service.formats.launches.values.settings import Setting, make_default
+from service.formats.launches.values.settings import Setting, Settings, make_default
 
 _SOURCE = f"transformers {TRANSFORMERS}, training_args.py"
 _LENGTHS = (
@@ -142,23 +142,39 @@ def _read_kernels(setup: TrainerSetup, draft: Draft) -> None:
     attention = setup.model.take("attn_implementation", "_attn_implementation")
     if attention is not None:
         draft.put("workload.attention", attention.as_choice(_ATTENTION), attention)
-    _put_switch(training.take("torch_compile"), "workload.compile", draft)
+    _read_compile(training, draft)
     _put_switch(training.take("full_determinism"), "workload.deterministic", draft)
     tf32 = training.take("tf32")
     if tf32 is not None:
         draft.note(tf32, "fp32 products in TF32, which decides time alone")
-    for name in ("torch_compile_backend", "torch_compile_mode"):
-        setting = training.take(name)
-        if setting is not None and str(setting.value) in _GRAPHED:
-            draft.ignore(setting, "the pool of its CUDA graphs has no term, and comes beside")
-        elif setting is not None:
-            draft.note(setting, "how torch.compile compiles, which torch_compile then is")
 
 
-_GRAPHED = frozenset({"reduce-overhead", "max-autotune"})
+_GRAPHED = frozenset({"reduce-overhead", "max-autotune", "cudagraphs"})
 """Modes of ``torch.compile`` with CUDA graphs (torch ``_inductor/__init__.py``,
-``list_mode_options``).
+``list_mode_options``), and the backend of that name.
 """
+_EAGER_BACKENDS = frozenset({"eager", "aot_eager"})
+"""Backends that compile no kernel (torch ``_dynamo/backends/debugging.py``)."""
+
+
+def _read_compile(training: Settings, draft: Draft) -> None:
+    """Read what ``torch.compile`` is.
+
+    A backend or a mode turns it on by itself (transformers ``training_args.py``,
+    ``TrainingArguments.__post_init__``).
+    """
+    switch = training.take("torch_compile")
+    backend = training.take("torch_compile_backend")
+    mode = training.take("torch_compile_mode")
+    given = [setting for setting in (switch, backend, mode) if setting is not None]
+    if backend is None and mode is None:
+        _put_switch(switch, "workload.compile", draft)
+        return
+    compiles = backend is None or str(backend.value) not in _EAGER_BACKENDS
+    draft.put("workload.compile", compiles, *given)
+    for setting in given:
+        if str(setting.value) in _GRAPHED:
+            draft.warn(f"the pool of the CUDA graphs of {setting.value} has no term: add it")
 
 
 def _put_switch(setting: Setting | None, field: str, draft: Draft) -> None:
