@@ -38,7 +38,7 @@ def open_probe_user(python: str = sys.executable) -> Iterator[ProcessUser | None
         user = ProcessUser(uid=PROBE_USER, groups=list_device_groups(), home=home)
         reason = explain_unusable(user, python)
         if reason is None:
-            _log.info("worker.probe_user", uid=PROBE_USER, home=str(home))
+            _log.debug("worker.probe_user", uid=PROBE_USER, home=str(home))
         else:
             _log.warning(
                 "worker.probes_as_root",

@@ -30,9 +30,7 @@ ServiceError
  ├── UnavailableError 503            a part that this needs is away
  │    └── NotMigratedError
  ├── StartupError                    this process cannot start; never sent over HTTP
- │    └── InvalidSettingError, EmbeddedServerError
  └── CommandError                    a command failed; never sent over HTTP
-      └── BackupError, SubmissionError
 """
 
 from typing import ClassVar

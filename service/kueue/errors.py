@@ -1,6 +1,6 @@
 """Refusals of Kubernetes' API and of a Headroom server."""
 
-from service.base.errors import ServiceError
+from service.base.command_errors import CommandError
 from service.base.startup_errors import StartupError
 
 NOT_FOUND, CONFLICT, GONE = 404, 409, 410
@@ -8,7 +8,7 @@ REFUSALS = frozenset({400, 403, 422})
 """Of an object that the API server, or a webhook or policy of it, does not take."""
 
 
-class KubeError(ServiceError):
+class KubeError(CommandError):
     """Failed request to Kubernetes' API.
 
     ``code`` is the status of the answer, 0 without one.
@@ -20,7 +20,7 @@ class KubeError(ServiceError):
         self.code = code
 
 
-class AskError(ServiceError):
+class AskError(CommandError):
     """Headroom server that says nothing about a job."""
 
 

@@ -46,6 +46,7 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
     """A new folder must be put into the import table before it can be merged."""
     known = {name for room in ROOMS for name in room.members()}
     roots = (
+        "service.base.command_errors",
         "service.base.count_errors",
         "service.base.errors",
         "service.base.explain_errors",
@@ -59,6 +60,7 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
         "service.runtime.children",
         "service.runtime.line_process",
         "service.runtime.logs",
+        "service.runtime.process_user",
         "service.runtime.recording_files",
         "service.runtime.settings",
         "service.runtime.variables",
