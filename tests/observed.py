@@ -43,6 +43,7 @@ def render_all_metrics() -> str:
     metrics.count_fit("fits")
     metrics.count_search("plan", layouts=10, estimated=1)
     metrics.count_failed_notification()
+    metrics.count_hook("slurm", "fits", "allow", 0.01)
     return metrics.render(
         MetricsReading(snapshot=_make_snapshot(), redis_up=True, seconds=0.01)
     ).decode()

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import httpx
 import msgspec
 
+from service.base.typed import get_decoder
 from service.cli.nodes.peaks import GpuPeak, PodPeaks, Record, look
 from service.formats.measured.node_report import MARK
 from service.formats.measured.prometheus import parse_exposition
@@ -93,7 +95,7 @@ class Collector:
 
     def _read_state(self) -> Record:
         try:
-            return msgspec.json.decode(self.state.read_bytes(), type=Record)
+            return cast("Record", get_decoder(Record).decode(self.state.read_bytes()))
         except FileNotFoundError:
             return Record()
         except msgspec.MsgspecError as error:

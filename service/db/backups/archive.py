@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from service.base.command_errors import CommandError
+from service.base.typed import get_decoder
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -62,7 +63,7 @@ def read_manifest(archive: zipfile.ZipFile) -> Manifest:
     """Return the manifest of a backup."""
     try:
         with archive.open(MANIFEST) as member:
-            manifest = msgspec.json.decode(member.read(_MAX_MANIFEST_BYTES), type=Manifest)
+            manifest: Manifest = get_decoder(Manifest).decode(member.read(_MAX_MANIFEST_BYTES))
     except (KeyError, msgspec.DecodeError, zipfile.BadZipFile) as error:
         message = f"{archive.filename} is no backup of Headroom: its {MANIFEST} cannot be read"
         raise BackupError(message) from error
