@@ -29,8 +29,8 @@ ServiceError
  ├── TooManyRequestsError 429        past the limit of a key
  ├── UnavailableError 503            a part that this needs is away
  │    └── NotMigratedError
- ├── StartupError                    this process cannot start; never sent over HTTP
- └── CommandError                    a command failed; never sent over HTTP
+ └── StartupError                    this process cannot start; never sent over HTTP
+      └── InvalidSettingError, EmbeddedServerError
 """
 
 from typing import ClassVar
