@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from service.base.errors import InvalidRequestError
@@ -12,6 +13,7 @@ from service.cli.submissions.errors import SchedulerError
 
 _PATIENCE_S = 120.0
 _MAX_TEXT = 500
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -24,8 +26,10 @@ class Output:
     err: str
 
 
-def run_client(command: Sequence[str], text: str = "") -> Output:
-    """Run a client to its end.
+def run_client(
+    command: Sequence[str], text: str = "", variables: Mapping[str, str] = _NO_VARIABLES
+) -> Output:
+    """Run a client to its end, in this environment and these variables.
 
     Raises SchedulerError where it does not end in time.
     """
@@ -37,6 +41,7 @@ def run_client(command: Sequence[str], text: str = "") -> Output:
             text=True,
             check=False,
             timeout=_PATIENCE_S,
+            env={**os.environ, **variables},
             # A client that outlives this process keeps the lock of its submission.
             close_fds=False,
         )

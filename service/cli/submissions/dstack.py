@@ -1,6 +1,7 @@
 """dstack: a run, known by its name."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from service.cli.submissions.clients import (
@@ -9,7 +10,7 @@ from service.cli.submissions.clients import (
     require_success,
     run_client,
 )
-from service.cli.submissions.journal import Entry, make_mark
+from service.cli.submissions.journal import Entry
 from service.cli.submissions.scheduler import Sighting
 
 _ENDED = frozenset(("terminated", "failed", "done"))
@@ -17,15 +18,25 @@ _ENDED = frozenset(("terminated", "failed", "done"))
 
 
 class Dstack:
-    """Client of dstack, in its default project."""
+    """Client of dstack, in the project that was its default."""
 
     format = "dstack"
 
-    def prepare(self, document: Any, submission_id: str) -> str:  # noqa: ANN401 - JSON
+    def locate(self) -> Mapping[str, str]:
+        """Return the project.
+
+        It is a variable's or the default of a file. All commands read the variable; ``--project``
+        has another place in each.
+        """
+        command = ("dstack", "ps", "--last=1", "--json")
+        runs = read_json("dstack ps", require_success(("dstack ps",), run_client(command)))
+        return {"DSTACK_PROJECT": str(runs["project"])}
+
+    def prepare(self, document: Any, entry: Entry) -> str:  # noqa: ANN401 - JSON
         """Return the configuration, named by the mark, with all variables."""
         pairs = [text.partition("=") for text in document["env"]]
         variables = fill_variables({name: value if sign else None for name, sign, value in pairs})
-        return json.dumps(document | {"name": make_mark(submission_id), "env": variables})
+        return json.dumps(document | {"name": entry.mark, "env": variables})
 
     def submit(self, entry: Entry) -> str:
         """Apply the configuration.
@@ -33,12 +44,13 @@ class Dstack:
         The same one is one run, as long as that lives.
         """
         command = ("dstack", "apply", "--yes", "--detach", "--file=-")
-        require_success(("dstack apply",), run_client(command, entry.payload))
+        require_success(("dstack apply",), run_client(command, entry.payload, entry.target))
         return entry.mark
 
     def find(self, entry: Entry) -> Sighting:
         """Ask for the run by its name."""
-        output = run_client(("dstack", "run", "get", entry.mark, "--json"))
+        command = ("dstack", "run", "get", entry.mark, "--json")
+        output = run_client(command, variables=entry.target)
         if output.code != 0 and f"Run {entry.mark} not found" in output.out + output.err:
             return Sighting(is_certain=True)
         run = read_json("dstack run get", require_success(("dstack run get",), output))

@@ -1,23 +1,29 @@
 """Journal of submissions: what a process that died had begun."""
 
 import fcntl
+import getpass
+import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from service.base.errors import InvalidRequestError, ServiceError
+
+_OWNER_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """State of one submission.
 
-    ``attempt`` counts the reservations that were asked for, each under a key of its own;
-    ``sent_at`` is when the scheduler was last asked to take the job, in seconds since the epoch.
+    ``owner`` is the user who submits, as their machine calls them, and ``target`` where their
+    scheduler is, as its client is told; entries of earlier versions have neither. ``attempt``
+    counts the reservations that were asked for, each under a key of its own; ``sent_at`` is when
+    the scheduler was last asked to take the job, in seconds since the epoch.
     """
 
     id: str
@@ -28,6 +34,8 @@ class Entry:
     payload: str
     placement: dict[str, Any]
     lease_s: int
+    owner: str = ""
+    target: Mapping[str, str] = field(default_factory=dict)
     attempt: int = 1
     reservation: str | None = None
     sent_at: float | None = None
@@ -35,9 +43,19 @@ class Entry:
     is_over: bool = False
 
     @property
+    def tag(self) -> str:
+        """Id of the submission, and whose it is.
+
+        Users who share a scheduler or a server choose their ids alone.
+        """
+        if not self.owner:
+            return self.id
+        return f"{self.id}-{hashlib.sha256(self.owner.encode()).hexdigest()[:_OWNER_DIGITS]}"
+
+    @property
     def mark(self) -> str:
         """Name by which the scheduler knows the job."""
-        return make_mark(self.id)
+        return f"headroom-{self.tag}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +116,13 @@ class Journal:
         return self.folder / f"{submission_id}.json"
 
 
-def make_mark(submission_id: str) -> str:
-    """Return the name by which a scheduler knows a submission's job."""
-    return f"headroom-{submission_id}"
+def find_user() -> str:
+    """Return the name of the user of this process, or their number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run as a number that has no name.
+        return str(os.getuid())
 
 
 def find_journal(folder: Path | None) -> Journal:

@@ -16,7 +16,7 @@ def reserve(client: httpx.Client, entry: Entry) -> str | None:
     The key makes it one reservation, however often an attempt is repeated.
     """
     body = {"holder": entry.holder, "placement": entry.placement, "expires_in_s": entry.lease_s}
-    headers = {"idempotency-key": f"headroom-submit-{entry.id}-{entry.attempt}"}
+    headers = {"idempotency-key": f"headroom-submit-{entry.tag}-{entry.attempt}"}
     path = build_path("clusters", entry.cluster, "reservations")
     try:
         return str(ask(client, "POST", path, body=body, headers=headers).json()["id"])

@@ -1,8 +1,10 @@
 """Ray: a job of its own id, which Ray takes once."""
 
 import json
+import os
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,21 @@ _STATUS = re.compile(
     re.MULTILINE,
 )
 """What `ray job status` says (ray/dashboard/modules/job/cli.py, ``_log_job_status``)."""
+_ADDRESSES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
+"""Variables that overrule ``--address`` (ray/dashboard/utils.py)."""
 _STYLE = "--log-style=record"
 
 
 class Ray:
-    """Client of Ray's jobs, at the address in RAY_API_SERVER_ADDRESS or RAY_ADDRESS."""
+    """Client of Ray's jobs, at the address that its variables had."""
 
     format = "ray"
 
-    def prepare(self, document: Any, submission_id: str) -> str:  # noqa: ANN401, ARG002 - an option marks it
+    def locate(self) -> Mapping[str, str]:
+        """Return the address, which is empty where Ray looks on this machine."""
+        return {name: os.environ.get(name, "") for name in _ADDRESSES}
+
+    def prepare(self, document: Any, entry: Entry) -> str:  # noqa: ANN401, ARG002 - an option marks it
         """Return the job with the variables that are of this environment.
 
         Raises InvalidRequestError for one that no job runs.
@@ -55,7 +63,7 @@ class Ray:
                 f"--runtime-env-json={json.dumps({'env_vars': job['env_vars']})}",
                 *("--", *job["entrypoint"].split()),
             )
-            require_success(("ray job submit",), run_client(command))
+            require_success(("ray job submit",), run_client(command, variables=entry.target))
         return entry.mark
 
     def find(self, entry: Entry) -> Sighting:
@@ -64,7 +72,7 @@ class Ray:
         Ray knows it as long as its head runs.
         """
         command = ("ray", "job", "status", entry.mark, _STYLE)
-        output = run_client(command)
+        output = run_client(command, variables=entry.target)
         if output.code != 0 and f"Job {entry.mark} does not exist" in output.err:
             return Sighting(is_certain=True)
         text = require_success(("ray job status",), output) + output.err

@@ -1,5 +1,6 @@
 """Schedulers as a submission sees them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,8 +25,15 @@ class Scheduler(Protocol):
     format: str
     """The format of a plan that it takes."""
 
-    def prepare(self, document: Any, submission_id: str) -> str:  # noqa: ANN401 - JSON
-        """Return the text that is submitted."""
+    def locate(self) -> Mapping[str, str]:
+        """Return where it is now, for every later call of its client.
+
+        Another directory, another default or cron would else ask another scheduler, which knows no
+        job.
+        """
+
+    def prepare(self, document: Any, entry: Entry) -> str:  # noqa: ANN401 - JSON
+        """Return the text to submit, which becomes the payload."""
 
     def submit(self, entry: Entry) -> str:
         """Hand the job over, marked, and return its id."""

@@ -1,8 +1,10 @@
 """SkyPilot: a managed job, known by its name."""
 
 import json
+import os
 import re
 import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 from service.base.errors import InvalidRequestError
@@ -21,6 +23,7 @@ _ENDED = ("SUCCEEDED", "CANCELLED", "FAILED")
 """How states of jobs that hold nothing begin (sky/jobs/state.py, ``ManagedJobStatus``)."""
 _STOPPED = "No in-progress managed jobs"
 """What is said where no controller of jobs runs (sky/utils/controller_utils.py)."""
+_SERVER = "SKYPILOT_API_SERVER_ENDPOINT"
 _JSON = "--output=json"
 _ROWS = re.compile(r"^\[(\]|$)", re.MULTILINE)
 
@@ -30,7 +33,14 @@ class SkyPilot:
 
     format = "skypilot"
 
-    def prepare(self, document: Any, submission_id: str) -> str:  # noqa: ANN401, ARG002 - an option marks it
+    def locate(self) -> Mapping[str, str]:
+        """Return the server that a variable names.
+
+        Any other is that of ``sky api login``.
+        """
+        return {_SERVER: os.environ[_SERVER]} if os.environ.get(_SERVER) else {}
+
+    def prepare(self, document: Any, entry: Entry) -> str:  # noqa: ANN401, ARG002 - an option marks it
         """Return the task with the variables that are of this environment.
 
         Raises InvalidRequestError for a service.
@@ -50,7 +60,8 @@ class SkyPilot:
             task.write(entry.payload)
             task.flush()
             command = ("sky", "jobs", "launch", f"--name={entry.mark}", "--yes", "--detach-run")
-            require_success(("sky jobs launch",), run_client((*command, task.name)))
+            output = run_client((*command, task.name), variables=entry.target)
+            require_success(("sky jobs launch",), output)
         seen = self.find(entry)
         if seen.job is None:
             message = "sky jobs launch left no job of this name in sky jobs queue"
@@ -64,8 +75,9 @@ class SkyPilot:
         stopped may have had it.
         """
         was_sent = entry.sent_at is not None
-        may_come = was_sent and _is_launching()
-        output = run_client(("sky", "jobs", "queue", "--all", _JSON))
+        may_come = was_sent and _is_launching(entry)
+        command = ("sky", "jobs", "queue", "--all", _JSON)
+        output = run_client(command, variables=entry.target)
         if output.code != 0 and _STOPPED in output.out + output.err:
             return Sighting(is_certain=not was_sent)
         rows = [
@@ -77,9 +89,10 @@ class SkyPilot:
         return Sighting(job=str((live or rows)[0]["job_id"]), is_alive=bool(live))
 
 
-def _is_launching() -> bool:
+def _is_launching(entry: Entry) -> bool:
     """Return whether the server has a launch that has not ended."""
-    output = run_client(("sky", "api", "status", "--limit=all", _JSON))
+    command = ("sky", "api", "status", "--limit=all", _JSON)
+    output = run_client(command, variables=entry.target)
     rows = _read_rows("sky api status", output)
     return any(str(row["name"]).endswith("jobs.launch") for row in rows)
 

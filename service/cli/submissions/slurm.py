@@ -1,7 +1,9 @@
 """Slurm: sbatch takes a job, squeue and sacct find it."""
 
+import os
 import re
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,6 +31,7 @@ _ENDED = frozenset(
 """States of jobs that hold nothing any more (slurm.schedmd.com/job_state_codes.html)."""
 _MIN_JOB_AGE = re.compile(r"^MinJobAge\s*=\s*([0-9]+) sec", re.MULTILINE)
 _LOOKBACK = timedelta(days=30)
+_USER = "user"
 
 
 class Slurm:
@@ -36,7 +39,11 @@ class Slurm:
 
     format = "slurm"
 
-    def prepare(self, document: Any, submission_id: str) -> str:  # noqa: ANN401, ARG002 - sbatch's own options mark it
+    def locate(self) -> Mapping[str, str]:
+        """Return the number of the user, whose jobs alone are looked at."""
+        return {_USER: str(os.getuid())}
+
+    def prepare(self, document: Any, entry: Entry) -> str:  # noqa: ANN401, ARG002 - sbatch's own options mark it
         """Return the batch script as it is."""
         return str(document)
 
@@ -62,7 +69,8 @@ class Slurm:
 
     def find(self, entry: Entry) -> Sighting:
         """Ask the controller, then the accounting."""
-        command = ("squeue", "--noheader", "--states=all", f"--name={entry.mark}", "--format=%F|%T")
+        jobs = (f"--name={entry.mark}", f"--user={entry.target.get(_USER, os.getuid())}")
+        command = ("squeue", "--noheader", "--states=all", *jobs, "--format=%F|%T")
         rows = _read_rows(require_success(command, run_client(command)))
         if rows:
             return _sum_up(rows)
@@ -73,7 +81,7 @@ class Slurm:
                 "--noheader",
                 "--parsable2",
                 "--allocations",
-                f"--name={entry.mark}",
+                *jobs,
                 f"--starttime={start:%Y-%m-%d}",
                 "--format=JobID,State",
             )

@@ -106,7 +106,7 @@ def _submit(submission_id: str, name: str, document: dict[str, Any]) -> Iterator
     # Its server looks images up in their registry.
     plain = {key: value for key, value in document.items() if key != "image"}
     scheduler = Dstack()
-    entry = make_entry(submission_id, scheduler.prepare(plain, submission_id))
+    entry = make_entry(submission_id, scheduler, plain)
     before = scheduler.find(entry)
     job = scheduler.submit(entry)
     after = scheduler.find(replace(entry, job=job))

@@ -139,8 +139,7 @@ def _submit(programs: Path, submission_id: str, name: str, job: dict[str, Any]) 
     # Lines that differ by a number alone would be told once.
     variables = {**job["env_vars"], "RAY_DEDUP_LOGS": "0"}
     document = {"job": {**job, "files": files, "env_vars": variables}}
-    payload = scheduler.prepare(document, submission_id)
-    entry = make_entry(submission_id, payload)
+    entry = make_entry(submission_id, scheduler, document)
     before = scheduler.find(entry)
     entry = replace(entry, job=_hand_over(scheduler, entry))
     seen = _await_end(scheduler, entry)

@@ -3,10 +3,10 @@ the job.
 """
 
 import argparse
-import getpass
 import re
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from service.base.errors import InvalidRequestError, ServiceError, UnavailableError
@@ -15,7 +15,7 @@ from service.cli.http import add_server, connect, find_server
 from service.cli.lifetimes import LIFE_HELP, parse_lifetime
 from service.cli.model_files.json_files import STDIN
 from service.cli.submissions.errors import SchedulerError
-from service.cli.submissions.journal import Entry, Journal, find_journal
+from service.cli.submissions.journal import Entry, Journal, find_journal, find_user
 from service.cli.submissions.plans import NoPlanError, derive_id, read_best, read_plan
 from service.cli.submissions.registry import SCHEDULERS
 from service.cli.submissions.steps import Submitter
@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--submission-id",
         metavar="ID",
-        help="name of the submission (default a digest of the plan); with the id of one that was "
-        "cut off, it goes on, without its plan",
+        help="name of the submission (default a digest of the plan, the server and you); with the "
+        "id of one that was cut off, it goes on, without its plan",
     )
     parser.add_argument(
         "--lease",
@@ -145,17 +145,21 @@ def _make_entry(options: argparse.Namespace) -> Entry:
     scheduler = SCHEDULERS[options.to]
     plan = read_plan(options.plan)
     placement, document = read_best(plan, scheduler)
-    submission_id = options.submission_id or derive_id(plan, options.to, options.cluster)
-    return Entry(
-        id=submission_id,
+    server, user = find_server(options.server), find_user()
+    facts = (options.to, options.cluster, server, user)
+    entry = Entry(
+        id=options.submission_id or derive_id(plan, *facts),
         scheduler=options.to,
-        server=find_server(options.server),
+        server=server,
         cluster=options.cluster,
-        holder=options.holder or getpass.getuser(),
-        payload=scheduler.prepare(document, submission_id),
+        holder=options.holder or user,
+        payload="",
         placement=placement,
         lease_s=lease_s,
+        owner=user,
+        target=scheduler.locate(),
     )
+    return replace(entry, payload=scheduler.prepare(document, entry))
 
 
 def _submit(options: argparse.Namespace, journal: Journal, entry: Entry) -> int:

@@ -103,19 +103,19 @@ def test_what_has_ended_is_not_submitted_again(
 def test_the_same_plan_is_the_same_submission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its id is a digest; another cluster makes another."""
+    """Its id is a digest; another cluster, server or user makes another."""
     monkeypatch.setattr(submit, "_submit", lambda *_: 0)
-    for cluster in ("c", "c", "d"):
-        ask(
-            monkeypatch,
-            tmp_path,
-            {"candidates": [PLACED]},
-            "--to",
-            "slurm",
-            "--cluster",
-            cluster,
-        )
+    for cluster, server, user in (
+        ("c", "http://a", "ann"),
+        ("c", "http://a", "ann"),
+        ("d", "http://a", "ann"),
+        ("c", "http://b", "ann"),
+        ("c", "http://a", "bob"),
+    ):
+        monkeypatch.setenv("LOGNAME", user)
+        words = ("--to", "slurm", "--cluster", cluster, "--server", server)
+        ask(monkeypatch, tmp_path, {"candidates": [PLACED]}, *words)
 
     names = [line.split()[2] for line in capsys.readouterr().err.splitlines()]
-    assert (names[0] == names[1], names[0] == names[2]) == (True, False)
-    assert len(list(tmp_path.glob("*.json"))) == 2
+    assert (names[0] == names[1], len(set(names))) == (True, 4)
+    assert len(list(tmp_path.glob("*.json"))) == 4

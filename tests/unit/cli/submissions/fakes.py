@@ -13,21 +13,28 @@ SAMPLES = Path(__file__).parent / "samples"
 """What the real clients printed."""
 _SBATCH = """#!/bin/sh
 cat > "$STATE/script"
-echo "$*" >> "$STATE/submitted"
+echo "$WHO $* " >> "$STATE/submitted"
 n=$(wc -l < "$STATE/submitted")
 [ -e "$STATE/state" ] || echo PENDING > "$STATE/state"
 [ -e "$STATE/deaf" ] && { echo "Socket timed out" >&2; exit 1; }
 echo "$n"
 """
-_SQUEUE = """#!/bin/sh
-[ -e "$STATE/forgotten" ] && exit 0
-[ -e "$STATE/submitted" ] && echo "1|$(cat "$STATE/state")"
-exit 0
+_FIND = """
+for word in "$@"; do
+    case "$word" in --name=*) name=${word#*=} ;; --user=*) user=${word#*=} ;; esac
+done
+touch "$STATE/submitted"
+numbers=$(grep -n "^$user .*--job-name=$name " "$STATE/submitted" | cut -d: -f1)
 """
-_SACCT = """#!/bin/sh
-[ -e "$STATE/accounting" ] || { echo "Slurm accounting storage is disabled" >&2; exit 1; }
-[ -e "$STATE/submitted" ] && echo "1|$(cat "$STATE/state") by 1000"
-exit 0
+_SQUEUE = f"""#!/bin/sh
+[ -e "$STATE/forgotten" ] && exit 0
+{_FIND}
+for number in $numbers; do echo "$number|$(cat "$STATE/state")"; done
+"""
+_SACCT = f"""#!/bin/sh
+[ -e "$STATE/accounting" ] || {{ echo "Slurm accounting storage is disabled" >&2; exit 1; }}
+{_FIND}
+for number in $numbers; do echo "$number|$(cat "$STATE/state") by 1000"; done
 """
 _SCONTROL = """#!/bin/sh
 echo "MinJobAge               = $(cat "$STATE/age" 2>/dev/null || echo 300) sec"
@@ -47,7 +54,8 @@ _RAY = """#!/bin/sh
 case "$2" in
 submit) echo "$3" >> "$STATE/submitted" ;;
 status) id=$3
-     [ -e "$STATE/submitted" ] || { cat "$SAMPLES/ray_2_60_unknown.txt" >&2; exit 1; }
+     [ -e "$STATE/submitted" ] ||
+         { sed "s/headroom-s1/$id/" "$SAMPLES/ray_2_60_unknown.txt" >&2; exit 1; }
      if [ "$(cat "$STATE/state" 2>/dev/null)" = COMPLETED ]
      then cat "$SAMPLES/ray_2_60_failed.txt"
      else cat "$SAMPLES/ray_2_60_running.txt"; fi ;;
@@ -61,7 +69,8 @@ case "$1 $2" in
      [ -e "$STATE/stopped" ] && { cat "$SAMPLES/skypilot_0_14_stopped.txt" >&2; exit 1; }
      [ -e "$STATE/submitted" ] || { echo "[]"; exit 0; }
      state=$([ "$(cat "$STATE/state" 2>/dev/null)" = COMPLETED ] && echo SUCCEEDED || echo RUNNING)
-     printf '[\\n {"job_id": 1, "job_name": "headroom-s1", "status": "%s"}\\n]\\n' "$state" ;;
+     name=$(sed -n '1s/--name=//p' "$STATE/submitted")
+     printf '[\\n {"job_id": 1, "job_name": "%s", "status": "%s"}\\n]\\n' "$name" "$state" ;;
 esac
 """
 _DSTACK = """#!/bin/sh

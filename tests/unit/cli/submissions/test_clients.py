@@ -40,7 +40,7 @@ LAUNCHING = '[\n {"name": "sky.jobs.launch", "status": "RUNNING"}\n]\n'
 def answer(monkeypatch: pytest.MonkeyPatch, printed: dict[str, Output]) -> None:
     """Let clients print something for the first two words of a command."""
 
-    def run(command: Sequence[str], _text: str = "") -> Output:
+    def run(command: Sequence[str], _text: str = "", **_options: object) -> Output:
         return printed[" ".join(command[:3])]
 
     for module in ("ray", "skypilot", "dstack"):
@@ -165,7 +165,7 @@ def test_an_error_of_python_is_its_last_line() -> None:
 def test_what_cannot_run_there(scheduler: Scheduler, document: Any, reason: str) -> None:  # noqa: ANN401 - JSON
     """It is told before anything is reserved."""
     with pytest.raises(InvalidRequestError, match=reason):
-        scheduler.prepare(document, "s1")
+        scheduler.prepare(document, ENTRY)
 
 
 def test_variables_are_those_of_who_submits(monkeypatch: pytest.MonkeyPatch) -> None:
