@@ -11,7 +11,8 @@ from typing import Any
 from service.base.errors import InvalidRequestError
 from service.cli.submissions.errors import SchedulerError
 
-_PATIENCE_S = 120.0
+PATIENCE_S = 120.0
+"""How long a client may take until it is ended."""
 _MAX_TEXT = 500
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _TRACEBACK = "Traceback (most recent call last)"
@@ -40,7 +41,7 @@ def run_client(
             capture_output=True,
             text=True,
             check=False,
-            timeout=_PATIENCE_S,
+            timeout=PATIENCE_S,
             env={**os.environ, **variables},
             # A client that outlives this process keeps the lock of its submission.
             close_fds=False,
@@ -49,7 +50,7 @@ def run_client(
         message = f"there is no {command[0]} on the PATH; run this where it is"
         raise InvalidRequestError(message) from None
     except subprocess.TimeoutExpired:
-        message = f"{command[0]} did not end within {_PATIENCE_S:.0f} s"
+        message = f"{command[0]} did not end within {PATIENCE_S:.0f} s"
         raise SchedulerError(message) from None
     return Output(code=done.returncode, out=done.stdout, err=done.stderr)
 
@@ -57,10 +58,14 @@ def run_client(
 def require_success(command: Sequence[str], output: Output) -> str:
     """Return what a client printed; raises SchedulerError where it failed."""
     if output.code != 0:
-        text = _shorten(output.err) or _shorten(output.out) or "without a word"
-        message = f"{command[0]} failed with {output.code}: {text}"
-        raise SchedulerError(message)
+        raise SchedulerError(describe_failure(command, output))
     return output.out
+
+
+def describe_failure(command: Sequence[str], output: Output) -> str:
+    """Return the words of a client that failed."""
+    text = _shorten(output.err) or _shorten(output.out) or "without a word"
+    return f"{command[0]} failed with {output.code}: {text}"
 
 
 def read_json(command: str, printed: str) -> Any:  # noqa: ANN401 - JSON

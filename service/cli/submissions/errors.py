@@ -20,6 +20,13 @@ class SchedulerError(SubmissionError):
     title = "The scheduler's client failed"
 
 
+class RefusedError(SchedulerError):
+    """A scheduler answered that it does not take a job."""
+
+    type = "job-refused"
+    title = "The scheduler does not take the job"
+
+
 class UncertainError(SubmissionError):
     """Nobody can say whether the scheduler took a job."""
 

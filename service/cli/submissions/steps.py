@@ -12,7 +12,12 @@ import httpx
 
 from service.base.server_refusals import ServerRefusalError
 from service.cli.submissions import promises
-from service.cli.submissions.errors import SchedulerError, SubmissionError, UncertainError
+from service.cli.submissions.errors import (
+    RefusedError,
+    SchedulerError,
+    SubmissionError,
+    UncertainError,
+)
 from service.cli.submissions.journal import Entry, Journal
 from service.cli.submissions.scheduler import Scheduler, Sighting
 
@@ -76,6 +81,10 @@ class Submitter:
     def _hand_over(self, entry: Entry) -> Sighting:
         try:
             job = self.scheduler.submit(entry)
+        except RefusedError:
+            promises.release(self.client, entry)
+            self.journal.write(replace(entry, sent_at=None, is_over=True))
+            raise
         except SchedulerError:
             # A client may fail after its scheduler has taken the job.
             seen = self.scheduler.find(entry)
@@ -102,7 +111,7 @@ class Submitter:
 def _make_uncertain_error(entry: Entry) -> UncertainError:
     message = (
         f"{entry.scheduler} was asked to take submission {entry.id} and does not know it: it is "
-        "still on its way (look again in a minute), never came, or ran and is forgotten; if you "
-        "know that it never ran and does not come, add --again"
+        "still on its way (look again in a few minutes), never came, or ran and is forgotten; if "
+        "you know that it never ran and does not come, add --again"
     )
     return UncertainError(message)

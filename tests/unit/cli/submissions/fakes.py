@@ -13,6 +13,7 @@ SAMPLES = Path(__file__).parent / "samples"
 """What the real clients printed."""
 _SBATCH = """#!/bin/sh
 cat > "$STATE/script"
+[ -e "$STATE/failure" ] && { cat "$STATE/failure" >&2; exit 1; }
 echo "$WHO $* " >> "$STATE/submitted"
 n=$(wc -l < "$STATE/submitted")
 [ -e "$STATE/state" ] || echo PENDING > "$STATE/state"
@@ -34,7 +35,8 @@ for number in $numbers; do echo "$number|$(cat "$STATE/state")"; done
 _SACCT = f"""#!/bin/sh
 [ -e "$STATE/accounting" ] || {{ echo "Slurm accounting storage is disabled" >&2; exit 1; }}
 {_FIND}
-for number in $numbers; do echo "$number|$(cat "$STATE/state") by 1000"; done
+state=$(cat "$STATE/accounting" "$STATE/state")
+for number in $numbers; do echo "$number|$(echo $state | cut -d' ' -f1) by 1000"; done
 """
 _SCONTROL = """#!/bin/sh
 echo "MinJobAge               = $(cat "$STATE/age" 2>/dev/null || echo 300) sec"

@@ -22,6 +22,7 @@ def test_the_next_try_ends_in_one_job(make: Make, word: str) -> None:
             world = make(word, at=at, is_after=is_after)
             with pytest.raises(KilledError):
                 world.submitter.submit(world.entry)
+            world.wait()
             entry = world.submitter.submit(world.entry)
             linked = [one.get("job") for one in world.server.live.values()]
             world.set("state", "COMPLETED")
@@ -49,6 +50,7 @@ def test_nobody_tries_again_and_nothing_is_lost(make: Make, word: str) -> None:
             if Journal(folder=world.folder).read("s1") is None:
                 ends.append((world.num_submitted, 0))
                 continue
+            world.wait()
             entry = world.submitter.settle(world.entry)
             unknown = [one for one in world.server.live if one != entry.reservation]
             linked = [one for one in world.server.live.values() if one.get("job")]

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from service.cli.submissions.errors import SchedulerError, UncertainError
-from service.cli.submissions.journal import Entry
 from service.cli.submissions.scheduler import Sighting
 from tests.unit.cli.submissions.fakes import KilledError
 from tests.unit.cli.submissions.worlds import Make
+
+FAILED = "sbatch: error: Batch job submission failed"
 
 
 def test_another_users_job_of_the_same_name_is_none(make: Make) -> None:
@@ -17,7 +18,7 @@ def test_another_users_job_of_the_same_name_is_none(make: Make) -> None:
     ann.submitter.submit(ann.entry)
     bob = make(beside=ann)
 
-    seen = bob.submitter.scheduler.find(replace(ann.entry, target={"user": "1001"}))
+    seen = bob.submitter.scheduler.find(replace(ann.entry, target={"user": "1001"}, sent_at=None))
 
     assert seen == Sighting(is_certain=True)
 
@@ -32,21 +33,72 @@ def test_a_client_that_fails_after_the_job_was_taken(make: Make) -> None:
     assert (entry.job, world.num_submitted) == ("1", 1)
 
 
-def test_a_refused_job_holds_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the scheduler will not have gives its GPUs back at once."""
+def test_a_refused_job_holds_nothing(make: Make) -> None:
+    """What the scheduler will not have gives its GPUs back at once, and may be sent at once."""
     world = make()
-    submitter = world.submitter
-    monkeypatch.setattr(type(submitter.scheduler), "submit", _refuse)
+    world.set("failure", f"{FAILED}: Invalid partition name specified\n")
+    with pytest.raises(SchedulerError, match=r"sbatch failed with 1: .* Invalid partition"):
+        world.submitter.submit(world.entry)
+    ended = (len(world.server.live), world.entry.is_over)
+    (world.state / "failure").unlink()
 
+    again = world.submitter.submit(world.entry)
+
+    assert (ended, again.job, world.num_submitted) == ((0, True), "1", 1)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"{FAILED}: Socket timed out on send/recv operation",
+        f"{FAILED}: Unable to contact slurm controller (receive failure)",
+        f"{FAILED}: Unspecified error",
+        "Killed",
+    ],
+)
+def test_what_slurm_may_still_take_is_sent_once(make: Make, words: str) -> None:
+    """A controller may hold a request that its client gave up: nobody sends another meanwhile, and
+    a look links the job that came.
+    """
+    world = make()
+    world.set("failure", f"{words}\n")
     with pytest.raises(SchedulerError, match="sbatch failed with 1"):
-        submitter.submit(world.entry)
+        world.submitter.submit(world.entry)
+    (world.state / "failure").unlink()
+    with pytest.raises(UncertainError, match="in a few minutes"):
+        world.submitter.submit(world.entry)
+    waiting = world.submitter.settle(world.entry)
+    world.set("state", "PENDING")
+    world.set("submitted", f"1000 --job-name={world.entry.mark} \n")
 
-    assert (world.server.live, world.entry.is_over) == ({}, True)
+    entry = world.submitter.settle(world.entry)
+
+    assert (waiting.is_over, waiting.job, len(world.server.live)) == (False, None, 1)
+    assert (entry.job, [one.get("job") for one in world.server.live.values()]) == (
+        "1",
+        [{"scheduler": "slurm", "id": "1"}],
+    )
 
 
-def _refuse(_scheduler: object, _entry: Entry) -> str:
-    message = "sbatch failed with 1: invalid partition"
-    raise SchedulerError(message)
+@pytest.mark.parametrize(
+    ("age", "has_accounting", "is_over"),
+    [(219, True, False), (221, True, True), (221, False, True), (301, False, False)],
+)
+def test_what_never_came_is_over_once_it_would_have_come(
+    make: Make, age: int, *, has_accounting: bool, is_over: bool
+) -> None:
+    """That is after what client and controller may take, and before the controller forgets."""
+    world = make()
+    world.set("failure", f"{FAILED}: Socket timed out on send/recv operation\n")
+    with pytest.raises(SchedulerError, match="timed out"):
+        world.submitter.submit(world.entry)
+    if has_accounting:
+        world.set("accounting")
+    world.wait(age)
+
+    entry = world.submitter.settle(world.entry)
+
+    assert (entry.is_over, len(world.server.live)) == (is_over, 0 if is_over else 1)
 
 
 def test_what_slurm_may_have_forgotten_is_not_submitted_again(make: Make) -> None:
@@ -75,3 +127,15 @@ def test_accounting_knows_what_the_controller_forgot(make: Make) -> None:
     over = world.submitter.settle(world.entry)
 
     assert (over.is_over, world.server.live) == (True, {})
+
+
+def test_a_requeued_job_lives(make: Make) -> None:
+    """Accounting may show what became of its first run; the controller has it in its queue."""
+    world = make()
+    world.submitter.submit(world.entry)
+    world.set("accounting", "NODE_FAIL")
+    world.set("state", "PENDING")
+
+    entry = world.submitter.settle(world.entry)
+
+    assert (entry.is_over, len(world.server.live)) == (False, 1)

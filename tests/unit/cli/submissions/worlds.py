@@ -98,6 +98,12 @@ class World:
         path = self.state / "submitted"
         return len(path.read_text().splitlines()) if path.exists() else 0
 
+    def wait(self, seconds: int = 250) -> None:
+        """Let time pass since the job was sent."""
+        entry = self.entry
+        if entry.sent_at is not None:
+            Journal(folder=self.folder).write(replace(entry, sent_at=entry.sent_at - seconds))
+
     def set(self, name: str, value: str = "") -> None:
         """Tell the scheduler's stand-in something."""
         (self.state / name).write_text(value)
