@@ -2,13 +2,13 @@
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from service.cli.submissions.clients import read_json, require_success, run_client
 from service.cli.submissions.journal import Entry
+from service.cli.submissions.object_names import rename_objects
 from service.cli.submissions.scheduler import Sighting
 
 LABEL = "headroom.dev/submission"
@@ -48,11 +48,7 @@ class Kubernetes:
         Objects of another submission of the same plan would else be taken for these.
         """
         items = document["items"] if document.get("kind") == "List" else [document]
-        name = min((str(item["metadata"]["name"]) for item in items), key=len)
-        new = f"{name[: _MAX_NAME - len(entry.tag) - 1].rstrip('-.')}-{entry.tag}"
-        pattern = re.compile(rf"(?<![A-Za-z0-9./-]){re.escape(name)}(?![A-Za-z0-9])")
-        text = json.dumps([_rename(item, pattern, new) for item in items])
-        renamed: list[dict[str, Any]] = json.loads(text)
+        renamed = rename_objects(items, entry.tag, _MAX_NAME)
         for item in renamed:
             item["metadata"].setdefault("labels", {})[LABEL] = entry.id
         return json.dumps({"apiVersion": "v1", "kind": "List", "items": renamed})
@@ -90,18 +86,6 @@ def _call(entry: Entry, verb: str, *options: str) -> str:
 def _list_objects(entry: Entry) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = json.loads(entry.payload)["items"]
     return items
-
-
-def _rename(value: Any, pattern: re.Pattern[str], new: str) -> Any:  # noqa: ANN401 - JSON
-    match value:
-        case str():
-            return pattern.sub(new, value)
-        case dict():
-            return {key: _rename(item, pattern, new) for key, item in value.items()}
-        case list():
-            return [_rename(item, pattern, new) for item in value]
-        case _:
-            return value
 
 
 def _read_objects(printed: str) -> dict[str, dict[str, Any]]:
