@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from service.base.errors import ServiceError
 from service.cli.submissions.dstack import Dstack
 from service.cli.submissions.kubernetes import Kubernetes
 from service.cli.submissions.ray import Ray
@@ -16,3 +17,11 @@ SCHEDULERS: Mapping[str, Scheduler] = {
     "skypilot": SkyPilot(),
     "dstack": Dstack(),
 }
+
+
+def find_scheduler(word: str) -> Scheduler:
+    """Return a scheduler; raises ServiceError for one of a newer version."""
+    if word not in SCHEDULERS:
+        message = f"this version of headroom knows no scheduler {word!r}"
+        raise ServiceError(message)
+    return SCHEDULERS[word]

@@ -22,6 +22,8 @@ from service.cli.submissions.journal import Entry, Journal
 from service.cli.submissions.scheduler import Scheduler, Sighting
 
 _MAX_ATTEMPTS = 5
+_LOOKED_FOR_S = 86_400
+"""No lease is as long: after it, nothing is held for a job that nobody has seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,8 @@ class Submitter:
         seen = self.scheduler.find(entry)
         if seen.job is None and entry.job is None and not seen.is_certain:
             # Its lease runs out by itself.
-            return entry
+            is_old = time.time() - (entry.sent_at or 0.0) > _LOOKED_FOR_S
+            return self.journal.write(replace(entry, is_over=True)) if is_old else entry
         return self._keep(entry, seen)
 
     def _reserve(self, entry: Entry) -> Entry:

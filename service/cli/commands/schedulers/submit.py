@@ -17,7 +17,7 @@ from service.cli.model_files.json_files import STDIN
 from service.cli.submissions.errors import SchedulerError
 from service.cli.submissions.journal import Entry, Journal, find_journal, find_user
 from service.cli.submissions.plans import NoPlanError, derive_id, read_best, read_plan
-from service.cli.submissions.registry import SCHEDULERS
+from service.cli.submissions.registry import SCHEDULERS, find_scheduler
 from service.cli.submissions.steps import Submitter
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
 
@@ -86,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Submit, or look after what was submitted; the scheduler's id of the job is printed."""
     journal = find_journal(options.journal)
+    _prune(journal)
     if options.reconcile:
         return _reconcile(options, journal)
     try:
@@ -170,7 +171,9 @@ def _submit(options: argparse.Namespace, journal: Journal, entry: Entry) -> int:
         )
         return FITS
     with connect(options.server or entry.server) as client:
-        submitter = Submitter(client=client, journal=journal, scheduler=SCHEDULERS[entry.scheduler])
+        submitter = Submitter(
+            client=client, journal=journal, scheduler=find_scheduler(entry.scheduler)
+        )
         try:
             entry = submitter.submit(entry, again=options.again)
         except ServerRefusalError as error:
@@ -202,22 +205,40 @@ def _reconcile(options: argparse.Namespace, journal: Journal) -> int:
         _note("no submission is open")
     num_failed = 0
     for submission_id in ids:
-        with journal.lock(submission_id) as is_free:
-            entry = journal.read(submission_id) if is_free else None
-            if entry is None or entry.is_over:
-                continue
-            try:
-                _tell(_settle(options, journal, entry))
-            except ServiceError as error:
-                # The others are looked after all the same.
-                num_failed += 1
-                _note(f"submission {submission_id}: {error.detail}")
+        try:
+            _look_after(options, journal, submission_id)
+        except ServiceError as error:
+            # The others are looked after all the same.
+            num_failed += 1
+            _note(f"submission {submission_id}: {error.detail}")
     return DOES_NOT_FIT if num_failed else FITS
+
+
+def _look_after(options: argparse.Namespace, journal: Journal, submission_id: str) -> None:
+    with journal.lock(submission_id) as is_free:
+        entry = journal.read(submission_id) if is_free else None
+        if entry is None:
+            return
+        if entry.is_over:
+            # It is put away among those that have ended.
+            journal.write(entry)
+            return
+        _tell(_settle(options, journal, entry))
+
+
+def _prune(journal: Journal) -> None:
+    try:
+        journal.prune()
+    except ServiceError as error:
+        # It hinders nobody.
+        _note(error.detail)
 
 
 def _settle(options: argparse.Namespace, journal: Journal, entry: Entry) -> Entry:
     with connect(options.server or entry.server) as client:
-        submitter = Submitter(client=client, journal=journal, scheduler=SCHEDULERS[entry.scheduler])
+        submitter = Submitter(
+            client=client, journal=journal, scheduler=find_scheduler(entry.scheduler)
+        )
         return submitter.settle(entry)
 
 

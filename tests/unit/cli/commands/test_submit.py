@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,16 @@ PLACED = {
     "placement": {"status": "placed", "nodes": []},
     "requests": {"slurm": "#!/bin/sh\n", "kubernetes": None},
 }
+ENTRY = Entry(
+    id="s1",
+    scheduler="slurm",
+    server="http://127.0.0.1:1",
+    cluster="c",
+    holder="ann",
+    payload="",
+    placement={},
+    lease_s=60,
+)
 TARGET = ("--to", "slurm", "--cluster", "c")
 
 
@@ -80,20 +91,7 @@ def test_what_has_ended_is_not_submitted_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same submission is the same job, long after its end."""
-    Journal(folder=tmp_path).write(
-        Entry(
-            id="s1",
-            scheduler="slurm",
-            server="http://127.0.0.1:1",
-            cluster="c",
-            holder="ann",
-            payload="",
-            placement={},
-            lease_s=60,
-            job="4711",
-            is_over=True,
-        )
-    )
+    Journal(folder=tmp_path).write(replace(ENTRY, job="4711", is_over=True))
 
     assert main(["submit", "--submission-id", "s1", "--journal", str(tmp_path)]) == 0
 
@@ -119,3 +117,35 @@ def test_the_same_plan_is_the_same_submission(
     names = [line.split()[2] for line in capsys.readouterr().err.splitlines()]
     assert (names[0] == names[1], len(set(names))) == (True, 4)
     assert len(list(tmp_path.glob("*.json"))) == 4
+
+
+def test_an_unreadable_submission_hinders_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is told, those of a newer version too, and what can be looked after is."""
+    journal = Journal(folder=tmp_path)
+    for submission_id in ("s1", "s5"):
+        journal.write(replace(ENTRY, id=submission_id))
+    (tmp_path / "s2.json").write_text("{")
+    (tmp_path / "s3.json").write_text(json.dumps(asdict(ENTRY) | {"id": "s3", "priority": 1}))
+    journal.write(replace(ENTRY, id="s4", scheduler="flux"))
+
+    code = main(["submit", "--reconcile", "--journal", str(tmp_path)])
+
+    assert (code, journal.list_open()) == (1, ["s2", "s3", "s4"])
+    errors = capsys.readouterr().err
+    assert "submission s2: cannot read" in errors
+    assert "unexpected keyword argument 'priority'" in errors
+    assert "submission s4: this version of headroom knows no scheduler 'flux'" in errors
+
+
+def test_what_ended_before_it_was_put_away_is_put_away(tmp_path: Path) -> None:
+    """A crash leaves it among the open ones, and so did earlier versions."""
+    journal = Journal(folder=tmp_path)
+    path = tmp_path / "s1.json"
+    path.write_text(json.dumps(asdict(replace(ENTRY, job="4711", is_over=True))))
+
+    assert main(["submit", "--reconcile", "--journal", str(tmp_path)]) == 0
+
+    assert (journal.list_open(), path.exists()) == ([], False)
+    assert journal.read("s1") == replace(ENTRY, job="4711", is_over=True)

@@ -139,3 +139,19 @@ def test_a_requeued_job_lives(make: Make) -> None:
     entry = world.submitter.settle(world.entry)
 
     assert (entry.is_over, len(world.server.live)) == (False, 1)
+
+
+def test_what_nobody_saw_for_a_day_is_not_looked_for(make: Make) -> None:
+    """No lease is as long; whether it may be submitted again is still for its user to say."""
+    world = make()
+    world.set("failure", f"{FAILED}: Socket timed out on send/recv operation\n")
+    with pytest.raises(SchedulerError, match="timed out"):
+        world.submitter.submit(world.entry)
+    (world.state / "failure").unlink()
+    world.wait(86_401)
+
+    entry = world.submitter.settle(world.entry)
+
+    assert (entry.is_over, entry.job) == (True, None)
+    with pytest.raises(UncertainError, match="--again"):
+        world.submitter.submit(world.entry)
