@@ -30,6 +30,7 @@ def load(certificate: Path, key: Path) -> ssl.SSLContext:
         ssl_certfile=certificate,
         ssl_keyfile=key,
         ssl_context_factory=make_context,
+        log_config=None,
     )
     config.load_app = lambda: None  # type: ignore[method-assign]  # the certificate alone matters
     config.load()
