@@ -26,7 +26,7 @@ from cryptography.x509.oid import NameOID
 _PACKAGES = "golang-go,golang-k8s-apiextensions-apiserver-dev,etcd-server"
 _BINARY = "usr/local/bin/apiextensions-apiserver"
 _BUILD = (
-    "env GOROOT=/usr/lib/go GOPATH=/usr/share/gocode GOCACHE=/root/gocache HOME=/root "
+    "env GOROOT=/usr/lib/go GOPATH=/usr/share/gocode GOCACHE=/var/cache/go-build HOME=/root "
     "GO111MODULE=off CGO_ENABLED=0 PATH=/usr/bin go build"
 )
 _ADMISSION = (
