@@ -9,13 +9,12 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
 from service.kueue.api import Json, get_metadata
 from service.kueue.errors import AskError
-from service.usecases.hooks.decision import HookVerdict, Mode
+from service.usecases.hooks.decision import UNKNOWN, HookVerdict, Mode
 
 TIMEOUT_S = 10.0
 """For an answer; the server's own deadline of hooks is shorter (HEADROOM_HOOK_DEADLINE_S)."""
@@ -48,7 +47,7 @@ class Asker:
     async def ask(self, document: Json, mode: Mode) -> Answer:
         """Return the decision about an object.
 
-        Raises AskError where the server does not answer.
+        Raises AskError where the server does not answer, or was too busy to.
         """
         try:
             answer = await self.client.post(
@@ -61,8 +60,14 @@ class Asker:
             message = f"{self.client.base_url} answers {answer.status_code}: {_get_reason(answer)}"
             raise AskError(message)
         try:
-            return _read_response(answer.json()["response"])
-        except (ValueError, KeyError, TypeError) as error:
+            response = answer.json()["response"]
+            notes = response.get("auditAnnotations") or {}
+            if notes.get("transient") == "true":
+                why = str(notes["decision"]).removeprefix(UNKNOWN)
+                message = f"{self.client.base_url} is busy: {why}"
+                raise AskError(message)
+            return _read_response(response, notes)
+        except (AttributeError, ValueError, KeyError, TypeError) as error:
             message = f"{self.client.base_url} answers something else than a review: {error!r}"
             raise AskError(message) from error
 
@@ -88,8 +93,7 @@ def _make_review(document: Json) -> Json:
     }
 
 
-def _read_response(response: Any) -> Answer:  # noqa: ANN401 - JSON
-    notes = response.get("auditAnnotations") or {}
+def _read_response(response: Json, notes: Json) -> Answer:
     patch = response.get("patch")
     return Answer(
         allowed=response["allowed"] is True,

@@ -73,7 +73,7 @@ class CheckKeeper:
     fails_closed: bool = False
     pins: bool = False
 
-    async def reconcile(self, key: ObjectKey, failures: int) -> None:
+    async def reconcile(self, key: ObjectKey, unanswered: int) -> None:
         """Look at a check or a Workload.
 
         Raises ServiceError where it has to be looked at again.
@@ -81,7 +81,7 @@ class CheckKeeper:
         if key.resource is CHECKS:
             await self._activate(key)
         else:
-            await self._decide(key, failures)
+            await self._decide(key, unanswered)
 
     async def _activate(self, key: ObjectKey) -> None:
         """Tell Kueue that a check is looked after."""
@@ -102,7 +102,7 @@ class CheckKeeper:
         }
         await self._apply(key, check, {"conditions": [active]})
 
-    async def _decide(self, key: ObjectKey, failures: int) -> None:
+    async def _decide(self, key: ObjectKey, unanswered: int) -> None:
         since = anyio.current_time()
         workload = await self.api.get(key)
         if workload is None or not is_pending(workload):
@@ -112,7 +112,7 @@ class CheckKeeper:
         if not any(state["state"] == CheckState.PENDING for state in answered):
             return
         owner = await self._find_owner(key, workload)
-        answer, pins = await self._judge(workload, owner, failures)
+        answer, pins = await self._judge(workload, owner, unanswered)
         state = self._choose(answer)
         decided = [_make_state(check, state, answer, pins) for check in answered]
         if not await self._apply(key, workload, {"admissionChecks": decided}):
@@ -142,7 +142,7 @@ class CheckKeeper:
         return None
 
     async def _judge(
-        self, workload: Json, owner: Json | None, failures: int
+        self, workload: Json, owner: Json | None, unanswered: int
     ) -> tuple[Answer, list[Json]]:
         """Return the decision about a Workload, and its nodes.
 
@@ -154,7 +154,7 @@ class CheckKeeper:
             pod_sets = tuple(replace(pod_set, count=1) for pod_set in pod_sets)
         asking = workload if says_question(workload, pod_sets) else _ask_as(workload, owner)
         for pod_set in pod_sets:
-            answer, product = await self._judge_pod_set(asking, pod_sets, pod_set, failures)
+            answer, product = await self._judge_pod_set(asking, pod_sets, pod_set, unanswered)
             if answer.verdict not in _FITTING:
                 return answer, []
             if product is not None:
@@ -162,7 +162,7 @@ class CheckKeeper:
         return answer, pins
 
     async def _judge_pod_set(
-        self, workload: Json, pod_sets: tuple[PodSet, ...], pod_set: PodSet, failures: int
+        self, workload: Json, pod_sets: tuple[PodSet, ...], pod_set: PodSet, unanswered: int
     ) -> tuple[Answer, Product | None]:
         """Return the decision about a pod set, and its pin.
 
@@ -172,7 +172,7 @@ class CheckKeeper:
         answer, judged = _NO_GPU, None
         for judged in place.products or (None,):
             job = make_job_set(workload, pod_sets, pod_set, judged)
-            answer = await ask_patiently(self.asker, job, Mode.WARN, failures)
+            answer = await ask_patiently(self.asker, job, Mode.WARN, unanswered)
             if answer.verdict in _FITTING:
                 break
         if place.is_settled:

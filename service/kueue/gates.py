@@ -46,7 +46,7 @@ class GateKeeper:
     mode: Mode
     fails_closed: bool = False
 
-    async def reconcile(self, key: ObjectKey, failures: int) -> None:
+    async def reconcile(self, key: ObjectKey, unanswered: int) -> None:
         """Decide about a job if it waits for us.
 
         Raises ServiceError where it has to be looked at again.
@@ -55,7 +55,7 @@ class GateKeeper:
         job = await self.api.get(key)
         if job is None or not is_waiting(job):
             return
-        answer = await ask_patiently(self.asker, job, self.mode, failures)
+        answer = await ask_patiently(self.asker, job, self.mode, unanswered)
         action = self._choose(answer)
         if action is not GateAction.KEEP:
             try:
@@ -97,15 +97,15 @@ class GateKeeper:
         return GateAction.CHANGE if answer.operations else GateAction.RELEASE
 
 
-async def ask_patiently(asker: Asker, document: Json, mode: Mode, failures: int) -> Answer:
+async def ask_patiently(asker: Asker, document: Json, mode: Mode, unanswered: int) -> Answer:
     """Return the decision about an object.
 
-    After several failures it is that nothing can be said; raises AskError before that.
+    After several failures in a row it is that nothing can be said; raises AskError before that.
     """
     try:
         return await asker.ask(document, mode)
     except AskError as error:
-        if failures + 1 < MAX_ATTEMPTS:
+        if unanswered + 1 < MAX_ATTEMPTS:
             raise
         decision = decide_unknown(error.detail)
         return Answer(allowed=True, verdict=decision.verdict, sentence=decision.sentence)

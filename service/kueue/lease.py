@@ -93,7 +93,9 @@ class Elector:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(lead)
-                while self.leads():
+                while self._renewed_at is not None:
+                    # Also where a request hangs: another process may take the lease after it.
+                    group.cancel_scope.deadline = self._renewed_at + DEADLINE_S
                     await anyio.sleep(RETRY_S)
                     await self.tick()
                 group.cancel_scope.cancel()

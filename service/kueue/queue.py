@@ -7,13 +7,14 @@ import anyio
 
 from service.base.errors import ServiceError
 from service.kueue.api import ObjectKey
+from service.kueue.errors import AskError
 from service.runtime.logs import get_logger
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 300.0
 _MAX_DOUBLINGS = 16
 
 Reconcile = Callable[[ObjectKey, int], Awaitable[None]]
-"""Looks at one object; the number is how often in a row it has failed before."""
+"""Looks at one object; the number is how many questions about it have failed in a row before."""
 
 _log = get_logger(__name__)
 
@@ -36,6 +37,7 @@ class WorkQueue:
         """Begin empty."""
         self._due: dict[ObjectKey, float] = {}
         self._failures: dict[ObjectKey, int] = {}
+        self._unanswered: dict[ObjectKey, int] = {}
         self._added = anyio.Event()
 
     def add(self, key: ObjectKey, *, after_s: float = 0.0) -> None:
@@ -51,17 +53,22 @@ class WorkQueue:
 
     async def run_one(self, key: ObjectKey, reconcile: Reconcile) -> None:
         """Look at one object, and again later where that fails."""
-        failures = self._failures.get(key, 0)
+        unanswered = self._unanswered.get(key, 0)
         try:
-            await reconcile(key, failures)
+            await reconcile(key, unanswered)
+        except AskError as error:
+            self._unanswered[key] = unanswered + 1
+            self._retry(key, error.detail)
         except ServiceError as error:
-            self._retry(key, failures, error.detail)
+            self._retry(key, error.detail)
         except Exception as error:  # noqa: BLE001 - one strange object must not stop all others
-            self._retry(key, failures, repr(error))
+            self._retry(key, repr(error))
         else:
             self._failures.pop(key, None)
+            self._unanswered.pop(key, None)
 
-    def _retry(self, key: ObjectKey, failures: int, reason: str) -> None:
+    def _retry(self, key: ObjectKey, reason: str) -> None:
+        failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         pause_s = get_pause_s(failures)
         self.add(key, after_s=pause_s)

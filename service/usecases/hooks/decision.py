@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MAX_SENTENCE = 300
+UNKNOWN = "headroom cannot say: "
+"""How the line about a job begins that cannot be answered."""
 
 
 class Mode(StrEnum):
@@ -69,6 +71,8 @@ class Decision:
     needed_bytes: int | None = None
     """Of one GPU: at most where it fits."""
     usable_bytes: int | None = None
+    is_transient: bool = False
+    """Whether another try may be answered, since the server was busy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,17 +107,21 @@ def make_line(text: str, link: str | None = None) -> str:
     return f"{line if len(line) <= room else f'{line[: room - 1]}…'}{end}"
 
 
-def decide_unknown(why: str, *, fails_closed: bool = False, quiet: bool = False) -> Decision:
+def decide_unknown(
+    why: str, *, fails_closed: bool = False, quiet: bool = False, is_transient: bool = False
+) -> Decision:
     """Return the decision about a job that cannot be answered.
 
     It passes, unless an operator wants none to pass that is not known to fit. ``quiet`` is for jobs
-    that never asked: whoever runs a notebook need not read of it each time.
+    that never asked: whoever runs a notebook need not read of it each time. ``is_transient`` is for
+    a server that was busy.
     """
     passing = Action.ALLOW if quiet else Action.WARN
     return Decision(
         verdict=HookVerdict.UNKNOWN,
         action=Action.REFUSE if fails_closed else passing,
-        sentence=make_line(f"headroom cannot say: {why}"),
+        sentence=make_line(f"{UNKNOWN}{why}"),
+        is_transient=is_transient,
     )
 
 

@@ -42,7 +42,10 @@ def test_a_webhook_is_reached_by_its_certificate(
     [webhook] = configuration["webhooks"]
     service = webhook["clientConfig"]["service"]
 
-    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Ignore", "None")
+    assert (webhook["failurePolicy"], webhook["sideEffects"]) == (
+        "Ignore",
+        "NoneOnDryRun",
+    )
     assert service["path"] == f"/v1/hooks/kubernetes/{mode}"
     [pod] = [pod for maker, pod in pods(manifests) if maker == service["name"]]
     [secret] = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]

@@ -1,5 +1,6 @@
 """The hook of the real API, as the controller reads it."""
 
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -54,8 +55,9 @@ def test_the_answer_of_a_server_is_read() -> None:
         (httpx.Response(502, text="<html>"), "answers 502: <html>"),
         (httpx.Response(200, text="<html>"), "something else than a review"),
         (httpx.Response(200, json={"response": {}}), "something else than a review"),
+        (httpx.Response(200, json={"response": []}), "something else than a review"),
     ],
-    ids=["no key", "a proxy", "a page", "another document"],
+    ids=["no key", "a proxy", "a page", "another document", "a list"],
 )
 def test_whatever_is_no_answer_is_a_failure(response: httpx.Response, why: str) -> None:
     """In words that an operator can act on."""
@@ -71,3 +73,22 @@ def test_a_server_that_is_not_there_is_a_failure() -> None:
 
     with pytest.raises(AskError, match="http://headroom does not answer: refused"):
         ask(httpx.MockTransport(refuse), a_job())
+
+
+def test_a_busy_server_is_a_failure_and_an_unknown_model_an_answer() -> None:
+    """Another try may be answered in time; none finds a model that does not exist."""
+    made = parts()
+    hurried = replace(made, settings=replace(made.settings, hook_deadline_s=1e-9))
+    applications: list[Any] = [
+        make_application(each, handlers=ROUTERS, fast_route=FAST_ROUTE) for each in (hurried, made)
+    ]
+    job = {"apiVersion": "batch/v1", "kind": "Job", **a_job()}
+    job["metadata"]["annotations"]["headroom.dev/question"] = "no-such-model --gpu T4"
+    known = {"apiVersion": "batch/v1", "kind": "Job", **a_job()}
+    known["metadata"]["annotations"]["headroom.dev/question"] = NEEDS_TWO
+
+    with pytest.raises(AskError, match="http://headroom is busy: no answer within 1e-09 s"):
+        ask(httpx.ASGITransport(app=applications[0]), known)
+    answer = ask(httpx.ASGITransport(app=applications[1]), job)
+
+    assert (answer.allowed, answer.verdict) == (True, HookVerdict.UNKNOWN)

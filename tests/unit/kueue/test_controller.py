@@ -8,7 +8,7 @@ import anyio.lowlevel
 import pytest
 
 from service.kueue.api import ObjectKey
-from service.kueue.errors import KubeError
+from service.kueue.errors import AskError, KubeError
 from service.kueue.informer import Informer
 from service.kueue.queue import MAX_PAUSE_S, WorkQueue, get_pause_s
 from service.kueue.resources import JOB_SETS, JOBS
@@ -199,23 +199,45 @@ def test_pauses_are_doubled_up_to_a_bound() -> None:
     "error", [KubeError(500, "not now"), KeyError("podSets")], ids=["an outage", "a strange object"]
 )
 def test_what_fails_is_looked_at_again(error: Exception) -> None:
-    """With the number of failures in a row, and from none after a success."""
+    """Of questions none has failed."""
     key = ObjectKey(resource=JOBS, namespace="ml", name="tune")
     seen: list[int] = []
 
-    async def reconcile(_key: ObjectKey, failures: int) -> None:
-        seen.append(failures)
-        if failures < 2:
+    async def reconcile(_key: ObjectKey, unanswered: int) -> None:
+        seen.append(unanswered)
+        if len(seen) < 3:
             raise error
 
     async def main() -> None:
         queue = WorkQueue()
-        for _ in range(4):
+        for _ in range(3):
             await queue.run_one(key, reconcile)
 
     anyio.run(main)
 
-    assert seen == [0, 1, 2, 0]
+    assert seen == [0, 0, 0]
+
+
+def test_failed_questions_are_counted_by_themselves() -> None:
+    """An outage of the API between them neither counts nor forgives; an answer begins anew."""
+    key = ObjectKey(resource=JOBS, namespace="ml", name="tune")
+    errors = iter([AskError("away"), KubeError(500, "not now"), AskError("away"), None, None])
+    seen: list[int] = []
+
+    async def reconcile(_key: ObjectKey, unanswered: int) -> None:
+        seen.append(unanswered)
+        error = next(errors)
+        if error is not None:
+            raise error
+
+    async def main() -> None:
+        queue = WorkQueue()
+        for _ in range(5):
+            await queue.run_one(key, reconcile)
+
+    anyio.run(main)
+
+    assert seen == [0, 1, 1, 2, 0]
 
 
 def test_what_is_added_twice_is_looked_at_once() -> None:

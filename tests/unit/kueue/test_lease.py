@@ -135,3 +135,18 @@ def test_what_leads_is_cancelled_with_its_lease() -> None:
 
     assert spans == ["begun", "ended"]
     assert cluster.get(KEY)["spec"]["holderIdentity"] == ""
+
+
+def test_a_leader_stops_when_its_lease_may_be_taken() -> None:
+    """Also while its next renewal hangs: what it does ends at the deadline, not after the try."""
+
+    async def script(cluster: FakeCluster, first: Elector, _second: Elector) -> None:
+        await first.tick()
+        renewed_at = first._renewed_at  # noqa: SLF001 - as if the time had passed
+        assert renewed_at is not None
+        first._renewed_at = renewed_at - DEADLINE_S + 0.05  # noqa: SLF001 - as above
+        with anyio.fail_after(1.0):
+            await first._lead(anyio.sleep_forever)  # noqa: SLF001 - one term of office
+        assert cluster.get(KEY)["spec"]["holderIdentity"] == "a"
+
+    play(script)

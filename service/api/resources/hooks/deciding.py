@@ -21,7 +21,7 @@ from service.api.resources.hooks.shortages import (
     find_shortage,
 )
 from service.api.resources.resolving import resolve_model
-from service.base.errors import ServiceError
+from service.base.errors import ServiceError, TooManyRequestsError, UnavailableError
 from service.contract.to_question.fits import read_fit
 from service.contract.to_question.submissions.questions import (
     OpenSubmissionError,
@@ -78,12 +78,18 @@ async def decide_submission(
 
 
 def decide_unreadable(
-    request: Request[Any, Any, Any], scheduler: str, mode: Mode, error: EstimatorError
+    request: Request[Any, Any, Any],
+    scheduler: str,
+    mode: Mode,
+    error: EstimatorError,
+    *,
+    is_logged: bool = True,
 ) -> Decision:
     """Return and record the decision about an unreadable job."""
     closed = _fails_closed(get_dependencies(request))
     decision = decide_unknown(error.message, fails_closed=closed)
-    record_decision(request, Submission(scheduler=scheduler), decision, mode=mode)
+    submission = Submission(scheduler=scheduler)
+    record_decision(request, submission, decision, mode=mode, is_logged=is_logged)
     return decision
 
 
@@ -107,13 +113,15 @@ async def _decide(
                 partial(_compute, deps, request, submission, mode),
             )
     except TimeoutError:
-        return decide_unknown(f"no answer within {deadline_s:g} s", fails_closed=closed)
+        late = f"no answer within {deadline_s:g} s"
+        return decide_unknown(late, fails_closed=closed, is_transient=True)
     except OpenSubmissionError as error:
         quiet = submission.note is None
         return decide_unknown(error.message, fails_closed=closed, quiet=quiet)
     except (ServiceError, EstimatorError) as error:
         why = error.detail if isinstance(error, ServiceError) else error.message
-        return decide_unknown(why, fails_closed=closed)
+        is_transient = isinstance(error, TooManyRequestsError | UnavailableError)
+        return decide_unknown(why, fails_closed=closed, is_transient=is_transient)
 
 
 def _is_silent(submission: Submission) -> bool:

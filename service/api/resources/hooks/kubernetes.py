@@ -108,16 +108,18 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     mode = read_mode(request)
     reviewed = read_body(request.scope, body, AdmissionReview).request
     user = get_or_none(reviewed.user_info)
+    # Of what is not stored there is nothing to look up later.
+    is_logged = get_or_none(reviewed.dry_run) is not True
     job: PodJob | None = None
     try:
         document = get_or_none(reviewed.object) if reviewed.operation == "CREATE" else None
         if document is not None:
             job = read_object(document, user=None if user is None else user.username)
     except EstimatorError as error:
-        decision = decide_unreadable(request, "kubernetes", mode, error)
+        decision = decide_unreadable(request, "kubernetes", mode, error, is_logged=is_logged)
     else:
         submission = None if job is None else job.submission
-        decision = await decide_submission(request, submission, mode)
+        decision = await decide_submission(request, submission, mode, is_logged=is_logged)
     response = _build_response(reviewed.uid, job, decision)
     return json_response(
         AdmissionAnswer(
@@ -154,8 +156,12 @@ def _note(decision: Decision) -> dict[str, str]:
 
     `headroom kueue` reads them too.
     """
-    gpu = {} if decision.gpu is None else {"gpu": decision.gpu}
-    return {"decision": decision.sentence, "verdict": decision.verdict.value, **gpu}
+    notes = {"decision": decision.sentence, "verdict": decision.verdict.value}
+    if decision.gpu is not None:
+        notes["gpu"] = decision.gpu
+    if decision.is_transient:
+        notes["transient"] = "true"
+    return notes
 
 
 router = Router(path="/v1/hooks/kubernetes", route_handlers=[review, review_in_mode])

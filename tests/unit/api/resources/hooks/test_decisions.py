@@ -212,3 +212,20 @@ def test_the_list_refuses_what_it_does_not_know(door: Door) -> None:
 
     assert listed.status_code == 403
     assert (asked.status_code, asked.json()["type"]) == (404, "not-found")
+
+
+def test_a_dry_run_leaves_nothing(door: Door) -> None:
+    """Kubernetes calls a webhook for it only where that has no side effect."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "annotations": {"headroom.dev/question": FITS}},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}]},
+    }
+    request = {"uid": "u", "operation": "CREATE", "object": document}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+    _, stored = door.ask("kubernetes/warn", body)
+    _, tried = door.ask("kubernetes/warn", {**body, "request": {**request, "dryRun": True}})
+
+    assert (len(stored), tried) == (1, [])
