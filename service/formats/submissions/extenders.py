@@ -3,12 +3,13 @@
 What made a pod was asked about by other hooks, if at all: here each pod is a submission.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from service.formats.inventories.documents import Json, get_mebibytes, get_object, get_text
+from service.formats.inventories.documents import Json, get_mebibytes, get_object
 from service.formats.inventories.feature_discovery import PRODUCT_LABELS
 from service.formats.submissions.kubernetes import clean_product, read_object
-from service.formats.submissions.submission import Submission
+from service.formats.submissions.submission import Submission, SubmissionError
 
 _MEMORY_LABEL, _OWNERS = "nvidia.com/gpu.memory", "ownerReferences"
 
@@ -37,13 +38,20 @@ def read_pod(pod: Json, scheduler: str) -> Submission | None:
     return None if job is None else replace(job.submission, scheduler=scheduler, can_change=False)
 
 
-def read_node(node: Json) -> LabelledNode:
+def asks_for_gpus(pod: Json) -> bool:
+    """Return whether a pod readably asks for GPUs."""
+    try:
+        job = read_pod(pod, scheduler="")
+    except SubmissionError:
+        return False
+    return job is not None and job.gpus is not None and job.gpus.total > 0
+
+
+def label_node(name: str, labels: Mapping[str, str]) -> LabelledNode:
     """Return a node with the GPU that its labels name."""
-    metadata = get_object(node, "metadata")
-    labels = get_object(metadata, "labels")
-    product = next((text for label in PRODUCT_LABELS if (text := get_text(labels, label))), None)
+    product = next((text for label in PRODUCT_LABELS if (text := labels.get(label))), None)
     return LabelledNode(
-        name=get_text(metadata, "name"),
+        name=name,
         product=None if product is None else clean_product(product),
         memory_bytes=get_mebibytes(labels, _MEMORY_LABEL),
     )

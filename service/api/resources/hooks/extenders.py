@@ -4,7 +4,7 @@ A node is left out where its GPU cannot hold the pod's question; nothing is know
 label of their GPU, and they stay.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,15 +13,20 @@ import anyio
 from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
-from msgspec import UnsetType
 
-from service.api.http.decoding import read_body
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.hooks.deciding import decide_submission
+from service.api.resources.hooks.extender_bodies import (
+    MAX_EXTENDER_BYTES,
+    read_extender_args,
+    read_job,
+    read_placement,
+    read_predicate,
+    read_prioritization,
+)
 from service.api.resources.hooks.modes import read_mode
 from service.catalog.gpus import find_driver_name
-from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.hooks.extenders import (
     ExtenderArgs,
     ExtenderFilterResult,
@@ -35,7 +40,7 @@ from service.contract.schemas.hooks.extenders import (
 )
 from service.contract.schemas.hooks.kubernetes import HookMode
 from service.estimator.values.errors import EstimatorError
-from service.formats.submissions.extenders import LabelledNode, read_node, read_pod
+from service.formats.submissions.extenders import LabelledNode, read_pod
 from service.formats.submissions.submission import GpuRequest, Submission
 from service.usecases.hooks.decision import Action, Decision, Mode
 from service.usecases.hooks.nodes import rank_skus, settle_node
@@ -68,6 +73,7 @@ def _describe(name: str, summary: str, body: type, answer: object) -> Operation:
 @post(
     "/kube-scheduler/{mode:str}/filter",
     status_code=200,
+    request_max_body_size=MAX_EXTENDER_BYTES,
     operation=_describe(
         "filterNodes",
         "Leave out the nodes of kube-scheduler whose GPUs cannot hold a pod.",
@@ -77,23 +83,22 @@ def _describe(name: str, summary: str, body: type, answer: object) -> Operation:
 )
 async def filter_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Leave nodes out."""
-    mode, args = read_mode(request), read_body(request.scope, body, ExtenderArgs)
-    listed = get_or_none(args.nodes)
-    items = [] if listed is None else listed.items
-    nodes = [read_node(item) for item in items]
-    skus = _find_skus(nodes)
-    decisions = await _decide(request, _read_pod(args.pod, _KUBE), skus.values(), mode)
+    mode = read_mode(request)
+    placement = await read_placement(request, body, read_extender_args)
+    skus = _find_skus(placement.nodes)
+    decisions = await _decide(request, _read_pod(placement.pod, _KUBE), skus.values(), mode)
     failed = {
         name: decisions[sku].sentence
         for name, sku in skus.items()
         if sku in decisions and decisions[sku].action is Action.REFUSE
     }
-    left = [item for item, node in zip(items, nodes, strict=True) if node.name not in failed]
+    pairs = zip(placement.raw_nodes or (), placement.nodes, strict=True)
+    left = [raw for raw, node in pairs if node.name not in failed]
     result = ExtenderFilterResult(
         nodes=None
-        if listed is None
+        if placement.raw_nodes is None
         else {"apiVersion": "v1", "kind": "NodeList", "metadata": {}, "items": left},
-        node_names=_list_names(args) or None,
+        node_names=list(placement.names) or None,
         failed_nodes={},
         failed_and_unresolvable_nodes=failed,
         error="",
@@ -104,6 +109,7 @@ async def filter_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
 @post(
     "/kube-scheduler/{mode:str}/prioritize",
     status_code=200,
+    request_max_body_size=MAX_EXTENDER_BYTES,
     operation=_describe(
         "prioritizeNodes",
         "Prefer the cheapest nodes of kube-scheduler that hold a pod.",
@@ -114,17 +120,16 @@ async def filter_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
 async def prioritize_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Score nodes."""
     read_mode(request)
-    args = read_body(request.scope, body, ExtenderArgs)
-    listed = get_or_none(args.nodes)
-    nodes = [] if listed is None else [read_node(item) for item in listed.items]
-    scores = await _score(request, _read_pod(args.pod, _KUBE), nodes)
-    names = [node.name for node in nodes] or _list_names(args)
+    placement = await read_placement(request, body, read_extender_args)
+    scores = await _score(request, _read_pod(placement.pod, _KUBE), placement.nodes)
+    names = [node.name for node in placement.nodes] or placement.names
     return json_response([HostPriority(host=name, score=scores.get(name, 0)) for name in names])
 
 
 @post(
     "/volcano/{mode:str}/predicate",
     status_code=200,
+    request_max_body_size=MAX_EXTENDER_BYTES,
     operation=_describe(
         "predicateNode",
         "Say whether a task of Volcano may run on a node.",
@@ -134,9 +139,10 @@ async def prioritize_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
 )
 async def predicate_node(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Let a task run on a node, or not."""
-    mode, requested = read_mode(request), read_body(request.scope, body, PredicateRequest)
-    skus = _find_skus([_read_volcano_node(requested.node.name, requested.node.node)])
-    decisions = await _decide(request, _read_pod(requested.task.pod, _VOLCANO), skus.values(), mode)
+    mode = read_mode(request)
+    placement = await read_placement(request, body, read_predicate)
+    skus = _find_skus(placement.nodes)
+    decisions = await _decide(request, _read_pod(placement.pod, _VOLCANO), skus.values(), mode)
     refused = (each for each in decisions.values() if each.action is Action.REFUSE)
     line = next((decision.sentence for decision in refused), "")
     return json_response(PredicateAnswer(status=line, code=_UNRESOLVABLE if line else 0))
@@ -145,6 +151,7 @@ async def predicate_node(request: AnyRequest, body: RawBody) -> ASGIApp:
 @post(
     "/volcano/{mode:str}/prioritize",
     status_code=200,
+    request_max_body_size=MAX_EXTENDER_BYTES,
     operation=_describe(
         "prioritizeVolcanoNodes",
         "Prefer the cheapest nodes that hold a task of Volcano.",
@@ -155,16 +162,16 @@ async def predicate_node(request: AnyRequest, body: RawBody) -> ASGIApp:
 async def prioritize_volcano_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Score nodes."""
     read_mode(request)
-    requested = read_body(request.scope, body, PrioritizeRequest)
-    nodes = [_read_volcano_node(node.name, node.node) for node in requested.nodes or ()]
-    scores = await _score(request, _read_pod(requested.task.pod, _VOLCANO), nodes)
-    by_node = {node.name: float(scores.get(node.name, 0)) for node in nodes}
+    placement = await read_placement(request, body, read_prioritization)
+    scores = await _score(request, _read_pod(placement.pod, _VOLCANO), placement.nodes)
+    by_node = {node.name: float(scores.get(node.name, 0)) for node in placement.nodes}
     return json_response(PrioritizeAnswer(node_score=by_node, error_message=""))
 
 
 @post(
     "/volcano/{mode:str}/jobEnqueueable",
     status_code=200,
+    request_max_body_size=MAX_EXTENDER_BYTES,
     operation=_describe(
         "enqueueJob",
         "Say whether a job of Volcano may be queued.",
@@ -174,19 +181,14 @@ async def prioritize_volcano_nodes(request: AnyRequest, body: RawBody) -> ASGIAp
 )
 async def enqueue_job(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Let a job be queued, or not."""
-    mode, requested = read_mode(request), read_body(request.scope, body, JobEnqueueableRequest)
-    pods = [task.pod for task in (requested.job.tasks or {}).values() if task.pod is not None]
-    submission = _read_pod(pods[0], _VOLCANO) if pods else None
+    mode = read_mode(request)
+    placement = await read_placement(request, body, read_job)
+    submission = _read_pod(placement.pod, _VOLCANO)
     decision = await decide_submission(
         request, submission, mode, settle=partial(settle_node, mode=mode)
     )
     is_refused = decision.action is Action.REFUSE
     return json_response(JobEnqueueableAnswer(status=_REJECT if is_refused else _ABSTAIN))
-
-
-def _list_names(args: ExtenderArgs) -> list[str]:
-    names = args.node_names
-    return [] if isinstance(names, UnsetType) or names is None else names
 
 
 def _read_pod(pod: Mapping[str, object] | None, scheduler: str) -> Submission | None:
@@ -195,10 +197,6 @@ def _read_pod(pod: Mapping[str, object] | None, scheduler: str) -> Submission | 
         return None if pod is None else read_pod(pod, scheduler)
     except EstimatorError:
         return None
-
-
-def _read_volcano_node(name: str, node: Mapping[str, object] | None) -> LabelledNode:
-    return replace(read_node(node or {}), name=name)
 
 
 def _find_skus(nodes: Iterable[LabelledNode]) -> dict[str, str]:
@@ -212,7 +210,7 @@ def _find_skus(nodes: Iterable[LabelledNode]) -> dict[str, str]:
 
 
 async def _score(
-    request: AnyRequest, submission: Submission | None, nodes: list[LabelledNode]
+    request: AnyRequest, submission: Submission | None, nodes: Sequence[LabelledNode]
 ) -> dict[str, int]:
     skus = _find_skus(nodes)
     # A ranking refuses nothing: it is counted, and the log has what the filter decided.

@@ -2,13 +2,14 @@
 
 Members have the names of Go's structs (k8s.io/kube-scheduler, ``extender/v1/types.go``;
 volcano-sh/volcano, ``pkg/scheduler/plugins/extender/argument.go``), and unknown ones are passed
-over.
+over. The envelopes are the same requests as they are read: what a cluster has many of is decoded
+one by one.
 """
 
 from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from service.contract.schemas.fields import Answer, JsonObject
 
@@ -135,3 +136,69 @@ class JobEnqueueableAnswer(Answer, frozen=True, kw_only=True):
     status: Annotated[
         int, Meta(description="-1 where it does not fit on the GPUs that it names, else 0.")
     ]
+
+
+class NodeMetadata(Struct, frozen=True, kw_only=True):
+    """What is read of a node's metadata."""
+
+    name: str = ""
+    labels: dict[str, str] | None = None
+
+
+class NodeEnvelope(Struct, frozen=True, kw_only=True):
+    """What is read of a node: images, addresses and all the rest are passed over."""
+
+    metadata: NodeMetadata = NodeMetadata()
+
+
+class NodeListEnvelope(Struct, frozen=True, kw_only=True):
+    """Nodes that are not read yet."""
+
+    items: list[Raw]
+
+
+class ExtenderEnvelope(Struct, frozen=True, kw_only=True, rename="pascal"):
+    """An ``ExtenderArgs`` that is not read yet."""
+
+    pod: Raw
+    nodes: NodeListEnvelope | UnsetType | None = UNSET
+    node_names: list[str] | UnsetType | None = UNSET
+
+
+class TaskEnvelope(Struct, frozen=True, kw_only=True, rename="pascal"):
+    """A ``VolcanoTask`` that is not read yet."""
+
+    pod: Raw = Raw(b"null")
+
+
+class VolcanoNodeEnvelope(Struct, frozen=True, kw_only=True, rename="pascal"):
+    """What is read of a ``VolcanoNode``, not the pods on it."""
+
+    name: str = ""
+    node: NodeEnvelope | None = None
+
+
+class PredicateEnvelope(Struct, frozen=True, kw_only=True):
+    """A ``PredicateRequest`` that is not read yet."""
+
+    task: TaskEnvelope
+    node: VolcanoNodeEnvelope
+
+
+class PrioritizeEnvelope(Struct, frozen=True, kw_only=True):
+    """A ``PrioritizeRequest`` that is not read yet."""
+
+    task: TaskEnvelope
+    nodes: list[Raw] | None = None
+
+
+class TasksEnvelope(Struct, frozen=True, kw_only=True, rename="pascal"):
+    """A ``VolcanoJob`` that is not read yet."""
+
+    tasks: dict[str, Raw] | None = None
+
+
+class EnqueueEnvelope(Struct, frozen=True, kw_only=True):
+    """A ``JobEnqueueableRequest`` that is not read yet."""
+
+    job: TasksEnvelope

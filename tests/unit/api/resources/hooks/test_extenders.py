@@ -176,6 +176,15 @@ def test_a_job_is_queued_unless_it_cannot_fit(
     assert _ask(client, f"{VOLCANO}/{mode}/jobEnqueueable", body) == {"status": status}
 
 
+def test_a_job_is_judged_by_a_pod_with_gpus(client: TestClient[Any]) -> None:
+    """Whatever stands first: a launcher without any says nothing of the others."""
+    tasks = {"a": {"Pod": _pod(None, gpus=0)}, "b": {"Pod": _pod(f"{QUESTION} --gpu T4")}}
+
+    answer = _ask(client, f"{VOLCANO}/refuse/jobEnqueueable", {"job": {"Tasks": tasks}})
+
+    assert answer == {"status": -1}
+
+
 def test_a_job_without_pods_is_queued(client: TestClient[Any]) -> None:
     """Volcano asks before it makes them."""
     assert _ask(client, f"{VOLCANO}/refuse/jobEnqueueable", {"job": {"Tasks": None}}) == {
