@@ -58,7 +58,7 @@ def add_question(
         "--task",
         type=make_choice_reader(tuple(_TASKS)),
         metavar=format_choices(tuple(_TASKS)),
-        help="train or serve",
+        help="train or serve; default the one that the other words belong to",
     )
     add_fields(parser)
 
@@ -151,9 +151,19 @@ def build_workload(options: argparse.Namespace) -> dict[str, Any]:
     if (question := getattr(options, "launch_question", None)) is not None:
         return dict(question)
     if options.task is None:
+        options.task = _infer_task(options)
+    return collect_fields(options, {"workload": {"task": options.task}})
+
+
+def _infer_task(options: argparse.Namespace) -> str:
+    """Return the one task that knows every flag that is set."""
+    paths = [dest.split(".") for dest, value in vars(options).items() if value is not None]
+    flags = {path[1] for path in paths if path[0] == "workload"}
+    known = [task for task, kind in _TASKS.items() if flags <= {*kind.__struct_encode_fields__}]
+    if len(known) != 1:
         message = "which task? give --task train or --task serve"
         raise InvalidRequestError(message)
-    return collect_fields(options, {"workload": {"task": options.task}})
+    return known[0]
 
 
 def collect_fields(options: argparse.Namespace, document: dict[str, Any]) -> dict[str, Any]:
@@ -276,10 +286,7 @@ def _parse_list(text: str, *, words: Sequence[str]) -> object:
 
 
 def parse_number(text: str) -> int | float:
-    """Parse a number as JSON would.
-
-    The schema checks its bounds.
-    """
+    """Parse a number as JSON would; the schema checks its bounds."""
     try:
         return int(text) if _INTEGER.fullmatch(text) else float(text)
     except ValueError:

@@ -58,11 +58,12 @@ def explain(
     match = _MESSAGE.fullmatch(str(error))
     what, path = (match["what"], match["path"] or "") if match else (str(error), "")
     types, value = _follow(path, [inspect.type_info(kind)], document)
-    field, message, nearest = _classify(what, path.lstrip("."), types, value)
-    field = spell(field)
-    detail = f"{field}: {message}" if field else message
-    entry = {"field": field, "message": message} | ({"nearest": nearest} if nearest else {})
-    return InvalidRequestError(detail, errors=[entry])
+    path = path.lstrip(".")
+    field, message, nearest = _classify(what, path, types, value)
+    fields = [spell(name) for name in (field, *_list_also_missing(what, path, types, value))]
+    detail = f"{', '.join(fields)}: {message}" if field else message
+    rest = {"message": message} | ({"nearest": nearest} if nearest else {})
+    return InvalidRequestError(detail, errors=[{"field": name} | rest for name in fields])
 
 
 @cache
@@ -135,6 +136,17 @@ def _explain_missing(name: str, types: list[inspect.Type]) -> str:
         if isinstance(kind, inspect.StructType) and kind.tag_field == name
     ]
     return f"required, one of {', '.join(tags)}" if tags else "required and missing"
+
+
+def _list_also_missing(what: str, path: str, types: list[inspect.Type], value: object) -> list[str]:
+    """Return the other required fields that the same object lacks."""
+    match = _MISSING_FIELD.fullmatch(what)
+    structs = [kind for kind in types if isinstance(kind, inspect.StructType)]
+    if match is None or not isinstance(value, dict) or len(structs) != 1:
+        return []
+    required = [field.encode_name for field in structs[0].fields if field.required]
+    named = {*value, match["name"]}
+    return [_join(path, name) for name in required if name not in named]
 
 
 def _rephrase(what: str, value: object) -> str:

@@ -72,6 +72,11 @@ def test_it_is_what_the_api_sends(
     [
         (("fit", "gpt2", "--gpu", "L4"), "invalid-request", "which task?"),
         (
+            ("fit", "gpt2", "--gpu", "L4", "--engine", "vllm", "--micro-batch-size", "2"),
+            "invalid-request",
+            "which task?",
+        ),
+        (
             ("fit", "gpt2", *QUESTION, "--sequense-length", "1"),
             "invalid-request",
             "unknown argument",
@@ -93,6 +98,22 @@ def test_what_the_command_line_refuses_is_a_problem_too(
     assert printed["instance"].startswith("/v1/")
     assert says in printed["detail"]
     assert printed["detail"] in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        (("--engine", "vllm"), "--num-sequences, --prompt-tokens"),
+        (("--micro-batch-size", "2"), "--sequence-length"),
+    ],
+)
+def test_words_of_one_task_name_it(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], missing: str
+) -> None:
+    """Without ``--task`` the other words tell it, and all that it lacks is said."""
+    _, told = refuse(capsys, "fit", "gpt2", "--gpu", "L4", *arguments)
+
+    assert told.startswith(f"headroom: {missing}: required and missing")
 
 
 def test_a_servers_refusal_is_passed_on_as_it_was_sent(

@@ -136,11 +136,24 @@ def test_unknown_word_names_the_nearest(path: str, value: str, nearest: str) -> 
     assert "Known:" in message
 
 
-def test_missing_field_is_named() -> None:
-    """What a request must say is named with its path."""
-    body = changed("workload", {"task": "train"})
+@pytest.mark.parametrize(
+    ("workload", "missing"),
+    [
+        ({"task": "train"}, ["sequence_length"]),
+        ({"task": "serve"}, ["num_sequences", "prompt_tokens"]),
+        ({"task": "serve", "prompt_tokens": 1}, ["num_sequences"]),
+    ],
+)
+def test_missing_fields_are_all_named(workload: dict[str, object], missing: list[str]) -> None:
+    """What a request must say is named with its path, all of it at once."""
+    with pytest.raises(InvalidRequestError) as refused:
+        fit(changed("workload", workload))
 
-    assert refusal(body) == ("workload.sequence_length", "required and missing", None)
+    paths = [f"workload.{name}" for name in missing]
+    assert refused.value.extra["errors"] == [
+        {"field": path, "message": "required and missing"} for path in paths
+    ]
+    assert refused.value.detail == f"{', '.join(paths)}: required and missing"
 
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", '"inf"', '"nan"', "1e400"])
