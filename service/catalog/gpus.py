@@ -124,9 +124,9 @@ def _explain_ambiguous(name: str, candidates: tuple[GpuEntry, ...]) -> str:
 
 def _explain_profile(entry: GpuEntry, profile: str) -> str:
     if entry.mig_profiles:
-        available = ", ".join(known.name for known in entry.mig_profiles)
+        available = ", ".join(profile.name for profile in entry.mig_profiles)
         return f"{entry.name} has no MIG profile {profile!r}; it has: {available}."
-    families = dict.fromkeys(known.family for known in list_gpus() if known.mig_profiles)
+    families = dict.fromkeys(gpu.family for gpu in list_gpus() if gpu.mig_profiles)
     return (
         f"{entry.name} has no MIG profile {profile!r}: it has none, for MIG does not cut it; it "
         f"cuts {', '.join(families)}."
@@ -139,17 +139,17 @@ def _explain_unknown(name: str) -> str:
         return foreign
     counted = _COUNTED.fullmatch(name.strip())
     if counted is not None and (matches := find_gpus(counted["name"])):
-        known, number = " or ".join(entry.name for entry in matches), counted["number"]
+        names, number = " or ".join(entry.name for entry in matches), counted["number"]
         return (
-            f"GPU {name!r} is {number} of them: name one, {known}, and say how they share the job, "
+            f"GPU {name!r} is {number} of them: name one, {names}, and say how they share the job, "
             f"tensor_parallel {number} or data_parallel {number}."
         )
     spelling = read_spelling(name)
     sizes = _index_by_word().get(spelling.word, ())
     if sizes:
-        known = " or ".join(entry.name for entry in sizes)
+        names = " or ".join(entry.name for entry in sizes)
         return (
-            f"GPU {name!r} is not in the catalogue: there is {known}, and none of "
+            f"GPU {name!r} is not in the catalogue: there is {names}, and none of "
             f"{spelling.size_gb} GB. {_offer_memory(spelling.size_gb)}"
         )
     return f"GPU {name!r} is not in the catalogue. {_suggest(name)} {_offer_memory()}"
@@ -161,10 +161,10 @@ def _suggest(name: str) -> str:
     if nearest:
         return f"Did you mean {' or '.join(nearest)}?"
     servers = dict.fromkeys(entry.family for entry in list_gpus() if entry.form == "server")
-    others = sum(entry.form != "server" for entry in list_gpus())
+    num_others = sum(entry.form != "server" for entry in list_gpus())
     return (
-        f"Known: {', '.join(servers)}, and {others} GPUs of workstations, desktops, laptops and "
-        "modules, which GET /v1/gpus lists."
+        f"Known: {', '.join(servers)}, and {num_others} GPUs of workstations, desktops, laptops "
+        "and modules, which GET /v1/gpus lists."
     )
 
 

@@ -159,11 +159,11 @@ def _infer_task(options: argparse.Namespace) -> str:
     """Return the one task that knows every flag that is set."""
     paths = [dest.split(".") for dest, value in vars(options).items() if value is not None]
     flags = {path[1] for path in paths if path[0] == "workload"}
-    known = [task for task, kind in _TASKS.items() if flags <= {*kind.__struct_encode_fields__}]
-    if len(known) != 1:
+    tasks = [task for task, kind in _TASKS.items() if flags <= {*kind.__struct_encode_fields__}]
+    if len(tasks) != 1:
         message = "which task? give --task train or --task serve"
         raise InvalidRequestError(message)
-    return known[0]
+    return tasks[0]
 
 
 def collect_fields(options: argparse.Namespace, document: dict[str, Any]) -> dict[str, Any]:

@@ -51,8 +51,8 @@ def show_explanation(answer: Document) -> Document:
 def show_plan(answer: Document) -> Document:
     """Return a plan with launch files of the best candidate alone."""
     best, *others = answer["candidates"] or [None]
-    shown = [] if best is None else [_show_candidate(best) | _pick(best, ("requests",))]
-    return answer | {"candidates": [*shown, *map(_show_candidate, others)]}
+    first = [] if best is None else [_show_candidate(best) | _pick(best, ("requests",))]
+    return answer | {"candidates": [*first, *map(_show_candidate, others)]}
 
 
 def _show_candidate(candidate: Document) -> Document:
@@ -69,8 +69,8 @@ def show_items(items: Sequence[Document], kind: str, *, contains: str, limit: in
     """Return the items in whose names a text is, counted."""
     folded = contains.casefold()
     matching = [item for item in items if any(folded in name for name in _list_names(item))]
-    shown = [_pick(item, _LISTED[kind]) for item in matching[:limit]]
-    return {"items": shown, "num_matching": len(matching), "num_all": len(items)}
+    picked = [_pick(item, _LISTED[kind]) for item in matching[:limit]]
+    return {"items": picked, "num_matching": len(matching), "num_all": len(items)}
 
 
 def describe_fit(answer: Document) -> str:

@@ -92,10 +92,10 @@ def _complete_value(command: str, action: argparse.Action, last: str) -> list[Ca
     words = _list_values(command, action)
     if not str(action.metavar or "").endswith(",…"):
         return _keep(((word, "") for word in words), last)
-    first, comma, rest = last.rpartition(",")
-    taken = set(first.split(","))
-    offered = ((word, "") for word in words if word not in taken)
-    return [(f"{first}{comma}{word}", text) for word, text in _keep(offered, rest)]
+    first, comma, prefix = last.rpartition(",")
+    chosen = set(first.split(","))
+    offered = ((word, "") for word in words if word not in chosen)
+    return [(f"{first}{comma}{word}", text) for word, text in _keep(offered, prefix)]
 
 
 def _list_values(command: str, action: argparse.Action) -> Sequence[str]:
@@ -115,4 +115,4 @@ def _describe(action: argparse.Action) -> str:
 
 def _keep(candidates: Iterator[Candidate], last: str) -> list[Candidate]:
     folded = last.casefold()
-    return [one for one in candidates if one[0].casefold().startswith(folded)]
+    return [candidate for candidate in candidates if candidate[0].casefold().startswith(folded)]

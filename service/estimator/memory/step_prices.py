@@ -70,10 +70,10 @@ class SectionPrices:
         """Return the live bytes at a point, by part."""
         if index < 0:
             return dict(self.resident)
-        known = self._parts.get(index)
-        if known is None:
-            known = self._parts[index] = self._split_parts(index)
-        fixed, growing = known
+        split = self._parts.get(index)
+        if split is None:
+            split = self._parts[index] = self._split_parts(index)
+        fixed, growing = split
         parts = fixed.copy()
         _, g, h, i, j, k = values
         for name, (a, b, c, d, e, f) in growing:

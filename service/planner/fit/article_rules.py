@@ -80,8 +80,8 @@ def _iter_gradients(
     evaluator: Evaluator, workload: TrainWorkload, layout: Layout, estimate: Estimate
 ) -> Iterator[RuleOfThumb]:
     """Yield the gradients of several micro batches: 2 bytes each, or 6."""
-    ours = sum(part.bytes for part in estimate.components if part.name == "gradients")
-    if workload.gradient_accumulation_steps == 1 or not ours:
+    gradient_bytes = sum(part.bytes for part in estimate.components if part.name == "gradients")
+    if workload.gradient_accumulation_steps == 1 or not gradient_bytes:
         return
     total = ceil_div(
         evaluator.architecture.parameter_counts().total,
@@ -101,15 +101,17 @@ def _iter_gradients(
     )
     for size, left_out, source in rows:
         name = f"{size}Φ of gradients under accumulation"
-        yield _compare(name, total * size, ours, f"against our gradients: {left_out}", source)
+        yield _compare(
+            name, total * size, gradient_bytes, f"against our gradients: {left_out}", source
+        )
 
 
 def _iter_activations(
     evaluator: Evaluator, workload: TrainWorkload, layout: Layout, estimate: Estimate
 ) -> Iterator[RuleOfThumb]:
     """Yield ZeRO's activations of GPT-2, where nothing is computed again."""
-    ours = sum(part.bytes for part in estimate.components if part.name == "activations")
-    if not ours or workload.activation_checkpointing is not Checkpointing.NONE:
+    activation_bytes = sum(part.bytes for part in estimate.components if part.name == "activations")
+    if not activation_bytes or workload.activation_checkpointing is not Checkpointing.NONE:
         return
     model = evaluator.architecture
     ranks = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel
@@ -118,7 +120,7 @@ def _iter_activations(
     yield _compare(
         "12 x hidden x batch x length x layers",
         _GPT_2_ACTIVATIONS * _HALF * tokens * layers // ranks,
-        ours,
+        activation_bytes,
         "against our activations at the peak: it is a GPT-2 in 16 bits, 60 GB at 1.5 billion "
         "parameters, and leaves out attention scores, norms and losses in fp32 and other widths "
         "of the MLP",
@@ -168,15 +170,15 @@ def _iter_times(
         fp32_norms_and_head=False,
     )
     with suppress(EstimatorError):
-        ours = evaluator.get_throughput(workload, layout, estimate)
+        step = evaluator.get_throughput(workload, layout, estimate)
         lora = evaluator.get_throughput(plain, layout, estimate)
-        if ours is None or lora is None:
+        if step is None or lora is None:
             return
         yield RuleOfThumb(
             name="QLoRA takes 39 % longer than LoRA",
             seconds=lora.step_time_s * _QLORA_TIME,
-            our_seconds=ours.step_time_s,
-            off_by=compute_deviation(lora.step_time_s * _QLORA_TIME, ours.step_time_s),
+            our_seconds=step.step_time_s,
+            off_by=compute_deviation(lora.step_time_s * _QLORA_TIME, step.step_time_s),
             why=(
                 f"against our step, beside {lora.step_time_s:.3g} s of LoRA: weights are unpacked "
                 "for each pass whatever the batch, so that long batches lose less; the article "
@@ -186,12 +188,12 @@ def _iter_times(
         )
 
 
-def _compare(name: str, rule: int, ours: int, why: str, source: str) -> RuleOfThumb:
+def _compare(name: str, rule: int, our_bytes: int, why: str, source: str) -> RuleOfThumb:
     return RuleOfThumb(
         name=name,
         bytes=rule,
-        our_bytes=ours,
-        off_by=compute_deviation(rule, ours),
+        our_bytes=our_bytes,
+        off_by=compute_deviation(rule, our_bytes),
         why=why,
         source=source,
     )

@@ -89,8 +89,8 @@ class Hub:
             )
             raise HubOffError(message, errors=[{"field": "model.hub", "message": message}])
         caller = self._digest(reference.token)
-        known = self._find_commit(reference, caller)
-        model = None if known is None else self._find_model(reference, known[0], caller)
+        pinned = self._find_commit(reference, caller)
+        model = None if pinned is None else self._find_model(reference, pinned[0], caller)
         if model is not None:
             return model
         if not self._slots.acquire(blocking=False):
@@ -103,13 +103,13 @@ class Hub:
             self._slots.release()
 
     def _read(self, reader: HubReader, reference: HubReference, caller: bytes) -> HubModel:
-        known = self._find_commit(reference, caller)
-        if known is None:
-            known = fetch_commit(reader, reference)
+        pinned = self._find_commit(reference, caller)
+        if pinned is None:
+            pinned = fetch_commit(reader, reference)
             named = (reference.repository, reference.revision, caller)
             end = time.monotonic() + REVISION_S
-            self._commits.keep(named, (end, *known), num_bytes=reader.num_bytes)
-        commit, names = known
+            self._commits.keep(named, (end, *pinned), num_bytes=reader.num_bytes)
+        commit, names = pinned
         model = self._find_model(reference, commit, caller)
         if model is None:
             model = fetch_model(reader, reference, commit, names)

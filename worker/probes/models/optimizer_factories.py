@@ -152,14 +152,14 @@ def _is_hidden_matrix(tensor: torch.Tensor, kind: Kind) -> bool:
 
 def _make_muon(stepped: Stepped) -> Optimizers:
     matrices = stepped.select(_is_hidden_matrix)
-    rest = stepped.select(lambda tensor, kind: not _is_hidden_matrix(tensor, kind))
+    plain = stepped.select(lambda tensor, kind: not _is_hidden_matrix(tensor, kind))
     made: Optimizers = [torch.optim.Muon(matrices, lr=LEARNING_RATE)] if matrices else []
-    return [*made, *([torch.optim.AdamW(rest, lr=LEARNING_RATE, foreach=True)] if rest else [])]
+    return [*made, *([torch.optim.AdamW(plain, lr=LEARNING_RATE, foreach=True)] if plain else [])]
 
 
 def _make_low_rank(stepped: Stepped, *, module: str, kind: str, **options: object) -> Optimizers:
     matrices = stepped.select(_is_hidden_matrix)
-    rest = stepped.select(lambda tensor, kind: not _is_hidden_matrix(tensor, kind))
+    plain = stepped.select(lambda tensor, kind: not _is_hidden_matrix(tensor, kind))
     projected = {
         "params": matrices,
         "rank": LOW_RANK,
@@ -167,7 +167,7 @@ def _make_low_rank(stepped: Stepped, *, module: str, kind: str, **options: objec
         "proj_type": "std",
         **options,
     }
-    return [getattr(_import(module), kind)([{"params": rest}, projected], lr=LEARNING_RATE)]
+    return [getattr(_import(module), kind)([{"params": plain}, projected], lr=LEARNING_RATE)]
 
 
 def _make_schedule_free(stepped: Stepped, *, kind: str) -> Optimizers:
@@ -196,12 +196,12 @@ def _make_bitsandbytes(
     """
     splits = stepped.by_trainer and bits == 8  # noqa: PLR2004 - bits
     tables = stepped.select(lambda _, kind: splits and kind is Kind.TABLE)
-    rest = stepped.select(lambda _, kind: not splits or kind is not Kind.TABLE)
+    unsplit = stepped.select(lambda _, kind: not splits or kind is not Kind.TABLE)
     optimizer = getattr(_import("bitsandbytes.optim"), kind)
     options = {"lr": LEARNING_RATE, **({"is_paged": True} if paged else {})}
     return [
         _make_with_maps(optimizer, tensors, {**options, "optim_bits": width})
-        for tensors, width in ((tables, 32), (rest, bits))
+        for tensors, width in ((tables, 32), (unsplit, bits))
         if tensors
     ]
 

@@ -44,7 +44,7 @@ def _find(items: list[Document], name: str) -> Document:
     named = {_fold(item["name"]): item for item in items}
     folded = _fold(name)
     if folded not in named:
-        near = [named[one]["name"] for one in get_close_matches(folded, named, n=3)]
+        near = [named[name]["name"] for name in get_close_matches(folded, named, n=3)]
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         message = f"there is no family {name!r}.{hint}"
         raise InvalidRequestError(message)

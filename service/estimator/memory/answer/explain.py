@@ -74,10 +74,10 @@ class TrainFormulas:
         """Return basis, formula and source of a component."""
         if name in _OF_TOKENS and not (steps and name == "temporaries"):
             return Basis.EXACT, self._describe_tokens(name, notes), TRACED
-        known = self._known.get(name)
-        if known is None:
-            known = self._known[name] = self._describe_fixed(name)
-        return known
+        formula = self._known.get(name)
+        if formula is None:
+            formula = self._known[name] = self._describe_fixed(name)
+        return formula
 
     def _describe_fixed(self, name: str) -> tuple[Basis, str, str]:
         """Return basis, formula and source of a component that no batch changes."""

@@ -53,7 +53,10 @@ def gather_settings(
             )
         documents = [document]
         draft.note(option, "the file whose settings are read")
-    sources = [command, *(_spell_alike(one, grammar) for one in (handed_in.arguments, *documents))]
+    sources = [
+        command,
+        *(_spell_alike(source, grammar) for source in (handed_in.arguments, *documents)),
+    ]
     if file_wins:
         _warn_of_overwritten(draft, command, sources[1:])
         sources.reverse()
@@ -126,13 +129,13 @@ def _warn_of_overwritten(draft: Draft, command: Settings, files: Iterable[Settin
 
 
 def _peek_any(settings: Settings, names: Iterable[str]) -> Setting | None:
-    return next((one for name in names if (one := settings.peek(name)) is not None), None)
+    return next((setting for name in names if (setting := settings.peek(name)) is not None), None)
 
 
 def _spell_alike(settings: Settings, grammar: Grammar) -> Settings:
     """Return settings under the names that a command's have."""
     spelt = {name.replace("-", "_"): setting for name, setting in settings.take_all().items()}
-    return Settings({grammar.short.get(name, name): one for name, one in spelt.items()})
+    return Settings({grammar.short.get(name, name): setting for name, setting in spelt.items()})
 
 
 def read_object(settings: Settings, name: str) -> Settings | None:
