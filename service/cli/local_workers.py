@@ -16,9 +16,11 @@ from service.embedded.account import grant_traversal
 from service.embedded.children import Child
 from service.embedded.datadir import DataDir
 from service.embedded.events import Log
+from service.embedded.forking import ModuleMain
 from service.runtime.process_user import PROBE_USER
 from service.terminal.arguments import parse_count
 
+WORKER = "worker.__main__"
 NO_GPUS = "none"
 ALL_GPUS = "all"
 _TIMEOUT_S = 30.0
@@ -201,7 +203,7 @@ def _make_worker_child(
 ) -> Child:
     return Child(
         name=name,
-        program=(sys.executable, "-m", "worker", "--device", device, *arguments),
+        program=ModuleMain(module=WORKER, arguments=("--device", device, *arguments)),
         record=data.record(name),
         log_file=data.log_file(name),
         is_ready=lambda _pid: True,

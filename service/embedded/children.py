@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from service.base.startup_errors import EmbeddedServerError
 from service.embedded.events import Log
+from service.embedded.forking import ForkedProcess, ModuleMain, Surroundings
 from service.embedded.identity import ProcessIdentity, identify, is_alive, read_record, write_record
 
 _LAUNCHER = Path(__file__).with_name("launch.py")
@@ -36,11 +38,12 @@ def _know_nothing(_log_text: str) -> None:
 class Child:
     """Process to keep: its program, its readiness and its end.
 
-    ``stop_signals`` are the signals that ask it to end, each with seconds of patience.
+    ``program`` is a command to execute, or what a fork of this process runs. ``stop_signals`` are
+    the signals that ask it to end, each with seconds of patience.
     """
 
     name: str
-    program: tuple[str, ...]
+    program: tuple[str, ...] | ModuleMain
     record: Path
     log_file: Path
     is_ready: Callable[[int], bool]
@@ -57,7 +60,7 @@ class Child:
     """Whether its owner can go on without it."""
 
 
-Process = subprocess.Popen[bytes]
+Process = subprocess.Popen[bytes] | ForkedProcess
 
 
 def start(child: Child, log: Log) -> Process:
@@ -67,25 +70,40 @@ def start(child: Child, log: Log) -> Process:
     """
     end_stale(child, log)
     child.before_start()
-    tie = ["--parent", str(os.getpid()), "--death-signal", str(int(child.death_signal))]
-    drop = ["--user", str(child.user)] if child.user is not None else []
     with child.log_file.open("ab") as output:
-        process = subprocess.Popen(  # noqa: S603 - our own programs, no shell
-            [sys.executable, "-I", "-S", str(_LAUNCHER), *tie, *drop, "--", *child.program],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=dict(child.environment),
-            start_new_session=True,
-            pass_fds=child.pass_fds,
-            # A server that runs as another user may not be able to enter our working directory.
-            cwd=None if child.user is None else "/",
-        )
+        process = _start_process(child, output)
     identity = identify(process.pid)
     if identity is not None:
         write_record(child.record, identity)
     log.debug("child.started", name=child.name, pid=process.pid)
     return process
+
+
+def _start_process(child: Child, output: BinaryIO) -> Process:
+    if isinstance(child.program, ModuleMain):
+        surroundings = Surroundings(
+            name=child.name,
+            parent=os.getpid(),
+            death_signal=child.death_signal,
+            user=child.user,
+            output=output.fileno(),
+            environment=child.environment,
+            pass_fds=child.pass_fds,
+        )
+        return ForkedProcess(child.program, surroundings)
+    tie = ["--parent", str(os.getpid()), "--death-signal", str(int(child.death_signal))]
+    drop = ["--user", str(child.user)] if child.user is not None else []
+    return subprocess.Popen(  # noqa: S603 - our own programs, no shell
+        [sys.executable, "-I", "-S", str(_LAUNCHER), *tie, *drop, "--", *child.program],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=dict(child.environment),
+        start_new_session=True,
+        pass_fds=child.pass_fds,
+        # A server that runs as another user may not be able to enter our working directory.
+        cwd=None if child.user is None else "/",
+    )
 
 
 def wait_ready(child: Child, process: Process, check: Callable[[], None] = _do_nothing) -> None:
@@ -96,12 +114,13 @@ def wait_ready(child: Child, process: Process, check: Callable[[], None] = _do_n
     deadline = time.monotonic() + child.ready_within_s
     while not child.is_ready(process.pid):
         check()
-        if process.poll() is not None:
+        code = process.poll()
+        if code is not None:
             tail = read_log_tail(child)
             advice = child.advise(tail)
             message = (
                 f"{'' if advice is None else advice + '; '}{child.name} ended with "
-                f"{describe_exit(process.returncode)} before it was ready{tail}"
+                f"{describe_exit(code)} before it was ready{tail}"
             )
             raise EmbeddedServerError(message)
         if time.monotonic() > deadline:
@@ -155,10 +174,9 @@ def run_to_end(child: Child, log: Log, check: Callable[[], None] = _do_nothing) 
             time.sleep(_POLL_S)
     finally:
         stop(child, process, log)
-    if process.returncode != 0:
-        message = (
-            f"{child.name} ended with {describe_exit(process.returncode)}{read_log_tail(child)}"
-        )
+    code = process.wait()
+    if code != 0:
+        message = f"{child.name} ended with {describe_exit(code)}{read_log_tail(child)}"
         raise EmbeddedServerError(message)
 
 

@@ -1,8 +1,8 @@
 """Launcher that drops privileges and dies with its parent.
 
-It sets a private umask and executes another program. Run as a file by a fresh interpreter, never
-imported: between fork and exec only this may run, so that a start from a program with threads is
-safe. Standard library only.
+It sets a private umask and executes another program. Run as a file by a fresh interpreter: between
+fork and exec only this may run, so that a start from a program with threads is safe. Standard
+library only.
 """
 
 import argparse
@@ -22,13 +22,18 @@ def main() -> None:
     parser.add_argument("--user", type=int)
     parser.add_argument("program", nargs="+")
     options = parser.parse_args()
-    if options.user is not None:
-        _become(options.user)
-    _die_with(options.parent, options.death_signal)
+    prepare(parent=options.parent, death_signal=options.death_signal, user=options.user)
+    os.execv(options.program[0], options.program)  # noqa: S606 - a path and its arguments, no shell
+
+
+def prepare(*, parent: int, death_signal: int, user: int | None) -> None:
+    """Drop privileges, and tie this process to its parent."""
+    if user is not None:
+        _become(user)
+    _die_with(parent, death_signal)
     os.umask(0o077)
     # A supervisor waits for signals with a mask, and a mask would survive the exec.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    os.execv(options.program[0], options.program)  # noqa: S606 - a path and its arguments, no shell
 
 
 def _become(user: int) -> None:

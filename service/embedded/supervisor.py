@@ -134,19 +134,20 @@ def _wait_until_ready(entry: SupervisedChild) -> None:
 
 def _check_child(entry: SupervisedChild, log: Log) -> None:
     now = time.monotonic()
-    if entry.process is not None and entry.process.poll() is not None:
-        _handle_exit(entry, entry.process, now, log)
+    code = None if entry.process is None else entry.process.poll()
+    if entry.process is not None and code is not None:
+        _handle_exit(entry, entry.process, code, now, log)
     if entry.process is None and now >= entry.restart_s:
         _restart(entry, now, log)
 
 
-def _handle_exit(entry: SupervisedChild, process: Process, now: float, log: Log) -> None:
+def _handle_exit(entry: SupervisedChild, process: Process, code: int, now: float, log: Log) -> None:
     entry.deaths = 1 if now - entry.started_s > STEADY_AFTER_S else entry.deaths + 1
     pause_s = compute_pause(entry.deaths)
     # The leader is gone, its group may not be.
     stop(entry.child, process, log)
     entry.process, entry.restart_s = None, now + pause_s
-    exit_words = describe_exit(process.returncode)
+    exit_words = describe_exit(code)
     log.warning(
         "child.died",
         name=entry.child.name,

@@ -268,5 +268,7 @@ def _is_ready(url: str) -> bool:
 
 def _disable_persistence(redis: Child) -> Child:
     """Return a Redis that persists nothing."""
-    position = redis.program.index("--appendonly") + 1
-    return replace(redis, program=(*redis.program[:position], "no", *redis.program[position + 1 :]))
+    program = redis.program
+    assert isinstance(program, tuple)
+    position = program.index("--appendonly") + 1
+    return replace(redis, program=(*program[:position], "no", *program[position + 1 :]))

@@ -19,6 +19,7 @@ from service.base.startup_errors import StartupError
 from service.cli.commands.worker import EXTRA
 from service.cli.lifetimes import add_keep
 from service.cli.local_workers import (
+    WORKER,
     LocalWorkers,
     add_workers,
     admit_probes,
@@ -30,6 +31,7 @@ from service.cli.serving.listen import add_access, get_url, listen, resolve_acce
 from service.embedded.children import Child, run_to_end
 from service.embedded.datadir import DataDir, own_data_dir
 from service.embedded.events import Log
+from service.embedded.forking import ModuleMain, preload
 from service.embedded.postgres import build_postgres_url, make_postgres_child
 from service.embedded.redis import build_redis_url, make_redis_child
 from service.embedded.supervisor import (
@@ -43,6 +45,8 @@ from service.runtime.logs import configure, get_logger
 from service.runtime.settings import Settings
 from service.terminal.arguments import parse_count
 
+_SERVICE = "service.__main__"
+_PARTS = tuple(f"service.cli.commands.{name}" for name in ("migrate", "reconcile", "serve"))
 _READY_TIMEOUT_S = 2.0
 _HTTP_OK = 200
 
@@ -118,6 +122,8 @@ def _run(
         }
         if "REDIS_URL" not in urls:
             environment.pop("REDIS_URL", None)
+        is_working = workers.num_cpu or workers.gpus
+        preload((*_PARTS, *((WORKER,) if is_working else ())))
         run_to_end(_make_service_child(data, "migrate", environment), log)
         children = [
             _make_api_child(data, environment, listener),
@@ -169,7 +175,7 @@ def _make_service_child(
 ) -> Child:
     return Child(
         name=command,
-        program=(sys.executable, "-m", "service", command, *arguments),
+        program=ModuleMain(module=_SERVICE, arguments=(command, *arguments)),
         record=data.record(command),
         log_file=data.log_file(command),
         is_ready=lambda _pid: True,
@@ -183,7 +189,7 @@ def _make_api_child(
 ) -> Child:
     return Child(
         name="api",
-        program=(sys.executable, "-m", "service", "serve", "--fd", str(listener.fileno())),
+        program=ModuleMain(module=_SERVICE, arguments=("serve", "--fd", str(listener.fileno()))),
         record=data.record("api"),
         log_file=data.log_file("api"),
         is_ready=partial(_is_answering, get_url(listener)),

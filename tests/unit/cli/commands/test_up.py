@@ -14,6 +14,7 @@ import pytest
 from service.base.startup_errors import StartupError
 from service.cli.commands.worker import EXTRA
 from service.cli.local_workers import (
+    WORKER,
     LocalWorkers,
     VisibleGpu,
     choose_workers,
@@ -24,6 +25,7 @@ from service.cli.local_workers import (
 )
 from service.embedded.datadir import DataDir
 from service.embedded.events import NullLog
+from service.embedded.forking import ModuleMain
 from worker.__main__ import PROBE_PACKAGES
 
 ROOT = Path(__file__).parents[4]
@@ -90,11 +92,14 @@ def test_each_gpu_gets_a_worker_that_sees_no_other(tmp_path: Path) -> None:
         DataDir(root=tmp_path, sockets=tmp_path, user=None), {"HOME": "/h"}, workers
     )
 
-    assert [(child.name, child.program[4]) for child in children] == [
-        ("worker-1", "cpu"),
-        ("tracer", "trace"),
-        ("gpu-0", "cuda"),
-        ("gpu-1", "cuda"),
+    assert [(child.name, child.program) for child in children] == [
+        (name, ModuleMain(module=WORKER, arguments=("--device", device, "--probe-command", "p")))
+        for name, device in (
+            ("worker-1", "cpu"),
+            ("tracer", "trace"),
+            ("gpu-0", "cuda"),
+            ("gpu-1", "cuda"),
+        )
     ]
     assert [child.environment.get("CUDA_VISIBLE_DEVICES") for child in children] == [
         None,
@@ -102,7 +107,6 @@ def test_each_gpu_gets_a_worker_that_sees_no_other(tmp_path: Path) -> None:
         "GPU-1",
         "MIG-2",
     ]
-    assert all(child.program[5:] == ("--probe-command", "p") for child in children)
     # At SIGTERM a worker would let its job end first.
     assert {child.stop_signals[0][0] for child in children} == {signal.SIGINT}
 
