@@ -18,6 +18,7 @@ from prometheus_client import disable_created_metrics
 from sqlalchemy import Engine
 
 from service.access.hosts import get_default_access
+from service.access.origins import KnownNames
 from service.access.peers import PeerCache
 from service.api.application import Extension, Lifespan, make_application
 from service.api.computing.reading import FileReader
@@ -165,6 +166,7 @@ def _make_guard(
         throttle=make_rate_throttle(throttle),
         tokens=tokens,
         find_uid=PeerCache().get,
+        names=KnownNames(settings.allowed_hosts, public_url=settings.public_url),
     )
 
 

@@ -77,6 +77,10 @@ class Settings:
     """Whether a mirror may have an address that is not public, and plain HTTP."""
     public_url: str | None = None
     """Where users see this server's pages; a hook's line ends with a link there."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names that an open server is asked by, beside addresses and names that nobody can register;
+    ``.name`` stands for all below it.
+    """
     hook_deadline_s: float = 2.0
     """How long a scheduler's hook waits for its answer."""
     hook_search_s: float = 0.02

@@ -151,7 +151,11 @@ def _make_address_parser(example: str) -> Callable[[str, str], str]:
 def _parse_hosts(variable: str, text: str) -> tuple[str, ...]:
     hosts = tuple(part.strip().lower() for part in text.split(","))
     if not all(_HOST.fullmatch(host) for host in hosts):
-        refuse_setting(variable, text, "names of hosts such as huggingface.co,.hf.co")
+        refuse_setting(
+            variable,
+            text,
+            "names of hosts such as huggingface.co,.hf.co",
+        )
     return hosts
 
 
@@ -207,6 +211,7 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "hub_hosts": ("HEADROOM_HUB_HOSTS", _parse_hosts),
     "hub_private": ("HEADROOM_HUB_PRIVATE", _parse_flag),
     "public_url": ("HEADROOM_PUBLIC_URL", _make_address_parser("https://headroom.example")),
+    "allowed_hosts": ("HEADROOM_ALLOWED_HOSTS", _parse_hosts),
     "hook_deadline_s": ("HEADROOM_HOOK_DEADLINE_S", _parse_seconds),
     "hook_search_s": ("HEADROOM_HOOK_SEARCH_S", _parse_seconds),
     "hook_fail": ("HEADROOM_HOOK_FAIL", _make_choice_parser(("open", "closed"))),

@@ -14,7 +14,7 @@ from litestar import Request, Router, get
 from litestar.exceptions import NotFoundException
 from litestar.types import ASGIApp
 
-from service.api.http.responses import BytesResponse, bytes_response
+from service.api.http.responses import PAGE_HEADERS, BytesResponse, bytes_response
 from service.web import assets
 from service.web.fields import (
     TRAINING_LAYOUT,
@@ -23,7 +23,6 @@ from service.web.fields import (
     list_launchers,
     list_objectives,
 )
-from service.web.policy import HEADERS
 
 AnyRequest = Request[Any, Any, Any]
 _HTML = "text/html; charset=utf-8"
@@ -91,7 +90,7 @@ def asset(request: AnyRequest) -> ASGIApp:
     if name not in assets.load_contents():
         raise NotFoundException
     caching = _IMMUTABLE if request.path_params["build"] == assets.compute_digest() else "no-store"
-    headers = {**HEADERS, "cache-control": caching, "vary": "Accept-Encoding"}
+    headers = {**PAGE_HEADERS, "cache-control": caching, "vary": "Accept-Encoding"}
     if _is_gzip_accepted(request):
         return bytes_response(
             assets.compress_file(name),
@@ -133,7 +132,12 @@ def render(name: str) -> Page:
 
 def _respond(request: AnyRequest, name: str) -> ASGIApp:
     page = render(name)
-    headers = {**HEADERS, "cache-control": "no-cache", "etag": page.tag, "vary": "Accept-Encoding"}
+    headers = {
+        **PAGE_HEADERS,
+        "cache-control": "no-cache",
+        "etag": page.tag,
+        "vary": "Accept-Encoding",
+    }
     if page.tag in request.headers.get("if-none-match", ""):
         return BytesResponse(
             b"",

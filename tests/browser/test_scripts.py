@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser.conftest import Visit
+from tests.browser.scripts import called
 
 NODE = {
     "name": "n1",
@@ -74,15 +75,6 @@ def page(visit: Visit) -> Page:
     return visit("/accuracy").page
 
 
-def called(page: Page, script: str, name: str, *values: object) -> Any:  # noqa: ANN401 - whatever the script returns
-    """Return what a function of a script returns."""
-    ask = """async ([script, name, values]) => {
-      const root = document.querySelector("script[type=module]").src.replace(/js\\/.*/, "js/");
-      return (await import(root + script))[name](...values);
-    }"""
-    return page.evaluate(ask, [script, name, values])
-
-
 def test_every_change_of_an_inventory_is_found(page: Page) -> None:
     """What a pool or node says differently is a change, and the same memory in other words is
     none.
@@ -110,6 +102,19 @@ def test_what_was_handed_in_is_told_apart(page: Page) -> None:
         assert called(page, "explore/kinds.js", "isFailure", text) is is_failure, text
         if not is_failure:
             assert called(page, "explore/kinds.js", "nameOfPasted", text) == name, text
+
+
+def test_a_name_is_no_markdown(page: Page) -> None:
+    """What a stranger called a model is no link, picture, tag, cell or line of a ticket."""
+    hostile = "a](https://e.example) ![x](https://e.example) <img> | `b` **c**\r\n# d"
+
+    text = called(page, "export.js", "plain", hostile)
+    table = called(page, "export.js", "markdownTable", ["name"], [[hostile]])
+
+    assert (
+        text == r"a\](https://e.example) \!\[x\](https://e.example) \<img\> \| \`b\` \*\*c\*\* # d"
+    )
+    assert table == f"| name |\n| --- |\n| {text} |"
 
 
 def test_a_pasted_document_is_sent_as_what_it_is(page: Page) -> None:

@@ -5,13 +5,10 @@ Applied after routing and before a body is read.
 
 import base64
 import binascii
-import ipaddress
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from functools import lru_cache
 from typing import Protocol
-from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -19,6 +16,7 @@ from litestar.types import HTTPScope
 
 from service.access import keys
 from service.access.keys import Principal, Scope, is_jwt
+from service.access.origins import HOOKS, Headers, KnownNames, explain_not_local
 from service.access.peers import FindUid, UnknownPeerError
 from service.api.http.operation import Operation
 from service.base.errors import ForbiddenError, UnauthorizedError
@@ -31,16 +29,7 @@ ALL_SCOPES = frozenset(Scope)
 _ROOT = 0
 LOCAL_USER = Principal(name=keys.LOCAL, scopes=ALL_SCOPES)
 ANYBODY = Principal(name=keys.ANYBODY, scopes=ALL_SCOPES)
-_FORWARDED = frozenset(
-    {b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip"}
-)
-_FORWARDED_STARTS = (b"x-forwarded", b"x-original-", b"x-envoy-", b"cf-")
-"""What proxies name their own headers by: RFC 7239's forerunners, ingress-nginx's originals,
-Envoy's and Cloudflare's.
-"""
 _PRINCIPAL_KEY = "principal"
-_HOOKS = "/v1/hooks/"
-"""Paths that schedulers ask, of which some can put a key into the address alone."""
 _ISSUER_THREADS = 4
 """Threads that may wait for the issuer of tokens at once; everybody else is answered meanwhile."""
 
@@ -82,7 +71,8 @@ class Guard:
 
     ``find`` looks up keys, ``throttle`` applies their limits, ``tokens`` verifies what an issuer
     signed, if one is set. ``find_uid`` says whose program is at the other end of a loopback
-    connection; without it every user of this machine is local.
+    connection; without it every user of this machine is local. ``names`` are those that the server
+    is asked by.
     """
 
     def __init__(
@@ -93,8 +83,10 @@ class Guard:
         throttle: Throttle = allow_any_rate,
         tokens: TokenVerifier | None = None,
         find_uid: FindUid | None = None,
+        names: KnownNames | None = None,
     ) -> None:
         """Store the policy; nothing is asked yet."""
+        self._names = names or KnownNames()
         self._access = access
         self._find = find
         self._throttle = throttle
@@ -125,6 +117,8 @@ class Guard:
             await self._authorize(scope, operation.scope)
 
     async def _authorize(self, scope: HTTPScope, needed: Scope) -> Principal:
+        headers = _read_headers(scope)
+        self._names.refuse_other_sites(scope["method"], headers)
         text = read_key(scope)
         if (
             text is not None
@@ -134,7 +128,7 @@ class Guard:
         ):
             principal = self._tokens.check(text) or await self._ask_issuer(self._tokens, text)
         else:
-            principal = self._identify(scope, text)
+            principal = self._identify(scope, headers, text)
         scope["state"][_PRINCIPAL_KEY] = principal
         if not principal.has_scope(needed):
             what = "key" if principal.subject is None else "token"
@@ -148,13 +142,16 @@ class Guard:
     async def _ask_issuer(self, tokens: TokenVerifier, text: str) -> Principal:
         return await anyio.to_thread.run_sync(tokens.find, text, limiter=self._issuer_limiter)
 
-    def _identify(self, scope: HTTPScope, text: str | None) -> Principal:
+    def _identify(self, scope: HTTPScope, headers: Headers, text: str | None) -> Principal:
         if self._access is Access.OPEN:
+            self._names.require_name(scope["path"], headers)
             return ANYBODY
         if text is not None:
             return self._find(text)
         if self._access is Access.LOCAL:
-            if (reason := _explain_not_local(scope) or self._explain_stranger(scope)) is None:
+            client = scope.get("client")
+            reason = explain_not_local(None if client is None else client[0], headers)
+            if (reason := reason or self._explain_stranger(scope)) is None:
                 return LOCAL_USER
             message = (
                 "without a key this server answers who runs it, on its own machine only, and this "
@@ -206,7 +203,7 @@ def read_key(scope: HTTPScope) -> str | None:
     for name, value in scope["headers"]:
         if name == b"authorization":
             kind, _, text = value.decode("latin-1").partition(" ")
-            if kind.lower() == "basic" and scope["path"].startswith(_HOOKS):
+            if kind.lower() == "basic" and scope["path"].startswith(HOOKS):
                 return _read_password(text.strip())
             return text.strip() if kind.lower() == "bearer" else value.decode("latin-1")
         if name == b"x-api-key":
@@ -226,54 +223,8 @@ def _read_password(credentials: str) -> str:
     return text.partition(":")[2]
 
 
-def _explain_not_local(scope: HTTPScope) -> str | None:
-    """Explain why a request is not from this machine.
-
-    Returns ``None`` where nothing shows that.
-    """
-    client = scope.get("client")
-    if client is not None and not _is_loopback(client[0]):
-        return f"came from {client[0]}"
-    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    if any(name in _FORWARDED or name.startswith(_FORWARDED_STARTS) for name in headers):
-        return "came through a proxy"
-    # A page that has its own name resolved to 127.0.0.1 would otherwise speak for whoever looks at
-    # it.
-    host = headers.get(b"host")
-    if host is not None and not _is_local_host(host):
-        return f"was meant for {host!r}"
-    return _explain_cross_site(headers, host)
-
-
-def _explain_cross_site(headers: Mapping[bytes, str], host: str | None) -> str | None:
-    """Explain why a browser's request is from another site.
-
-    Programs send neither ``Sec-Fetch-Site`` nor ``Origin``; returns ``None`` for a page of this
-    very server.
-    """
-    if headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
-        return "was sent by another site's page"
-    origin = headers.get(b"origin")
-    if origin is not None and origin.partition("://")[2] != host:
-        return "was sent by another site's page"
-    return None
-
-
-@lru_cache(256)
-def _is_local_host(host: str) -> bool:
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return False
-    return name == "localhost" or name.endswith(".localhost") or _is_loopback(name)
-
-
-@lru_cache(256)
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
+def _read_headers(scope: HTTPScope) -> Headers:
+    return {name: value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def _format_scopes(scopes: frozenset[Scope]) -> str:

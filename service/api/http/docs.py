@@ -13,7 +13,7 @@ from litestar.exceptions import NotFoundException
 from litestar.types import ASGIApp
 
 from service.api.http.operation import JSON
-from service.api.http.responses import BytesResponse, bytes_response
+from service.api.http.responses import PAGE_HEADERS, BytesResponse, bytes_response
 
 _STATIC = files("service.api.http") / "static"
 _MEDIA_TYPES = {
@@ -27,12 +27,6 @@ _MEDIA_TYPES = {
     "swagger-ui-NOTICE.txt": "text/plain",
     "swagger-ui-bundle.js.LICENSE.txt": "text/plain",
 }
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' "
-    "data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-
-
 AnyRequest = Request[Any, Any, Any]
 
 
@@ -42,11 +36,7 @@ def _read(name: str) -> bytes:
 
 
 def _send_file(name: str) -> BytesResponse:
-    headers = {
-        "content-security-policy": _POLICY,
-        "x-content-type-options": "nosniff",
-        "cache-control": "max-age=3600",
-    }
+    headers = PAGE_HEADERS | {"cache-control": "max-age=3600"}
     return bytes_response(_read(name), f"{_MEDIA_TYPES[name]}; charset=utf-8", headers)
 
 

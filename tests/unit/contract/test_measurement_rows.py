@@ -224,7 +224,7 @@ def test_no_text_becomes_a_formula(name: str) -> None:
     assert cell.removeprefix("'") == name.removeprefix("'")
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx"])
 def test_formulas_are_quoted(name: str) -> None:
     """Each way that a spreadsheet begins one."""
     header, first = parsed(render_csv([build_row(replace(MEASURED, model=name))], header=COLUMNS))

@@ -31,7 +31,7 @@ def _files_of(html: str) -> list[str]:
     return re.findall(r'(?:src|href)="(/static/[^"]+)"', html)
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", [*PAGES, "/docs"])
 def test_a_page_allows_itself_and_nothing_else(client: TestClient[Any], path: str) -> None:
     """Neither another host nor anything inline: not a script, not a style, not a handler."""
     answer = client.get(path)

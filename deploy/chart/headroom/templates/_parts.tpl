@@ -51,6 +51,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end }}
 - name: HEADROOM_LOG_FORMAT
   value: json
+{{- if and .Values.ingress.enabled (not (hasKey .Values.settings "HEADROOM_ALLOWED_HOSTS")) }}
+- name: HEADROOM_ALLOWED_HOSTS
+  value: {{ .Values.ingress.host }}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
 - name: {{ $name }}
   value: {{ $value | toString | quote }}

@@ -44,16 +44,26 @@ export function csvOf({ columns, rows }) {
   return [columns, ...rows].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
 }
 
+/** Return text as Markdown shows it: a name that a stranger gave is no link, no picture, no cell and no line of its own. */
+export function plain(text) {
+  return String(text).replace(/[\\`*[\]<>|~&!]/g, "\\$&").replace(/[\r\n]+/g, " ");
+}
+
+/** Return a Markdown template in which every value is plain. */
+export function markdown(texts, ...values) {
+  return String.raw({ raw: texts }, ...values.map(plain));
+}
+
 /** Return a table as Markdown. */
 export function markdownTable(columns, rows) {
-  const line = (cells) => `| ${cells.map((cell) => String(cell).replaceAll("|", "\\|").replaceAll("\n", " ")).join(" | ")} |`;
+  const line = (cells) => `| ${cells.map(plain).join(" | ")} |`;
   return [line(columns), line(columns.map(() => "---")), ...rows.map(line)].join("\n");
 }
 
 function csvCell(value) {
   if (value === null || value === undefined) return "";
   if (typeof value === "number") return String(value);
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  const text = /^[=+\-@\t\r\n]/.test(value) ? `'${value}` : String(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

@@ -19,11 +19,12 @@ READ = Operation(id="read", tag="t", summary="Read.", replies={})
 WRITE = Operation(id="write", tag="t", summary="Write.", replies={}, scope=Scope.ADMIN)
 
 
-def scope(path: str = "/v1/fit", **headers: str) -> HTTPScope:
+def scope(path: str = "/v1/fit", method: str = "POST", **headers: str) -> HTTPScope:
     """Return as much of the scope of a request from this machine as is looked at."""
     named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     ends = {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8000)}
-    return {**ends, "path": path, "headers": [(b"host", b"localhost"), *named], "state": {}}  # type: ignore[typeddict-item]  # the rest is not read
+    sent = [(b"host", b"localhost"), *named]
+    return {**ends, "method": method, "path": path, "headers": sent, "state": {}}  # type: ignore[typeddict-item]  # the rest is not read
 
 
 def local_guard(uid: int | None = None) -> Guard:

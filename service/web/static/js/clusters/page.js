@@ -1,7 +1,7 @@
 // The page of clusters: all of them, or the one that the address names.
 import { ask, askAll } from "../api.js";
 import { byId, fill, h } from "../dom.js";
-import { exportBar } from "../export.js";
+import { exportBar, markdown } from "../export.js";
 import { count, whenElement } from "../format.js";
 import { showProblem } from "../notice.js";
 import { repeat } from "../polling.js";
@@ -169,8 +169,8 @@ function exports(page, pools, planner) {
     json: () => ({ cluster: page.cluster, reservations: page.reservations, plan: planner.found }),
     png: () => pictureOf([...pools.values()]),
     markdown: () => {
-      const free = [...pools.values()].map(({ pool, nodes }) => `- ${pool.name} (${pool.gpu}): ${pool.free_gpus} of ${pool.total_gpus} free${nodes.length <= 4 ? `; ${nodes.map(nodeWords).join("; ")}` : ""}`);
-      return [`**Cluster ${name}**`, "", ...free, "", planMarkdown(planner, name), "", location.href].join("\n");
+      const free = [...pools.values()].map(({ pool, nodes }) => markdown`- ${pool.name} (${pool.gpu}): ${pool.free_gpus} of ${pool.total_gpus} free${nodes.length <= 4 ? `; ${nodes.map(nodeWords).join("; ")}` : ""}`);
+      return [markdown`**Cluster ${name}**`, "", ...free, "", planMarkdown(planner, name), "", location.href].join("\n");
     },
   });
 }

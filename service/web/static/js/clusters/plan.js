@@ -1,7 +1,7 @@
 // What would fit on a cluster now: the question, the plans, and where on the nodes one of them would run.
 import { ask, latest } from "../api.js";
 import { fill, h, say } from "../dom.js";
-import { copyButton } from "../export.js";
+import { copyButton, markdown } from "../export.js";
 import { count, gib, seconds, usd, whenElement, words } from "../format.js";
 import { exploreLink, layoutWords, workloadWords } from "../layouts.js";
 import { clearRefusal, showRefusal } from "../refusals.js";
@@ -72,8 +72,8 @@ export function makePlanner({ form, answer, trouble, cluster, onPick, onReserved
 export function planMarkdown(planner, cluster) {
   if (planner.found === null) return "";
   const { model, workload } = planner.body;
-  const lines = planner.found.candidates.map((one) => `- ${candidateWords(one)}: ${one.placement === null ? "" : placementWords(one.placement)}`);
-  return [`**${model}** · ${workloadWords(workload)} on cluster **${cluster}**: ${verdict(planner.found)[1]}`, "", ...lines].join("\n");
+  const lines = planner.found.candidates.map((one) => markdown`- ${candidateWords(one)}: ${one.placement === null ? "" : placementWords(one.placement)}`);
+  return [markdown`**${model}** · ${workloadWords(workload)} on cluster **${cluster}**: ${verdict(planner.found)[1]}`, "", ...lines].join("\n");
 }
 
 function verdict(found) {

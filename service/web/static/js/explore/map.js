@@ -2,7 +2,7 @@
 import { ask, latest, Problem } from "../api.js";
 import { axis, css, makeChart, tooltip, VERDICT_COLOURS } from "../charts.js";
 import { byId, fill, h } from "../dom.js";
-import { exportBar } from "../export.js";
+import { exportBar, markdownTable } from "../export.js";
 import { gib, percent, words } from "../format.js";
 import { showProblem } from "../notice.js";
 import { needs } from "./verdict.js";
@@ -75,8 +75,7 @@ export function mapTable({ gpus, values, field, cells }) {
 
 function mapMarkdown(found) {
   const { columns, rows } = mapTable(found);
-  const line = (cells) => `| ${cells.join(" | ")} |`;
-  return [`**${words(found.field)}**, share of memory needed`, "", line(columns), line(columns.map(() => "---")), ...rows.map(line), "", location.href].join("\n");
+  return [`**${words(found.field)}**, share of memory needed`, "", markdownTable(columns, rows), "", location.href].join("\n");
 }
 
 function offerAxes(form, task) {

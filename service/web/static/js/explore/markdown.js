@@ -1,5 +1,5 @@
 // The answer as Markdown, for chats and tickets.
-import { markdownTable } from "../export.js";
+import { markdown, markdownTable } from "../export.js";
 import { gib, words } from "../format.js";
 import { headline, subject } from "./verdict.js";
 
@@ -8,11 +8,11 @@ export function markdownOf({ question, answer: found, address: link }) {
   const { components, device_bytes, intervals } = found.per_gpu;
   const rows = components.map((part) => [words(part.name), gib(part.bytes), part.basis, part.formula]);
   return [
-    `**${headline(found)}** — ${subject(question, found)}`,
+    markdown`**${headline(found)}** — ${subject(question, found)}`,
     "",
     markdownTable(["Component", "Bytes", "Known", "How"], rows),
     "",
-    `Device ${gib(device_bytes)} per GPU (95 %: ${gib(intervals.device[0])} to ${gib(intervals.device[1])}) of ${gib(found.usable_bytes)} usable; peak in ${words(found.per_gpu.peak_instant).toLowerCase()}; ${found.basis}.`,
+    markdown`Device ${gib(device_bytes)} per GPU (95 %: ${gib(intervals.device[0])} to ${gib(intervals.device[1])}) of ${gib(found.usable_bytes)} usable; peak in ${words(found.per_gpu.peak_instant).toLowerCase()}; ${found.basis}.`,
     "",
     link,
   ].join("\n");

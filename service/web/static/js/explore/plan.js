@@ -1,7 +1,7 @@
 // How many GPUs: the search of the API, its candidates, why every smaller number fails, and how to launch what it found.
 import { ask, latest } from "../api.js";
 import { byId, fill, h } from "../dom.js";
-import { exportBar, markdownTable } from "../export.js";
+import { exportBar, markdown, markdownTable } from "../export.js";
 import { bytesElement, count, gib, MISSING, seconds, short, usd } from "../format.js";
 import { showProblem } from "../notice.js";
 import { textTabs } from "../tabs.js";
@@ -32,7 +32,7 @@ export function planPanel({ onUse, onApply, onFail }) {
       const answer = await run(body);
       if (answer === undefined) return;
       fill(place, answerElement(answer, { onUse, onApply }));
-      fill(byId("plan-export"), exportBar({ name: "headroom-plan", csv: () => candidateTable(answer), json: () => ({ question: body, answer }), markdown: () => markdown(answer) }));
+      fill(byId("plan-export"), exportBar({ name: "headroom-plan", csv: () => candidateTable(answer), json: () => ({ question: body, answer }), markdown: () => planMarkdown(answer) }));
     } catch (error) {
       clear();
       const problem = h("div", {});
@@ -179,9 +179,9 @@ function candidateTable({ candidates }) {
   };
 }
 
-function markdown(answer) {
+function planMarkdown(answer) {
   const { columns, rows } = candidateTable(answer);
-  const rejected = answer.rejected.map((one) => `- ${one.num_gpus} × ${gpuWords(one.gpu)}: ${one.reason}`);
+  const rejected = answer.rejected.map((one) => markdown`- ${one.num_gpus} × ${gpuWords(one.gpu)}: ${one.reason}`);
   const best = answer.num_gpus === null ? shortageWords(answer) : `${answer.num_gpus} × ${gpuWords(answer.gpu)}`;
-  return [`**Fewest GPUs: ${best}**`, "", markdownTable(columns, rows), "", ...(rejected.length > 0 ? ["Why not fewer:", ...rejected, ""] : []), location.href].join("\n");
+  return [markdown`**Fewest GPUs: ${best}**`, "", markdownTable(columns, rows), "", ...(rejected.length > 0 ? ["Why not fewer:", ...rejected, ""] : []), location.href].join("\n");
 }

@@ -2,7 +2,7 @@
 import { ask, fetchFile } from "../api.js";
 import { makeChart } from "../charts.js";
 import { byId, fill, h, say } from "../dom.js";
-import { exportBar, markdownTable, saveBlob } from "../export.js";
+import { exportBar, markdown, markdownTable, plain, saveBlob } from "../export.js";
 import { gib, signedPercent, size, whenElement, words } from "../format.js";
 import { exploreLink, layoutWords, workloadWords } from "../layouts.js";
 import { statusTag } from "../measurements/table.js";
@@ -130,15 +130,15 @@ async function refresh() {
   show();
 }
 
-function markdown() {
+function measurementMarkdown() {
   const { measurement } = page;
   const { question } = measurement;
   const peaks = peaksOf(measurement).filter((one) => one.name.endsWith("_bytes"));
   const rows = peaks.map((one) => [quantityWords(one.name), gib(one.measured), gib(one.predicted), signedPercent(one.error, 3)]);
   return [
-    `**${measurement.model ?? "inline model"}** · ${question === null ? measurement.task : `${workloadWords(question.workload)} · ${layoutWords(question.layout)}`}${measurement.gpu ? ` · ${measurement.gpu}` : ""} · ${measurement.status}`,
+    markdown`**${measurement.model ?? "inline model"}** · ${question === null ? measurement.task : `${workloadWords(question.workload)} · ${layoutWords(question.layout)}`}${measurement.gpu ? ` · ${measurement.gpu}` : ""} · ${measurement.status}`,
     "",
-    rows.length > 0 ? markdownTable(["quantity", "measured", "predicted", "error"], rows) : (measurement.problem?.detail ?? measurement.phase),
+    rows.length > 0 ? markdownTable(["quantity", "measured", "predicted", "error"], rows) : plain(measurement.problem?.detail ?? measurement.phase),
     "",
     location.href,
   ].join("\n");
@@ -157,7 +157,7 @@ function tools() {
     csv: tableOf(page.measurement) !== null && (() => tableOf(page.measurement)),
     json: () => page.measurement,
     png: Object.keys(page.charts).length > 0 && (() => (page.charts.instants ?? page.charts.timeline).png()),
-    markdown,
+    markdown: measurementMarkdown,
   });
 }
 
