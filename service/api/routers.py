@@ -26,6 +26,7 @@ from service.api.resources.hooks import decisions as hook_decisions
 from service.api.resources.hooks import dstack as dstack_hook
 from service.api.resources.hooks import extenders
 from service.api.resources.hooks import kubernetes as kubernetes_hook
+from service.api.resources.hooks import kueue as kueue_hook
 from service.api.resources.hooks import skypilot as skypilot_hook
 from service.api.resources.hooks import slurm as slurm_hook
 from service.api.resources.imports import launches
@@ -38,6 +39,7 @@ HOOKS: tuple[Router | HTTPRouteHandler, ...] = (
     slurm_hook.router,
     dstack_hook.router,
     extenders.router,
+    kueue_hook.router,
 )
 ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     models.router,

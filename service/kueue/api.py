@@ -248,4 +248,4 @@ def _read_refusal(answer: httpx.Response) -> KubeError:
 
 
 def _describe_failure(error: httpx.HTTPError) -> KubeError:
-    return KubeError(0, f"the API server does not answer: {error or type(error).__name__}")
+    return KubeError(0, f"the API server does not answer: {str(error) or type(error).__name__}")

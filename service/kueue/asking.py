@@ -1,20 +1,19 @@
-"""Questions to a Headroom server, by its admission webhook.
+"""Questions to a Headroom server, by its hook for Kueue.
 
 They are about objects that are stored. The server decides as it does for every other door: with its
 stored models, its corrections and its limits. So this process needs neither a database nor an
 estimator, and a job is never told two things.
 """
 
-import base64
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import httpx
 
 from service.kueue.api import Json, get_metadata
-from service.kueue.errors import AskError
-from service.usecases.hooks.decision import UNKNOWN, HookVerdict, Mode
+from service.kueue.breaker import Breaker
+from service.kueue.errors import AskError, SilentError
+from service.usecases.hooks.decision import UNKNOWN, Action, HookVerdict, Mode
 
 TIMEOUT_S = 10.0
 """For an answer; the server's own deadline of hooks is shorter (HEADROOM_HOOK_DEADLINE_S)."""
@@ -27,8 +26,9 @@ _UNSHOWN = ("managedFields", "ownerReferences")
 class Answer:
     """A decision about an object.
 
-    ``gpu`` is the SKU that it was made for; ``operations`` are a JSON patch that gives the object
-    the GPUs that it needs, empty where it keeps its own.
+    ``choice`` is its place among the alternatives of the question; ``gpu`` the SKU that it was made
+    for; ``operations`` are a JSON patch that gives the object the GPUs that it needs, empty where
+    it keeps its own.
     """
 
     allowed: bool
@@ -36,6 +36,7 @@ class Answer:
     sentence: str = ""
     gpu: str | None = None
     operations: tuple[Json, ...] = ()
+    choice: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,32 +44,42 @@ class Asker:
     """A server, by a client whose base is its address."""
 
     client: httpx.AsyncClient
+    fails_closed: bool = False
+    """Whether what cannot be said is refused, also by a server that lets it pass."""
+    breaker: Breaker = field(default_factory=Breaker)
 
-    async def ask(self, document: Json, mode: Mode) -> Answer:
+    async def ask(self, alternatives: Sequence[Json], mode: Mode) -> Answer:
         """Return the decision about an object.
+
+        Of one that may get several kinds of GPUs there is an alternative for each.
 
         Raises AskError where the server does not answer, or was too busy to.
         """
-        try:
-            answer = await self.client.post(
-                f"/v1/hooks/kubernetes/{mode.value}", json=_make_review(document)
-            )
-        except httpx.HTTPError as error:
-            message = f"{self.client.base_url} does not answer: {error or type(error).__name__}"
-            raise AskError(message) from error
+        body = {
+            "objects": [_strip(document) for document in alternatives],
+            "fails_closed": self.fails_closed,
+        }
+        path = f"/v1/hooks/kueue/{mode.value}"
+        async with self.breaker.guard():
+            try:
+                answer = await self.client.post(path, json=body)
+            except httpx.HTTPError as error:
+                message = (
+                    f"{self.client.base_url} does not answer: {str(error) or type(error).__name__}"
+                )
+                raise SilentError(message) from error
         if not answer.is_success:
             message = f"{self.client.base_url} answers {answer.status_code}: {_get_reason(answer)}"
             raise AskError(message)
         try:
-            response = answer.json()["response"]
-            notes = response.get("auditAnnotations") or {}
-            if notes.get("transient") == "true":
-                why = str(notes["decision"]).removeprefix(UNKNOWN)
+            decided = answer.json()
+            if decided["is_transient"]:
+                why = str(decided["sentence"]).removeprefix(UNKNOWN)
                 message = f"{self.client.base_url} is busy: {why}"
                 raise AskError(message)
-            return _read_response(response, notes)
+            return _read_answer(decided, len(alternatives))
         except (AttributeError, ValueError, KeyError, TypeError) as error:
-            message = f"{self.client.base_url} answers something else than a review: {error!r}"
+            message = f"{self.client.base_url} answers something else than a decision: {error!r}"
             raise AskError(message) from error
 
 
@@ -77,30 +88,26 @@ def connect_to_server(url: str, headers: Mapping[str, str]) -> httpx.AsyncClient
     return httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_S)
 
 
-def _make_review(document: Json) -> Json:
+def _strip(document: Json) -> Json:
+    """Return an object without what says nothing of the job."""
     metadata = get_metadata(document)
     visible = {name: value for name, value in metadata.items() if name not in _UNSHOWN}
-    reviewed = {name: value for name, value in document.items() if name != "status"}
-    return {
-        "apiVersion": "admission.k8s.io/v1",
-        "kind": "AdmissionReview",
-        "request": {
-            "uid": str(metadata.get("uid", "")),
-            "operation": "CREATE",
-            "namespace": str(metadata.get("namespace", "")),
-            "object": {**reviewed, "metadata": visible},
-        },
-    }
+    stripped = {name: value for name, value in document.items() if name != "status"}
+    return {**stripped, "metadata": visible}
 
 
-def _read_response(response: Json, notes: Json) -> Answer:
-    patch = response.get("patch")
+def _read_answer(decided: Json, num_alternatives: int) -> Answer:
+    choice = decided["choice"]
+    if not 0 <= choice < num_alternatives:
+        message = f"choice {choice} of {num_alternatives} alternatives"
+        raise ValueError(message)
     return Answer(
-        allowed=response["allowed"] is True,
-        verdict=HookVerdict(notes.get("verdict", HookVerdict.NONE.value)),
-        sentence=str(notes.get("decision", "")),
-        gpu=notes.get("gpu"),
-        operations=() if patch is None else tuple(json.loads(base64.b64decode(patch))),
+        allowed=Action(decided["action"]) is not Action.REFUSE,
+        verdict=HookVerdict(decided["verdict"]),
+        sentence=str(decided["sentence"]),
+        gpu=decided["gpu"],
+        operations=tuple(decided["operations"]),
+        choice=choice,
     )
 
 

@@ -4,7 +4,7 @@ A check may let a Workload start, send it back, or name the nodes that it gets; 
 many GPUs it has (Kueue has no field for it).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -33,6 +33,8 @@ from service.usecases.hooks.decision import HookVerdict, Mode
 _RETRY_S, _MAX_RETRY_S = 60, 3600
 """Pause before a Workload that does not fit is tried again, doubled each time up to the second."""
 _MAX_DOUBLINGS = 6
+MAX_ALTERNATIVES = 16
+"""Kinds of GPUs of one pod set that are asked about, the cheapest first."""
 _FITTING = frozenset({HookVerdict.FITS, HookVerdict.TIGHT, HookVerdict.NONE})
 _NO_GPU = Answer(allowed=True, verdict=HookVerdict.NONE, sentence="headroom: no pod asks for a GPU")
 
@@ -70,7 +72,6 @@ class CheckKeeper:
     asker: Asker
     reporter: Reporter
     unfit: Unfit = Unfit.RETRY
-    fails_closed: bool = False
     pins: bool = False
 
     async def reconcile(self, key: ObjectKey, unanswered: int) -> None:
@@ -152,9 +153,9 @@ class CheckKeeper:
         pod_sets = list_pod_sets(workload)
         if owner is not None and _has_lone_pods(owner):
             pod_sets = tuple(replace(pod_set, count=1) for pod_set in pod_sets)
-        asking = workload if says_question(workload, pod_sets) else _ask_as(workload, owner)
+        judged = _ask_as(workload, owner, copies=not says_question(workload, pod_sets))
         for pod_set in pod_sets:
-            answer, product = await self._judge_pod_set(asking, pod_sets, pod_set, unanswered)
+            answer, product = await self._judge_pod_set(judged, pod_sets, pod_set, unanswered)
             if answer.verdict not in _FITTING:
                 return answer, []
             if product is not None:
@@ -169,12 +170,11 @@ class CheckKeeper:
         That is a GPU whose nodes nothing else selects.
         """
         place = find_place(pod_set, await self._read_labels(pod_set.flavor))
-        answer, judged = _NO_GPU, None
-        for judged in place.products or (None,):
-            job = make_job_set(workload, pod_sets, pod_set, judged)
-            answer = await ask_patiently(self.asker, job, Mode.WARN, unanswered)
-            if answer.verdict in _FITTING:
-                break
+        products: Sequence[Product | None] = place.products[:MAX_ALTERNATIVES] or (None,)
+        jobs = [make_job_set(workload, pod_sets, pod_set, product) for product in products]
+        mode = Mode.WARN if self.unfit is Unfit.WARN else Mode.REFUSE
+        answer = await ask_patiently(self.asker, jobs, mode, unanswered)
+        judged = products[answer.choice]
         if place.is_settled:
             return answer, None
         if judged is None and self.pins and answer.gpu is not None:
@@ -189,11 +189,10 @@ class CheckKeeper:
         return labels
 
     def _choose(self, answer: Answer) -> CheckState:
-        if answer.verdict is HookVerdict.UNKNOWN:
-            return CheckState.RETRY if self.fails_closed else CheckState.READY
-        if answer.verdict in _FITTING or self.unfit is Unfit.WARN:
+        if answer.allowed:
             return CheckState.READY
-        return CheckState.REJECTED if self.unfit is Unfit.REJECT else CheckState.RETRY
+        is_rejected = self.unfit is Unfit.REJECT and answer.verdict is not HookVerdict.UNKNOWN
+        return CheckState.REJECTED if is_rejected else CheckState.RETRY
 
     async def _apply(self, key: ObjectKey, document: Json, status: Json) -> bool:
         """Apply a status to the version that was judged alone.
@@ -249,17 +248,22 @@ def _has_lone_pods(owner: Json) -> bool:
     return owner.get("kind") == JOBS.kind and mode != "Indexed"
 
 
-def _ask_as(workload: Json, owner: Json | None) -> Json:
-    """Return a Workload with the question of its job.
+def _ask_as(workload: Json, owner: Json | None, *, copies: bool) -> Json:
+    """Return a Workload under the name of its job.
 
-    Kueue does not copy it.
+    Its pods are known by that. ``copies`` gives it the job's question too, which Kueue does not
+    copy.
     """
-    note = (get_metadata(owner or {}).get("annotations") or {}).get(ANNOTATION)
-    if note is None:
+    if owner is None:
         return workload
-    metadata = get_metadata(workload)
-    annotations = {**(metadata.get("annotations") or {}), ANNOTATION: note}
-    return {**workload, "metadata": {**metadata, "annotations": annotations}}
+    metadata, names = get_metadata(workload), get_metadata(owner)
+    note = (names.get("annotations") or {}).get(ANNOTATION) if copies else None
+    annotations = {
+        **(metadata.get("annotations") or {}),
+        **({} if note is None else {ANNOTATION: note}),
+    }
+    named = {**metadata, "name": names["name"], "annotations": annotations}
+    return {**workload, "metadata": named}
 
 
 def _make_state(before: Json, state: CheckState, answer: Answer, pins: list[Json]) -> Json:

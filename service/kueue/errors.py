@@ -24,5 +24,9 @@ class AskError(CommandError):
     """Headroom server that says nothing about a job."""
 
 
+class SilentError(AskError):
+    """Headroom server that does not answer at all, or too late."""
+
+
 class KubeConfigError(StartupError):
     """Credentials for Kubernetes' API that cannot be used."""

@@ -5,6 +5,7 @@ stores both or neither, so that no death of this process leaves a job released a
 twice.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -16,7 +17,7 @@ from service.kueue.asking import Answer, Asker
 from service.kueue.errors import NOT_FOUND, REFUSALS, AskError, KubeError
 from service.kueue.events import Notice
 from service.kueue.reports import Report, Reporter
-from service.usecases.hooks.decision import HookVerdict, Mode, decide_unknown, make_line
+from service.usecases.hooks.decision import Action, HookVerdict, Mode, decide_unknown, make_line
 
 DECISION = "headroom.dev/decision"
 """Annotation that holds the line about a released job."""
@@ -36,15 +37,13 @@ class GateAction(StrEnum):
 class GateKeeper:
     """Keeper of the gates that bear our name.
 
-    ``mode`` says what becomes of a job that does not fit; ``fails_closed`` that one stays gated
-    about which nothing can be said.
+    ``mode`` says what becomes of a job that does not fit.
     """
 
     api: KubeApi
     asker: Asker
     reporter: Reporter
     mode: Mode
-    fails_closed: bool = False
 
     async def reconcile(self, key: ObjectKey, unanswered: int) -> None:
         """Decide about a job if it waits for us.
@@ -55,8 +54,8 @@ class GateKeeper:
         job = await self.api.get(key)
         if job is None or not is_waiting(job):
             return
-        answer = await ask_patiently(self.asker, job, self.mode, unanswered)
-        action = self._choose(answer)
+        answer = await ask_patiently(self.asker, (job,), self.mode, unanswered)
+        action = _choose(answer)
         if action is not GateAction.KEEP:
             try:
                 await self.api.patch_json(key, make_operations(job, answer))
@@ -90,25 +89,31 @@ class GateKeeper:
         stored = await self.api.get(key) if answer.operations else None
         return stored is not None and _get_version(stored) == _get_version(job)
 
-    def _choose(self, answer: Answer) -> GateAction:
-        is_unsaid = answer.verdict is HookVerdict.UNKNOWN and self.fails_closed
-        if is_unsaid or not answer.allowed:
-            return GateAction.KEEP
-        return GateAction.CHANGE if answer.operations else GateAction.RELEASE
+
+def _choose(answer: Answer) -> GateAction:
+    if not answer.allowed:
+        return GateAction.KEEP
+    return GateAction.CHANGE if answer.operations else GateAction.RELEASE
 
 
-async def ask_patiently(asker: Asker, document: Json, mode: Mode, unanswered: int) -> Answer:
-    """Return the decision about an object.
+async def ask_patiently(
+    asker: Asker, alternatives: Sequence[Json], mode: Mode, unanswered: int
+) -> Answer:
+    """Return the decision about an object, by its alternatives.
 
     After several failures in a row it is that nothing can be said; raises AskError before that.
     """
     try:
-        return await asker.ask(document, mode)
+        return await asker.ask(alternatives, mode)
     except AskError as error:
         if unanswered + 1 < MAX_ATTEMPTS:
             raise
-        decision = decide_unknown(error.detail)
-        return Answer(allowed=True, verdict=decision.verdict, sentence=decision.sentence)
+        decision = decide_unknown(error.detail, fails_closed=asker.fails_closed)
+        return Answer(
+            allowed=decision.action is not Action.REFUSE,
+            verdict=decision.verdict,
+            sentence=decision.sentence,
+        )
 
 
 def is_waiting(job: Json) -> bool:

@@ -1,13 +1,21 @@
 """Metrics of the controller, in Prometheus' format."""
 
+from collections.abc import Iterable
+from threading import Thread
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+from wsgiref.types import StartResponse, WSGIEnvironment
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
     disable_created_metrics,
-    start_http_server,
+    make_wsgi_app,
 )
+from prometheus_client.exposition import ThreadingWSGIServer
+
+from service.kueue.pulse import DEAD_S, Pulse
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -45,9 +53,33 @@ class Metrics:
         """Set whether this replica acts."""
         self._leads.set(int(leads))
 
-    def serve(self, host: str, port: int) -> int:
-        """Serve ``/metrics`` in a thread; return the port."""
+    def serve(self, host: str, port: int, pulse: Pulse) -> int:
+        """Serve ``/metrics`` and ``/livez`` in a thread; return the port."""
         # The series that say when a counter began double their number.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library annotates half of itself
-        server, _ = start_http_server(port, addr=host, registry=self.registry)
+        show_metrics = make_wsgi_app(self.registry)
+
+        def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+            if environ["PATH_INFO"] == "/livez":
+                return _answer_probe(pulse, start)
+            shown: Iterable[bytes] = show_metrics(environ, start)
+            return shown
+
+        server = make_server(host, port, answer, ThreadingWSGIServer, handler_class=_SilentHandler)
+        Thread(target=server.serve_forever, daemon=True, name="metrics").start()
         return int(server.server_port)
+
+
+class _SilentHandler(WSGIRequestHandler):
+    """Handler that logs no request."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        """Log nothing."""
+
+
+def _answer_probe(pulse: Pulse, start: StartResponse) -> Iterable[bytes]:
+    silence_s = pulse.count_silence_s()
+    is_alive = silence_s < DEAD_S
+    status = "200 OK" if is_alive else "503 Service Unavailable"
+    start(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return [b"ok\n" if is_alive else f"no beat for {silence_s:.0f} s\n".encode()]

@@ -27,10 +27,14 @@ def get_pause_s(failures: int, most_s: float = MAX_PAUSE_S) -> float:
     return min(FIRST_PAUSE_S * 2.0 ** min(failures, _MAX_DOUBLINGS), most_s)
 
 
+NUM_WORKERS = 4
+"""Objects that are looked at at once; a server answers a few in the time of one."""
+
+
 class WorkQueue:
     """Keys that are due, each once.
 
-    One that is added again meanwhile is looked at once.
+    One that is added again meanwhile is looked at once, and none by two workers at once.
     """
 
     def __init__(self) -> None:
@@ -38,6 +42,7 @@ class WorkQueue:
         self._due: dict[ObjectKey, float] = {}
         self._failures: dict[ObjectKey, int] = {}
         self._unanswered: dict[ObjectKey, int] = {}
+        self._busy: set[ObjectKey] = set()
         self._added = anyio.Event()
 
     def add(self, key: ObjectKey, *, after_s: float = 0.0) -> None:
@@ -47,9 +52,19 @@ class WorkQueue:
         self._added.set()
 
     async def run(self, reconcile: Reconcile) -> None:
-        """Look at what is due, until cancelled."""
+        """Look at what is due, several at once, until cancelled."""
+        async with anyio.create_task_group() as group:
+            for _ in range(NUM_WORKERS):
+                group.start_soon(self._work, reconcile)
+
+    async def _work(self, reconcile: Reconcile) -> None:
         while True:
-            await self.run_one(await self._take(), reconcile)
+            key = await self._take()
+            try:
+                await self.run_one(key, reconcile)
+            finally:
+                self._busy.discard(key)
+                self._added.set()
 
     async def run_one(self, key: ObjectKey, reconcile: Reconcile) -> None:
         """Look at one object, and again later where that fails."""
@@ -84,12 +99,14 @@ class WorkQueue:
 
     async def _take(self) -> ObjectKey:
         while True:
-            self._added = anyio.Event()
             now = anyio.current_time()
-            key = min(self._due, key=self._due.__getitem__, default=None)
+            key = min(self._due.keys() - self._busy, key=self._due.__getitem__, default=None)
             due = math.inf if key is None else self._due[key]
             if key is not None and due <= now:
                 del self._due[key]
+                self._busy.add(key)
                 return key
+            if self._added.is_set():
+                self._added = anyio.Event()
             with anyio.move_on_after(due - now):
                 await self._added.wait()

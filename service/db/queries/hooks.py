@@ -24,6 +24,8 @@ LIST = "hook_decisions"
 Row = HookDecisionRow
 _COPIED = tuple(name for name in HookDecision.__slots__ if name != "question")
 _STORED = StoredDecision.__slots__
+_DOORS_OF_PODS = ("kubernetes", "kueue")
+"""Doors that are shown the objects that make pods."""
 
 
 def insert_decisions(session: Session, decisions: Sequence[RepeatedDecision]) -> None:
@@ -39,6 +41,8 @@ def insert_decisions(session: Session, decisions: Sequence[RepeatedDecision]) ->
             set_={
                 "num_times": Row.num_times + statement.excluded.num_times,
                 "last_at": func.greatest(Row.last_at, statement.excluded.last_at),
+                # Of a scheduler that asks twice, the first question may name nobody.
+                "user_name": func.coalesce(Row.user_name, statement.excluded.user_name),
             },
         ),
         [_make_row(repeated, now) for repeated in decisions],
@@ -73,17 +77,17 @@ def read_question(session: Session, digest: str) -> Mapping[str, Any] | None:
 def list_named_digests(
     session: Session, queue: str, names: Sequence[str], *, before: datetime
 ) -> Sequence[tuple[str, str | None]]:
-    """Return name and digest of jobs that Kubernetes let in, newest first."""
+    """Return name and digest of objects that were let in, newest first."""
     statement = (
         select(Row.job_name, Row.digest)
         .where(
-            Row.door == "kubernetes",
+            Row.door.in_(_DOORS_OF_PODS),
             Row.action != "refuse",
             Row.queue == queue,
             Row.job_name.in_(names),
             Row.created_at <= before,
         )
-        .order_by(Row.created_at.desc(), Row.id.desc())
+        .order_by(Row.last_at.desc(), Row.id.desc())
     )
     return [(name, digest) for name, digest in session.execute(statement) if name is not None]
 

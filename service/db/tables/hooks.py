@@ -36,6 +36,7 @@ class HookDecisionRow(Base):
         CheckConstraint(make_membership_condition("action", ACTIONS), name="action"),
         CheckConstraint("num_times >= 1 AND last_at >= created_at", name="times"),
         Index(None, "created_at", "id"),
+        Index(None, "queue", "job_name"),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)

@@ -1,7 +1,7 @@
 """Objects of Kubernetes as submissions: what an admission webhook is shown."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.formats.inventories.documents import Json, get_object, get_objects, get_text, get_texts
 from service.formats.inventories.feature_discovery import PRODUCT_LABELS, SHARED_SUFFIX
@@ -45,11 +45,8 @@ def read_object(document: Json, *, user: str | None = None) -> PodJob | None:
     judged = (asking or groups)[0]
     gpus = _make_request(asking) if asking else None
     return PodJob(
-        submission=Submission(
-            scheduler="kubernetes",
-            name=get_text(metadata, "name") or get_text(metadata, "generateName") or None,
-            user=user,
-            queue=get_text(metadata, "namespace") or None,
+        submission=replace(
+            name_object(document, user=user),
             gpus=gpus,
             note=_find_note(get_object(metadata, "annotations"), (judged, *groups)),
             command=judged.command,
@@ -61,6 +58,17 @@ def read_object(document: Json, *, user: str | None = None) -> PodJob | None:
         resources=None if judged.requested is None else judged.resources,
         resource=None if judged.requested is None else judged.requested[0],
         sections=judged.sections,
+    )
+
+
+def name_object(document: Json, *, user: str | None = None) -> Submission:
+    """Return a submission with the names of an object alone."""
+    metadata = get_object(document, "metadata")
+    return Submission(
+        scheduler="kubernetes",
+        name=get_text(metadata, "name") or get_text(metadata, "generateName") or None,
+        user=user,
+        queue=get_text(metadata, "namespace") or None,
     )
 
 

@@ -32,7 +32,7 @@ def fetch_keys(issuer: str) -> KeySet:
             discovery = _read_json(client, issuer.rstrip("/") + _PATH, end)
             return read_keys(_read_json(client, _read_keys_address(discovery, issuer), end))
     except (httpx.HTTPError, httpx.InvalidURL, msgspec.DecodeError, ValueError) as error:
-        message = f"the keys of {issuer} cannot be read: {error or type(error).__name__}"
+        message = f"the keys of {issuer} cannot be read: {str(error) or type(error).__name__}"
         raise UnavailableError(message) from error
 
 

@@ -25,16 +25,12 @@ from service.db.records.hooks import (
 )
 from service.db.session import transaction
 from service.runtime.logs import get_logger
+from service.usecases.hooks.repeats import RecentDecisions
 from service.usecases.stored import Page, PageRequest, Sessions
 
 MAX_WAITING = 4096
 """Decisions that wait to be stored, with a question of at most 16 KiB each."""
 MAX_AT_ONCE = 256
-REPEATED_FOR_S = 600.0
-"""How long the same decision about a job that a scheduler shows again is one row."""
-_REPEATING = frozenset({"kube_scheduler", "volcano"})
-"""Doors of schedulers that show a waiting job at each of their rounds."""
-
 __all__ = [
     "DecisionFilter",
     "DecisionLog",
@@ -72,18 +68,20 @@ class DecisionLog:
         self._on_loss = on_loss
         self._clock = clock
         self._waiting: OrderedDict[UUID, _Waiting] = OrderedDict()
-        self._recent: OrderedDict[HookDecision, tuple[UUID, float]] = OrderedDict()
+        self._recent = RecentDecisions()
         self._lock = threading.Lock()
 
     def add(self, decision: HookDecision) -> None:
         """Keep a decision until the next flush."""
         now = self._clock()
         with self._lock:
-            decision_id = self._find_id(decision, now)
+            decision_id = self._recent.find_row(decision, now)
             waiting = self._waiting.get(decision_id)
             if waiting is not None:
                 waiting.num_times += 1
                 waiting.last_at = now
+                if waiting.decision.user_name is None:
+                    waiting.decision = replace(waiting.decision, user_name=decision.user_name)
                 return
             self._waiting[decision_id] = _Waiting(replace(decision, id=decision_id), now, now)
             num_lost = self._drop_oldest()
@@ -104,21 +102,6 @@ class DecisionLog:
             if not batch:
                 return
             self._store(batch)
-
-    def _find_id(self, decision: HookDecision, now: float) -> UUID:
-        """Return the id of the row of a decision."""
-        if decision.door not in _REPEATING:
-            return decision.id
-        # Neither its id nor the request makes a decision another one.
-        key = replace(decision, id=UUID(int=0), request_id="", question=None)
-        row_id, since = self._recent.get(key, (decision.id, now))
-        if now - since > REPEATED_FOR_S:
-            row_id, since = decision.id, now
-        self._recent[key] = (row_id, since)
-        self._recent.move_to_end(key)
-        while len(self._recent) > MAX_WAITING:
-            self._recent.popitem(last=False)
-        return row_id
 
     def _drop_oldest(self) -> int:
         num_lost = 0

@@ -94,6 +94,18 @@ def test_a_scheduler_that_repeats_itself_has_one_row(sessions: Sessions) -> None
     assert sorted(list_all(sessions)) == [("volcano", "ann", 1)] * 2 + [("volcano", "ann", 4)]
 
 
+def test_a_scheduler_that_asks_twice_names_its_user_later(sessions: Sessions) -> None:
+    """In the same row, whether it is stored already or not."""
+    kept = DecisionLog(sessions)
+    kept.add(a_decision(door="skypilot", user_name=None))
+    kept.flush()
+
+    kept.add(a_decision(door="skypilot", user_name="ann"))
+    kept.flush()
+
+    assert list_all(sessions) == [("skypilot", "ann", 2)]
+
+
 def test_what_the_database_missed_waits_for_it() -> None:
     """As many as there is room for; the oldest are lost, and counted."""
     lost: list[int] = []

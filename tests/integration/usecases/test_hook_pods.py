@@ -55,6 +55,19 @@ def test_a_pod_has_the_question_of_what_made_it(sessions: Sessions) -> None:
     assert find(sessions, "tune-x7x2k") == "b"
 
 
+def test_a_job_that_kueue_holds_has_the_question_that_was_answered_last(
+    sessions: Sessions,
+) -> None:
+    """Also where it was asked before, and another one in between."""
+    decide(sessions, "tune", "a", 9, door="kueue")
+    decide(sessions, "tune", "b", 10, door="kueue")
+    with sessions.begin() as session:
+        asked_again = update(HookDecisionRow).where(HookDecisionRow.digest == "a" * 32)
+        session.execute(asked_again.values(last_at=NOON.replace(hour=11), num_times=2))
+
+    assert find(sessions, "tune-x7x2k") == "a"
+
+
 def test_a_pod_of_nobody_has_none(sessions: Sessions) -> None:
     """Of another namespace, another name, or an object whose question was not read."""
     decide(sessions, "tune", "a", 9)

@@ -125,6 +125,30 @@ def test_the_controller_may_do_what_it_does_and_no_more(
     assert not patches & list_grants(releases["bare"])
 
 
+def test_a_controller_of_one_namespace_may_act_there_alone() -> None:
+    """Checks and flavors have no namespace: of the whole cluster it may read these."""
+    kueue = {"enabled": True, "namespace": "ml"}
+    manifests = rendered({**MINIMAL, "kueue": kueue})
+    [cluster_role] = of_kind(manifests, "ClusterRole")
+    roles = {each["metadata"].get("namespace"): each for each in of_kind(manifests, "Role")}
+    bindings = {
+        each["metadata"].get("namespace"): each for each in of_kind(manifests, "RoleBinding")
+    }
+    [container] = [pod["containers"][0] for name, pod in pods(manifests) if name.endswith("kueue")]
+
+    granted = {resource for rule in cluster_role["rules"] for resource in rule["resources"]}
+    assert granted == {CHECKS.plural, f"{CHECKS.plural}/status", FLAVORS.plural}
+    assert list_grants([cluster_role, *roles.values()]) == list_grants(
+        rendered({**MINIMAL, "kueue": {"enabled": True}})
+    )
+    assert bindings["ml"]["roleRef"]["name"] == roles["ml"]["metadata"]["name"]
+    assert container["args"][-2:] == ["--namespace", "ml"]
+    # Another release beside it, for another namespace, has a lease of its own.
+    assert roles[None]["rules"][1]["resourceNames"] == ["headroom-kueue-ml"]
+    gates = rendered({**MINIMAL, "kueue": {**kueue, "check": "none"}})
+    assert of_kind(gates, "ClusterRole") == []
+
+
 def test_a_collector_reaches_its_own_node_and_the_api(
     releases: dict[str, list[dict[str, Any]]],
 ) -> None:

@@ -1,6 +1,5 @@
 """Processes of the controller, a Headroom server with one answer, and objects of Kueue."""
 
-import base64
 import json
 from dataclasses import dataclass, field
 
@@ -34,36 +33,57 @@ class FakeHeadroom:
     reaper: Reaper = field(default_factory=Reaper)
     asked: list[tuple[str, Json]] = field(default_factory=list)
 
-    def connect(self) -> Asker:
+    def connect(self, *, fails_closed: bool = False) -> Asker:
         """Return a client of this server."""
         transport = httpx.MockTransport(self._handle)
-        return Asker(client=httpx.AsyncClient(transport=transport, base_url="http://headroom"))
+        client = httpx.AsyncClient(transport=transport, base_url="http://headroom")
+        return Asker(client=client, fails_closed=fails_closed)
 
     async def _handle(self, request: httpx.Request) -> httpx.Response:
         return await self.reaper.run(lambda: self._serve(request))
 
     def _serve(self, request: httpx.Request) -> httpx.Response:
-        document = json.loads(request.content)["request"]["object"]
-        self.asked.append((request.url.path, document))
+        body = json.loads(request.content)
+        self.asked.append((request.url.path, body))
         if self.status != 200:
             return httpx.Response(self.status, json={"detail": "not today"})
-        [job] = document["spec"].get("replicatedJobs", [])[:1] or [{"template": document}]
-        template = job["template"]["spec"].get("template", {})
-        product = template.get("spec", {}).get("nodeSelector", {}).get("nvidia.com/gpu.product", "")
-        return httpx.Response(200, json={"response": self.by_product.get(product, self.response)})
+        answers = [
+            self.by_product.get(_find_product(document), self.response)
+            for document in body["objects"]
+        ]
+        holding = [i for i, each in enumerate(answers) if each["verdict"] in {"fits", "none"}]
+        choice = [*holding, len(answers) - 1][0]
+        answer = answers[choice]
+        if answer["verdict"] == "unknown" and body["fails_closed"]:
+            answer = {**answer, "action": "refuse"}
+        if request.url.path.endswith("/warn") and answer["verdict"] == "does_not_fit":
+            answer = {**answer, "action": "warn"}
+        return httpx.Response(200, json={**answer, "choice": choice})
 
 
-def says(
-    verdict: str, *, allowed: bool = True, gpus: int | None = None, gpu: str = "A100-SXM4-80GB"
-) -> Json:
+def _find_product(document: Json) -> str:
+    """Return the GPU product that an object selects, empty where it selects none."""
+    [job] = document["spec"].get("replicatedJobs", [])[:1] or [{"template": document}]
+    template = job["template"]["spec"].get("template", {})
+    product: str = (
+        template.get("spec", {}).get("nodeSelector", {}).get("nvidia.com/gpu.product", "")
+    )
+    return product
+
+
+def says(verdict: str, *, gpus: int | None = None, gpu: str = "A100-SXM4-80GB") -> Json:
     """Return what the server's hook answers; ``gpus`` are those that the job gets."""
-    notes = {"decision": f"headroom: {verdict}", "verdict": verdict, "gpu": gpu}
-    answer: Json = {"uid": "u", "allowed": allowed, "auditAnnotations": notes}
-    if gpus is not None:
-        path = "/spec/template/spec/containers/0/resources/limits/nvidia.com~1gpu"
-        patch = json.dumps([{"op": "replace", "path": path, "value": str(gpus)}])
-        answer |= {"patchType": "JSONPatch", "patch": base64.b64encode(patch.encode()).decode()}
-    return answer
+    actions = {"fits": "allow", "none": "allow", "does_not_fit": "refuse"}
+    path = "/spec/template/spec/containers/0/resources/limits/nvidia.com~1gpu"
+    return {
+        "choice": 0,
+        "verdict": verdict,
+        "action": actions.get(verdict, "warn") if gpus is None else "change",
+        "sentence": "" if verdict == "none" else f"headroom: {verdict}",
+        "gpu": gpu,
+        "operations": [] if gpus is None else [{"op": "replace", "path": path, "value": str(gpus)}],
+        "is_transient": False,
+    }
 
 
 def a_template(gpus: int = 1, **spec: object) -> Json:
@@ -147,20 +167,18 @@ class Replica:
         """Return a keeper of gates."""
         return GateKeeper(
             api=self.cluster.connect(),
-            asker=self.headroom.connect(),
+            asker=self.headroom.connect(fails_closed=self.fails_closed),
             reporter=self._make_reporter(),
             mode=self.mode,
-            fails_closed=self.fails_closed,
         )
 
     def make_checks(self) -> CheckKeeper:
         """Return a keeper of checks."""
         return CheckKeeper(
             api=self.cluster.connect(),
-            asker=self.headroom.connect(),
+            asker=self.headroom.connect(fails_closed=self.fails_closed),
             reporter=self._make_reporter(),
             unfit=self.unfit,
-            fails_closed=self.fails_closed,
             pins=self.pins,
         )
 

@@ -15,7 +15,7 @@ from service.kueue.errors import AskError
 from service.usecases.hooks.decision import HookVerdict, Mode
 from tests.unit.api.builders import parts
 from tests.unit.kueue.clusters import Json
-from tests.unit.kueue.fakes import a_job
+from tests.unit.kueue.fakes import a_job, says
 
 NEEDS_TWO = (
     "llama-2-7b --gpu A100-SXM4-80GB --task train --sequence-length 4096 --zero-stage 3 "
@@ -28,7 +28,7 @@ def ask(transport: httpx.AsyncBaseTransport, job: Json, mode: Mode = Mode.CHANGE
 
     async def main() -> Answer:
         async with httpx.AsyncClient(transport=transport, base_url="http://headroom") as client:
-            return await Asker(client=client).ask(job, mode)
+            return await Asker(client=client).ask([job], mode)
 
     return anyio.run(main)
 
@@ -53,11 +53,12 @@ def test_the_answer_of_a_server_is_read() -> None:
     [
         (httpx.Response(401, json={"detail": "no key"}), "answers 401: no key"),
         (httpx.Response(502, text="<html>"), "answers 502: <html>"),
-        (httpx.Response(200, text="<html>"), "something else than a review"),
-        (httpx.Response(200, json={"response": {}}), "something else than a review"),
-        (httpx.Response(200, json={"response": []}), "something else than a review"),
+        (httpx.Response(200, text="<html>"), "something else than a decision"),
+        (httpx.Response(200, json={"response": {}}), "something else than a decision"),
+        (httpx.Response(200, json=[]), "something else than a decision"),
+        (httpx.Response(200, json={**says("fits"), "choice": 1}), "something else than a decision"),
     ],
-    ids=["no key", "a proxy", "a page", "another document", "a list"],
+    ids=["no key", "a proxy", "a page", "another document", "a list", "another's choice"],
 )
 def test_whatever_is_no_answer_is_a_failure(response: httpx.Response, why: str) -> None:
     """In words that an operator can act on."""

@@ -73,10 +73,12 @@ def test_what_fits_is_ready() -> None:
     assert {"podSetUpdates", "requeueAfterSeconds"}.isdisjoint(state)
     [event] = cluster.list_events()
     assert (event["regarding"]["kind"], event["reason"]) == ("Job", "HeadroomCheckReady")
-    [(path, asked)] = headroom.asked
-    assert path == "/v1/hooks/kubernetes/warn"
-    assert asked["metadata"]["annotations"] == {"headroom.dev/question": "gpt2"}
-    [job] = asked["spec"]["replicatedJobs"]
+    [(path, body)] = headroom.asked
+    assert path == "/v1/hooks/kueue/refuse"
+    [shown] = body["objects"]
+    assert shown["metadata"]["name"] == "tune"
+    assert shown["metadata"]["annotations"] == {"headroom.dev/question": "gpt2"}
+    [job] = shown["spec"]["replicatedJobs"]
     assert job["replicas"] == 2
     selector = job["template"]["spec"]["template"]["spec"]["nodeSelector"]
     assert selector == {"nvidia.com/gpu.product": LARGE}
@@ -89,8 +91,8 @@ def test_pods_without_an_index_are_judged_one_by_one() -> None:
 
     Replica(cluster=cluster, headroom=headroom).reconcile(key)
 
-    [(_, asked)] = headroom.asked
-    [job] = asked["spec"]["replicatedJobs"]
+    [(_, body)] = headroom.asked
+    [job] = body["objects"][0]["spec"]["replicatedJobs"]
     assert job["replicas"] == 1
 
 
@@ -104,7 +106,7 @@ def test_all_pod_sets_with_gpus_are_one_question() -> None:
 
     _, _, headroom = judge(says("fits"), workload, product=LARGE)
 
-    shown = [asked["spec"]["replicatedJobs"] for _, asked in headroom.asked]
+    shown = [body["objects"][0]["spec"]["replicatedJobs"] for _, body in headroom.asked]
     assert [[(job["name"], job["replicas"]) for job in jobs] for jobs in shown] == [
         [("main", 2), ("judge", 1)],
         [("judge", 1), ("main", 2)],
@@ -119,9 +121,11 @@ def test_what_does_not_fit_goes_where_the_operator_says(
     unfit: Unfit, expected: str, delay_s: int | None
 ) -> None:
     """Back to its queue by default: Kueue deactivates a Workload that is rejected."""
-    state, cluster, _ = judge(says("does_not_fit"), a_workload(retries=2), unfit=unfit)
+    state, cluster, headroom = judge(says("does_not_fit"), a_workload(retries=2), unfit=unfit)
 
     assert (state["state"], state.get("requeueAfterSeconds")) == (expected, delay_s)
+    mode = "warn" if unfit is Unfit.WARN else "refuse"
+    assert [path for path, _ in headroom.asked] == [f"/v1/hooks/kueue/{mode}"]
     assert cluster.list_events()[0]["type"] == "Warning"
 
 
@@ -162,7 +166,7 @@ def test_pods_that_may_get_several_gpus_get_the_cheapest_that_holds_them() -> No
 
     assert state["state"] == "Ready"
     assert state["podSetUpdates"] == [{"name": "main", "nodeSelector": dear}]
-    assert len(headroom.asked) == 2
+    assert [len(body["objects"]) for _, body in headroom.asked] == [2]
 
 
 def test_pods_that_no_gpu_holds_are_pinned_to_none() -> None:
@@ -170,7 +174,7 @@ def test_pods_that_no_gpu_holds_are_pinned_to_none() -> None:
     state, _, headroom = judge(says("does_not_fit"), a_workload(either_gpu()))
 
     assert (state["state"], "podSetUpdates" in state) == ("Retry", False)
-    assert len(headroom.asked) == 2
+    assert [len(body["objects"]) for _, body in headroom.asked] == [2]
 
 
 @pytest.mark.parametrize("product", [LARGE, SMALL])

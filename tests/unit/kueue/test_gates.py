@@ -57,14 +57,14 @@ def test_what_needs_more_gpus_gets_them_and_is_released() -> None:
     assert (read_gates(job), count_gpus(job)) == (None, "2")
     [(_, _, operations)] = cluster.list_writes("/jobs/")
     assert operations[0]["value"] == version
-    assert headroom.asked[0][0] == "/v1/hooks/kubernetes/change"
+    assert headroom.asked[0][0] == "/v1/hooks/kueue/change"
     assert [each["reason"] for each in cluster.list_events()] == ["HeadroomResized"]
 
 
 @pytest.mark.parametrize(
     ("response", "options", "gates", "event"),
     [
-        (says("does_not_fit", allowed=False), {}, "headroom.dev/fit", "HeadroomGated"),
+        (says("does_not_fit"), {}, "headroom.dev/fit", "HeadroomGated"),
         (says("does_not_fit"), {"mode": Mode.WARN}, None, "HeadroomReleased"),
         (says("unknown"), {}, None, "HeadroomReleased"),
         (says("unknown"), {"fails_closed": True}, "headroom.dev/fit", "HeadroomGated"),
@@ -84,7 +84,7 @@ def test_what_is_not_sure_is_told(
 
 def test_a_job_without_gpus_is_released() -> None:
     """The hook says nothing about it."""
-    job, events = decide({"uid": "u", "allowed": True})
+    job, events = decide(says("none"))
 
     assert read_gates(job) is None
     assert events[0][2] == "headroom: the job asks for no GPU, and is released"
@@ -205,7 +205,7 @@ def test_a_job_that_is_deleted_meanwhile_is_nobodys() -> None:
 def test_what_stays_gated_is_told_once() -> None:
     """By this process, by the next one, and again only when the line changes."""
     cluster = FakeCluster()
-    headroom = FakeHeadroom(response=says("does_not_fit", allowed=False))
+    headroom = FakeHeadroom(response=says("does_not_fit"))
     key = cluster.put(JOBS, a_job())
     first = Replica(cluster=cluster, headroom=headroom)
     for replica in (first, first, Replica(cluster=cluster, headroom=headroom, name="b")):

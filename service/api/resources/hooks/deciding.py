@@ -1,7 +1,7 @@
 """Decisions about submitted jobs, within a deadline and a budget."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -46,6 +46,17 @@ from service.usecases.hooks.decision import (
 )
 from service.usecases.questions.fit import judge_fit
 
+_HOLDING = frozenset({HookVerdict.FITS, HookVerdict.TIGHT, HookVerdict.NONE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Terms:
+    """Permission of a hook, and its patience for a number of GPUs."""
+
+    mode: Mode
+    fails_closed: bool
+    search_s: float
+
 
 async def decide_submission(
     request: Request[Any, Any, Any],
@@ -62,8 +73,8 @@ async def decide_submission(
     """
     if submission is None:
         return SILENT
-    started = perf_counter()
-    decision = await _decide(get_dependencies(request), request, submission, mode)
+    started, deps = perf_counter(), get_dependencies(request)
+    decision = await _decide(deps, request, submission, _make_terms(deps, mode))
     if settle is not None:
         decision = settle(decision)
     record_decision(
@@ -77,18 +88,73 @@ async def decide_submission(
     return decision
 
 
+async def decide_alternatives(
+    request: Request[Any, Any, Any],
+    submissions: Sequence[Submission | None],
+    mode: Mode,
+    *,
+    fails_closed: bool,
+) -> tuple[int, Decision]:
+    """Return the place of the judged alternative, and the decision.
+
+    That is the first that fits; else one about which nothing can be said, since it may fit; else
+    the last, for whose number of GPUs the caller waits. One decision is recorded, and none that
+    another try may answer.
+    """
+    started, deps = perf_counter(), get_dependencies(request)
+    terms = _make_terms(deps, mode)
+    terms = replace(terms, fails_closed=fails_closed or terms.fails_closed)
+    # Half of it is left for the verdict.
+    patient = replace(terms, search_s=max(terms.search_s, deps.settings.hook_deadline_s / 2))
+    decisions: list[Decision] = []
+    for index, submission in enumerate(submissions):
+        is_last = index == len(submissions) - 1
+        decision = (
+            SILENT
+            if submission is None
+            else await _decide(deps, request, submission, patient if is_last else terms)
+        )
+        decisions.append(decision)
+        if decision.verdict in _HOLDING or decision.is_transient:
+            break
+    choice = _choose(decisions)
+    chosen = submissions[choice]
+    if chosen is not None:
+        record_decision(
+            request,
+            chosen,
+            decisions[choice],
+            mode=mode,
+            seconds=perf_counter() - started,
+            is_logged=not decisions[choice].is_transient,
+        )
+    return choice, decisions[choice]
+
+
+def _choose(decisions: Sequence[Decision]) -> int:
+    last = len(decisions) - 1
+    if decisions[last].verdict in _HOLDING or decisions[last].is_transient:
+        return last
+    return next(
+        (i for i, each in enumerate(decisions) if each.verdict is HookVerdict.UNKNOWN), last
+    )
+
+
 def decide_unreadable(
     request: Request[Any, Any, Any],
-    scheduler: str,
+    submission: Submission,
     mode: Mode,
     error: EstimatorError,
     *,
+    fails_closed: bool = False,
     is_logged: bool = True,
 ) -> Decision:
-    """Return and record the decision about an unreadable job."""
-    closed = _fails_closed(get_dependencies(request))
+    """Return and record the decision about an unreadable job.
+
+    ``submission`` has its names alone.
+    """
+    closed = fails_closed or _fails_closed(get_dependencies(request))
     decision = decide_unknown(error.message, fails_closed=closed)
-    submission = Submission(scheduler=scheduler)
     record_decision(request, submission, decision, mode=mode, is_logged=is_logged)
     return decision
 
@@ -97,12 +163,22 @@ def _fails_closed(deps: Dependencies) -> bool:
     return deps.settings.hook_fail == "closed"
 
 
+def _make_terms(deps: Dependencies, mode: Mode) -> _Terms:
+    settings = deps.settings
+    return _Terms(
+        mode=mode,
+        fails_closed=_fails_closed(deps),
+        # A job that would be changed needs the number itself.
+        search_s=settings.hook_deadline_s if mode is Mode.CHANGE else settings.hook_search_s,
+    )
+
+
 async def _decide(
-    deps: Dependencies, request: Request[Any, Any, Any], submission: Submission, mode: Mode
+    deps: Dependencies, request: Request[Any, Any, Any], submission: Submission, terms: _Terms
 ) -> Decision:
     if _is_silent(submission):
         return SILENT
-    closed = _fails_closed(deps)
+    closed = terms.fails_closed
     deadline_s = deps.settings.hook_deadline_s
     try:
         with anyio.fail_after(deadline_s):
@@ -110,7 +186,7 @@ async def _decide(
                 deps,
                 request.scope,
                 deps.hook_turns,
-                partial(_compute, deps, request, submission, mode),
+                partial(_compute, deps, request, submission, terms),
             )
     except TimeoutError:
         late = f"no answer within {deadline_s:g} s"
@@ -134,17 +210,17 @@ def _compute(
     deps: Dependencies,
     request: Request[Any, Any, Any],
     submission: Submission,
-    mode: Mode,
+    terms: _Terms,
     budget: Budget,
 ) -> Decision:
     with deps.way_outs.answer_first():
         job = _judge(deps, request, submission, budget)
     link = _link(deps, job.named)
-    shortage = find_shortage(deps, job, mode, is_linked=link is not None)
+    shortage = find_shortage(deps, job, wait_s=terms.search_s, is_linked=link is not None)
     decision = (
         _allow(job.question, job.report)
         if shortage is None
-        else _settle(submission, job.question, shortage, mode)
+        else _settle(submission, job.question, shortage, terms.mode)
     )
     return replace(
         decision,

@@ -21,6 +21,7 @@ from service.contract.schemas.hooks.dstack import (
 from service.contract.schemas.hooks.kubernetes import HookMode
 from service.estimator.values.errors import EstimatorError
 from service.formats.submissions.dstack import change_run, read_run
+from service.formats.submissions.submission import Submission
 from service.usecases.hooks.decision import Action
 
 _SPEC = {
@@ -64,10 +65,12 @@ async def judge_spec(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     applied = read_body(request.scope, body, DstackRequest)
     if policy is not DstackPolicy.RUN:
         return json_response(DstackAnswer(spec=applied.spec))
+    user, project = applied.user or None, applied.project or None
     try:
-        run = read_run(applied.spec, user=applied.user or None, project=applied.project or None)
+        run = read_run(applied.spec, user=user, project=project)
     except EstimatorError as error:
-        decision = decide_unreadable(request, "dstack", mode, error)
+        unread = Submission(scheduler="dstack", user=user, queue=project)
+        decision = decide_unreadable(request, unread, mode, error)
     else:
         decision = await decide_submission(request, run, mode)
     if decision.action is Action.REFUSE:

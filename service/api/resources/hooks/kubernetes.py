@@ -23,7 +23,7 @@ from service.contract.schemas.hooks.kubernetes import (
     HookMode,
 )
 from service.estimator.values.errors import EstimatorError
-from service.formats.submissions.kubernetes import PodJob, make_patch, read_object
+from service.formats.submissions.kubernetes import PodJob, make_patch, name_object, read_object
 from service.usecases.hooks.decision import Action, Decision
 
 _REFUSED = 403
@@ -110,13 +110,15 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     user = get_or_none(reviewed.user_info)
     # Of what is not stored there is nothing to look up later.
     is_logged = get_or_none(reviewed.dry_run) is not True
+    user_name = None if user is None else user.username
+    document = get_or_none(reviewed.object) if reviewed.operation == "CREATE" else None
     job: PodJob | None = None
     try:
-        document = get_or_none(reviewed.object) if reviewed.operation == "CREATE" else None
         if document is not None:
-            job = read_object(document, user=None if user is None else user.username)
+            job = read_object(document, user=user_name)
     except EstimatorError as error:
-        decision = decide_unreadable(request, "kubernetes", mode, error, is_logged=is_logged)
+        unread = name_object(document or {}, user=user_name)
+        decision = decide_unreadable(request, unread, mode, error, is_logged=is_logged)
     else:
         submission = None if job is None else job.submission
         decision = await decide_submission(request, submission, mode, is_logged=is_logged)

@@ -21,7 +21,7 @@ from service.estimator.values.units import ceil_div, format_bytes
 from service.planner.fit.candidates import Candidate
 from service.planner.fit.fit import FitReport
 from service.planner.fit.verdict import Verdict
-from service.usecases.hooks.decision import HookQuestion, Mode, Shortage
+from service.usecases.hooks.decision import HookQuestion, Shortage
 from service.usecases.questions.fit import FitQuestion
 from service.usecases.questions.how_many import answer_how_many
 
@@ -57,17 +57,15 @@ class JudgedJob:
 
 
 def find_shortage(
-    deps: Dependencies, job: JudgedJob, mode: Mode, *, is_linked: bool
+    deps: Dependencies, job: JudgedJob, *, wait_s: float, is_linked: bool
 ) -> Shortage | None:
     """Return the shortage of a job, ``None`` where it can run.
 
-    ``is_linked`` says that a link to its question ends the line.
+    ``wait_s`` is for the number of GPUs that it needs. ``is_linked`` says that a link to its
+    question ends the line.
     """
     gpus, needed = job.question.gpus, job.fit_question.layout.num_gpus
     if job.report.verdict is Verdict.DOES_NOT_FIT:
-        settings = deps.settings
-        # A job that would be changed needs the number itself.
-        wait_s = settings.hook_deadline_s if mode is Mode.CHANGE else settings.hook_search_s
         way_out = deps.way_outs.find(job.key, partial(_look_for_more, deps, job), wait_s=wait_s)
         return way_out or Shortage(
             reason=_explain(job),

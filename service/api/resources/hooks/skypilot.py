@@ -17,6 +17,7 @@ from service.contract.schemas.hooks.kubernetes import HookMode
 from service.contract.schemas.hooks.skypilot import SkyPilotAnswer, SkyPilotRequest
 from service.estimator.values.errors import EstimatorError
 from service.formats.submissions.skypilot import SkyTask, change_task, read_task, read_user
+from service.formats.submissions.submission import Submission
 from service.usecases.hooks.decision import Action
 
 _REFUSED = 400
@@ -60,7 +61,7 @@ async def judge_task(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     try:
         task = read_task(applied.task, user=read_user(applied.user))
     except EstimatorError as error:
-        decision = decide_unreadable(request, "skypilot", mode, error)
+        decision = decide_unreadable(request, Submission(scheduler="skypilot"), mode, error)
     else:
         decision = await decide_submission(request, task.submission, mode)
     if decision.action is Action.REFUSE:

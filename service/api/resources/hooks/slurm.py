@@ -16,6 +16,7 @@ from service.contract.schemas.hooks.kubernetes import HookMode
 from service.contract.schemas.hooks.slurm import SlurmAnswer, SlurmSubmission
 from service.estimator.values.errors import EstimatorError
 from service.formats.submissions.slurm import SlurmJob, make_comment, make_options, read_options
+from service.formats.submissions.submission import Submission
 from service.usecases.hooks.decision import Action, Decision
 
 _EXAMPLE = {
@@ -91,7 +92,8 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
             environment=sent.environment,
         )
     except EstimatorError as error:
-        decision = decide_unreadable(request, "slurm", mode, error)
+        unread = Submission(scheduler="slurm", user=sent.user or None)
+        decision = decide_unreadable(request, unread, mode, error)
     else:
         decision = await decide_submission(request, job.submission, mode)
     options = _list_options(sent, job, decision)

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import uuid
+from dataclasses import dataclass
 
 import anyio
 
@@ -20,6 +21,7 @@ from service.kueue.events import Recorder
 from service.kueue.gates import GateKeeper
 from service.kueue.lease import Elector
 from service.kueue.metrics import Metrics
+from service.kueue.pulse import Pulse
 from service.kueue.reports import Reporter
 from service.runtime.logs import configure, get_logger
 from service.runtime.settings import Settings
@@ -35,6 +37,15 @@ _NONE = "none"
 _GATES = (*(mode.value for mode in Mode), _NONE)
 _CHECKS = (*(unfit.value for unfit in Unfit), _NONE)
 _LEASE = "headroom-kueue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Process:
+    """This process: its way to the cluster, its metrics and its pulse."""
+
+    access: Access
+    metrics: Metrics
+    pulse: Pulse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metrics-port",
         type=parse_count,
         metavar="PORT",
-        help="serve /metrics on this port of all addresses (default none)",
+        help="serve /metrics and /livez on this port of all addresses (default none)",
     )
 
 
@@ -97,9 +108,9 @@ def run(options: argparse.Namespace) -> int:
     access = find_access(os.environ, kubeconfig=options.kubeconfig, context=options.context)
     server = find_server(options.server)
     check_url(server)
-    metrics = Metrics()
+    metrics, pulse = Metrics(), Pulse()
     if options.metrics_port is not None:
-        metrics.serve("0.0.0.0", options.metrics_port)  # noqa: S104 - Prometheus scrapes a pod's address
+        metrics.serve("0.0.0.0", options.metrics_port, pulse)  # noqa: S104 - Prometheus scrapes a pod's address
     get_logger("kueue").info(
         "kueue.started",
         cluster=access.server,
@@ -107,25 +118,22 @@ def run(options: argparse.Namespace) -> int:
         gate=options.gate,
         check=options.check,
     )
-    anyio.run(_run_until_stopped, options, settings, access, server, metrics)
+    process = _Process(access=access, metrics=metrics, pulse=pulse)
+    anyio.run(_run_until_stopped, options, settings, server, process)
     return 0
 
 
 async def _run_until_stopped(
-    options: argparse.Namespace,
-    settings: Settings,
-    access: Access,
-    server: str,
-    metrics: Metrics,
+    options: argparse.Namespace, settings: Settings, server: str, process: _Process
 ) -> None:
     async with (
-        access.connect() as cluster,
+        process.access.connect() as cluster,
         connect_to_server(server, build_headers()) as answering,
         anyio.create_task_group() as group,
     ):
-        controller = _build_controller(
-            options, settings, KubeApi(cluster), Asker(client=answering), (access, metrics)
-        )
+        asker = Asker(client=answering, fails_closed=settings.hook_fail == "closed")
+        controller = _build_controller(options, KubeApi(cluster), asker, process)
+        group.start_soon(process.pulse.run)
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             group.start_soon(controller.run)
             async for _ in signals:
@@ -134,29 +142,22 @@ async def _run_until_stopped(
 
 
 def _build_controller(
-    options: argparse.Namespace,
-    settings: Settings,
-    api: KubeApi,
-    asker: Asker,
-    process: tuple[Access, Metrics],
+    options: argparse.Namespace, api: KubeApi, asker: Asker, process: _Process
 ) -> Controller:
-    access, metrics = process
+    access, metrics = process.access, process.metrics
     identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:12]}"
     reporter = Reporter(recorder=Recorder(api=api, instance=identity), metrics=metrics)
-    fails_closed = settings.hook_fail == "closed"
     gates = GateKeeper(
         api=api,
         asker=asker,
         reporter=reporter,
         mode=Mode.WARN if options.gate == _NONE else Mode(options.gate),
-        fails_closed=fails_closed,
     )
     checks = CheckKeeper(
         api=api,
         asker=asker,
         reporter=reporter,
         unfit=Unfit.RETRY if options.check == _NONE else Unfit(options.check),
-        fails_closed=fails_closed,
         pins=options.pin,
     )
     return Controller(
@@ -164,7 +165,7 @@ def _build_controller(
         elector=Elector(
             api=api,
             namespace=options.lease_namespace or access.namespace,
-            name=_LEASE,
+            name=_LEASE if options.namespace is None else f"{_LEASE}-{options.namespace}",
             identity=identity,
             on_change=metrics.set_leads,
         ),

@@ -194,6 +194,10 @@ from .kernels import Kernels
 from .key_answer import KeyAnswer
 from .key_page import KeyPage
 from .key_request import KeyRequest
+from .kueue_answer import KueueAnswer
+from .kueue_answer_operations_item import KueueAnswerOperationsItem
+from .kueue_request import KueueRequest
+from .kueue_request_objects_item import KueueRequestObjectsItem
 from .launch_file_request import LaunchFileRequest
 from .launch_import_answer import LaunchImportAnswer
 from .launch_import_answer_question import LaunchImportAnswerQuestion
@@ -597,6 +601,10 @@ __all__ = (
     "KeyAnswer",
     "KeyPage",
     "KeyRequest",
+    "KueueAnswer",
+    "KueueAnswerOperationsItem",
+    "KueueRequest",
+    "KueueRequestObjectsItem",
     "Launcher",
     "LaunchFileRequest",
     "LaunchImportAnswer",

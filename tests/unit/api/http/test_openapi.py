@@ -40,6 +40,7 @@ RESOURCES = {
     "/v1/explain",
     *(f"/v1/hooks/{name}{end}" for name in ("kubernetes", "slurm") for end in ("", "/{mode}")),
     *(f"/v1/hooks/{end}" for end in ("skypilot/{mode}", "dstack/{mode}/apply_policies/{policy}")),
+    "/v1/hooks/kueue/{mode}",
     *(f"/v1/hooks/kube-scheduler/{{mode}}/{verb}" for verb in ("filter", "prioritize")),
     *(f"/v1/hooks/volcano/{{mode}}/{v}" for v in ("jobEnqueueable", "predicate", "prioritize")),
     "/v1/measurements",

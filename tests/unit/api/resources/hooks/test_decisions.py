@@ -1,8 +1,10 @@
 """The log of hooks: who asked what, and what is written down of it."""
 
+import json
 import re
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +17,7 @@ from service.api.resources.hooks.digests import MAX_QUESTION_BYTES, digest_quest
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.validation_errors import decode
 from service.usecases.hooks.log import HookDecision
+from service.usecases.hooks.repeats import RecentDecisions
 from service.usecases.hooks.way_out import Search, WayOuts
 from tests.unit.api.builders import FIT, patient_parts, served
 
@@ -24,6 +27,8 @@ TOO_LARGE = (
 )
 KEY = UUID("3f0f2c9e-6a43-4c0e-9a52-1d5f6a2f7a10")
 SCHEDULER = Principal(name="slurm", scopes=frozenset({Scope.READ}), key_id=str(KEY))
+
+SAMPLES = Path(__file__).with_name("samples")
 
 
 class Door:
@@ -134,6 +139,23 @@ def test_a_line_without_a_number_says_where_it_is(mode: str, address: str | None
         answer = client.post(f"/v1/hooks/slurm/{mode}", json=a_job(TOO_LARGE)).json()
 
     assert re.search(f"^headroom: does not fit: [^;]*; {end}$", answer["sentence"])
+
+
+def test_a_launch_of_skypilot_is_one_decision(door: Door) -> None:
+    """Its client asks, and then its server, with the GPUs that the first answer gave it."""
+    questions = [
+        json.loads((SAMPLES / f"skypilot_0_14_{side}.json").read_text())
+        for side in ("client", "server")
+    ]
+
+    [first, later] = [
+        row for asked in questions for row in door.ask("skypilot/change", json.dumps(asked))[1]
+    ]
+
+    recent = RecentDecisions()
+    assert (first.action, later.action) == ("change", "allow")
+    assert (first.user_name, later.user_name) == (None, "root")
+    assert recent.find_row(first, 0.0) == recent.find_row(later, 1.0)
 
 
 def test_its_question_can_be_asked_again(door: Door) -> None:

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from attrs import define as _attrs_define
+
+from ..types import UNSET, Unset
+
+if TYPE_CHECKING:
+    from ..models.kueue_request_objects_item import KueueRequestObjectsItem
+
+
+T = TypeVar("T", bound="KueueRequest")
+
+
+@_attrs_define
+class KueueRequest:
+    """A job that Kueue holds.
+
+    Attributes:
+        objects (list[KueueRequestObjectsItem]): The job as an object of Kubernetes; of one that may get several kinds
+            of GPUs once for each, the preferred first.
+        fails_closed (bool | Unset): Whether it is refused where nothing can be said, also by a server that is open.
+            Default: False.
+    """
+
+    objects: list[KueueRequestObjectsItem]
+    fails_closed: bool | Unset = False
+
+    def to_dict(self) -> dict[str, Any]:
+        objects = []
+        for objects_item_data in self.objects:
+            objects_item = objects_item_data.to_dict()
+            objects.append(objects_item)
+
+        fails_closed = self.fails_closed
+
+        field_dict: dict[str, Any] = {}
+
+        field_dict.update(
+            {
+                "objects": objects,
+            }
+        )
+        if fails_closed is not UNSET:
+            field_dict["fails_closed"] = fails_closed
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.kueue_request_objects_item import KueueRequestObjectsItem  # noqa: PLC0415
+
+        d = dict(src_dict)
+        objects = []
+        _objects = d.pop("objects")
+        for objects_item_data in _objects:
+            objects_item = KueueRequestObjectsItem.from_dict(objects_item_data)
+
+            objects.append(objects_item)
+
+        fails_closed = d.pop("fails_closed", UNSET)
+
+        kueue_request = cls(
+            objects=objects,
+            fails_closed=fails_closed,
+        )
+
+        return kueue_request

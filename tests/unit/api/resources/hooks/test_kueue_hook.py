@@ -1,0 +1,140 @@
+"""The hook of the controller for Kueue: one decision about a job, however it may run."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from litestar.testing import TestClient
+
+from service.usecases.hooks.log import HookDecision
+from tests.unit.api.builders import patient_parts, served
+
+A100, T4 = "NVIDIA-A100-SXM4-80GB", "Tesla-T4"
+TOO_LARGE = "llama-2-7b --task train --sequence-length 4096 --zero-stage 3"
+LORA = "llama-3.1-8b --task train --method lora --sequence-length 2048"
+
+
+class Door:
+    """A server that the controller asks, and what it wrote down."""
+
+    def __init__(self, client: TestClient[Any], written: list[HookDecision]) -> None:
+        """Ask through ``client``; the server writes into ``written``."""
+        self._client = client
+        self._written = written
+
+    def ask(self, mode: str, *objects: object, **members: object) -> tuple[Any, list[HookDecision]]:
+        """Return the answer, and what was written down of it."""
+        self._written.clear()
+        body = {"objects": objects, **members}
+        answer = self._client.post(f"/v1/hooks/kueue/{mode}", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json(), list(self._written)
+
+
+@pytest.fixture(scope="module", name="door")
+def start() -> Iterator[Door]:
+    """Serve the API over fakes for the tests of this file."""
+    written = list[HookDecision]()
+    with served(replace(patient_parts(), record_decision=written.append)) as client:
+        yield Door(client, written)
+
+
+def a_job(words: str, product: str = A100, gpus: int = 1) -> dict[str, Any]:
+    """Return a Job that says its question, on a kind of GPU."""
+    selector = {"nvidia.com/gpu.product": product}
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    annotations = {"headroom.dev/question": words}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "tune", "namespace": "ml", "annotations": annotations},
+        "spec": {"template": {"spec": {"containers": [container], "nodeSelector": selector}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "action", "operations"),
+    [("warn", "warn", 0), ("refuse", "refuse", 0), ("change", "change", 1)],
+)
+def test_a_decision_says_its_mode_and_what_became_of_the_job(
+    door: Door, mode: str, action: str, operations: int
+) -> None:
+    """In its answer, and in the row that an operator reads."""
+    question = f"{TOO_LARGE} --activation-checkpointing full"
+
+    answer, [row] = door.ask(mode, a_job(question))
+
+    assert (answer["verdict"], answer["action"]) == ("does_not_fit", action)
+    assert "2 x A100-SXM4-80GB" in answer["sentence"]
+    assert len(answer["operations"]) == operations
+    assert (row.door, row.mode, row.action, row.job_name, row.queue) == (
+        "kueue",
+        mode,
+        action,
+        "tune",
+        "ml",
+    )
+
+
+@pytest.mark.parametrize(
+    ("products", "choice", "verdict"),
+    [
+        ((T4, A100), 1, "fits"),
+        ((A100, T4), 0, "fits"),
+        ((T4, T4), 1, "does_not_fit"),
+        (("Some-Other-GPU", T4), 0, "unknown"),
+        ((T4, "Some-Other-GPU"), 1, "unknown"),
+        (("Some-Other-GPU", A100), 1, "fits"),
+    ],
+)
+def test_alternatives_are_one_decision(
+    door: Door, products: tuple[str, ...], choice: int, verdict: str
+) -> None:
+    """The first that fits; else one that may, of which nothing is known; else the last."""
+    answer, [row] = door.ask("refuse", *(a_job(LORA, product) for product in products))
+
+    assert (answer["choice"], answer["verdict"]) == (choice, verdict)
+    assert (row.verdict, row.action) == (answer["verdict"], answer["action"])
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        (a_job("no-such-model --task train --sequence-length 64"), "no-such-model"),
+        (a_job(LORA) | {"spec": {}}, "container"),
+    ],
+    ids=["an unknown model", "no pods"],
+)
+@pytest.mark.parametrize(("is_closed", "action"), [(False, "warn"), (True, "refuse")])
+def test_what_cannot_be_said_is_refused_where_the_controller_wants_that(
+    door: Door, job: dict[str, Any], words: str, *, is_closed: bool, action: str
+) -> None:
+    """Though this server lets it pass; the row says which job it was."""
+    answer, [row] = door.ask("change", job, fails_closed=is_closed)
+
+    assert (answer["verdict"], answer["action"]) == ("unknown", action)
+    assert words in answer["sentence"]
+    assert (row.job_name, row.action) == ("tune", action)
+
+
+def test_a_job_without_gpus_passes_without_a_row(door: Door) -> None:
+    """Nothing was decided about it."""
+    job = a_job(LORA, gpus=0)
+    del job["metadata"]["annotations"]
+
+    answer, rows = door.ask("refuse", job)
+
+    assert (answer["verdict"], answer["action"], rows) == ("none", "allow", [])
+
+
+def test_a_busy_server_decides_nothing() -> None:
+    """Whoever asks again may be answered: no row says that the job passed."""
+    written = list[HookDecision]()
+    made = patient_parts()
+    hurried = replace(made.settings, hook_deadline_s=1e-9)
+    with served(replace(made, settings=hurried, record_decision=written.append)) as client:
+        body = {"objects": [a_job(LORA)]}
+        answer = client.post("/v1/hooks/kueue/refuse", json=body).json()
+
+    assert (answer["is_transient"], answer["verdict"], written) == (True, "unknown", [])
