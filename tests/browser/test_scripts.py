@@ -106,14 +106,12 @@ def test_what_was_handed_in_is_told_apart(page: Page) -> None:
 
 def test_a_name_is_no_markdown(page: Page) -> None:
     """What a stranger called a model is no link, picture, tag, cell or line of a ticket."""
-    hostile = "a](https://e.example) ![x](https://e.example) <img> | `b` **c**\r\n# d"
+    hostile = "a](//e.example) ![x](//e.example) <img> | `b` **c**\r\n# d"
 
     text = called(page, "export.js", "plain", hostile)
     table = called(page, "export.js", "markdownTable", ["name"], [[hostile]])
 
-    assert (
-        text == r"a\](https://e.example) \!\[x\](https://e.example) \<img\> \| \`b\` \*\*c\*\* # d"
-    )
+    assert text == r"a\](//e.example) \!\[x\](//e.example) \<img\> \| \`b\` \*\*c\*\* # d"
     assert table == f"| name |\n| --- |\n| {text} |"
 
 
