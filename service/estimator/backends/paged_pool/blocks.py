@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from service.estimator.backends.paged_pool.layer_caches import LayerCache, LayerState
+from service.estimator.backends.paged_pool.pool import MemoryPart, make_exact_part
 from service.estimator.values.units import ceil_div
 
 _PADDING_LIMIT = 1.5
@@ -54,6 +55,20 @@ class KvBlockPool:
         """Bytes of all blocks."""
         return self.num_blocks * self.block_bytes
 
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of states beside the blocks: none, as they are blocks."""
+        return 0
+
+    @property
+    def batched_tokens(self) -> int:
+        """Tokens of one step of the engine."""
+        return self.paging.batched_tokens
+
+    def limit_blocks(self, num_blocks: int) -> "KvBlockPool":
+        """Return the pool with as few blocks as that of another stage."""
+        return replace(self, num_blocks=num_blocks)
+
     def count_tokens(self, longest: int) -> int:
         """Return the tokens as the engine prints them.
 
@@ -75,6 +90,28 @@ class KvBlockPool:
     def count_sequences(self, tokens: int) -> float:
         """Return the sequences of so many tokens that fit at once."""
         return self.num_blocks / self.count_blocks(tokens)
+
+    def count_bytes(self, num_sequences: int, tokens: int) -> int:
+        """Return the bytes that sequences take."""
+        return num_sequences * self.count_blocks(tokens) * self.block_bytes
+
+    def count_required_bytes(self, num_sequences: int, tokens: int) -> int:
+        """Return the bytes that sequences need of the pool."""
+        return self.count_bytes(num_sequences, tokens)
+
+    def list_limits(self, num_sequences: int, tokens: int) -> tuple[str, ...]:
+        """Return what keeps sequences waiting beside memory: nothing."""
+        del num_sequences, tokens
+        return ()
+
+    def list_parts(self, source: str) -> tuple[MemoryPart, ...]:
+        """Return the pool as a part of a rank's memory."""
+        if not self.groups:
+            formula = f"{self.num_blocks} sequences x {self.block_bytes} B of states"
+        else:
+            tokens = self.paging.block_tokens
+            formula = f"{self.num_blocks} blocks x {tokens} tokens x {self.block_bytes // tokens} B"
+        return (make_exact_part("kv_cache", self.bytes, formula, source),)
 
 
 def build_pool(

@@ -4,7 +4,7 @@ A rank has fixed bytes, each stage has a pool, and one pool decides.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from service.estimator.backends.paged_pool.blocks import KvBlockPool
 from service.estimator.backends.paged_pool.pool import (
@@ -13,9 +13,9 @@ from service.estimator.backends.paged_pool.pool import (
     MemoryPart,
     PoolDemand,
     PoolTotals,
-    make_exact_part,
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank
+from service.estimator.backends.paged_pool.split_pool import SplitPool
 from service.estimator.memory.offloading import count_ranks_per_node
 from service.estimator.model.families.speculative import count_draft_tokens
 from service.estimator.values.layout import Layout
@@ -24,6 +24,9 @@ from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import ServeWorkload
 
 _TOWER = ("the engine profiles the model's vision tower as well, whose own work is not counted",)
+
+
+Pool = KvBlockPool | SplitPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class RankMemory:
     rank: Rank
     fixed_bytes: int
     parts: tuple[MemoryPart, ...]
-    pool: KvBlockPool
+    pool: Pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +89,19 @@ class FilledPool:
         )
         worst_stage = max(range(len(stages)), key=lambda index: stages[index].allocated_bytes)
         largest = memories[worst_stage]
-        pool, model = replace(largest.pool, num_blocks=smallest.num_blocks), largest.rank.model
+        pool, model = largest.pool.limit_blocks(smallest.num_blocks), largest.rank.model
         self._largest, self._smallest = largest, smallest
         self._budgets = tuple((memory, *_sum_budgeted(memory)) for memory in distinct)
         self.totals = PoolTotals(
             EngineMemory(
                 num_gpus=layout.num_gpus,
-                parts=(*largest.parts, _make_pool_part(pool, limits.source)),
+                parts=(*largest.parts, *pool.list_parts(limits.source)),
                 pool_bytes=pool.bytes,
                 pool_tokens=smallest.count_tokens(limits.max_model_len),
-                token_bytes=_count_token_elements(largest.rank) * kv_width,
+                token_bytes=count_token_elements(largest.rank) * kv_width,
                 max_concurrency=smallest.count_sequences(limits.max_model_len),
                 smallest_bytes=max(
-                    memory.fixed_bytes
-                    + memory.pool.count_blocks(limits.max_model_len) * memory.pool.block_bytes
+                    memory.fixed_bytes + memory.pool.count_required_bytes(1, limits.max_model_len)
                     for memory in distinct
                 ),
                 budget_bytes=limits.budget_bytes,
@@ -123,15 +125,16 @@ class FilledPool:
             num_sequences = min(num_sequences, _count_read_at_once(self._largest.pool, tokens))
         required = []
         for memory, budgeted, budgeted_high in self._budgets:
-            requested = _count_requested_bytes(memory, num_sequences, tokens)
+            requested = memory.pool.count_required_bytes(num_sequences, tokens)
             required.append((requested + budgeted, requested + budgeted_high))
         required_bytes, required_high_bytes = max(required)
         width = workload.weight_dtype.bytes_per_element
         return PoolDemand(
-            requested_bytes=_count_requested_bytes(self._largest, num_sequences, tokens),
+            requested_bytes=self._largest.pool.count_bytes(num_sequences, tokens),
             required_bytes=required_bytes,
             required_high_bytes=required_high_bytes,
             max_num_sequences=int(self._smallest.count_sequences(tokens)),
+            limits=self._smallest.list_limits(num_sequences, tokens),
             state_bytes=num_sequences * model.spec.hidden_size * width,
         )
 
@@ -141,17 +144,13 @@ def _sum_host_bytes(memories: Sequence[RankMemory], ranks_per_node: int) -> int:
     return sum(memory.rank.host_bytes for memory in memories) * ranks_per_node // len(memories)
 
 
-def _count_read_at_once(pool: KvBlockPool, tokens: int) -> int:
+def _count_read_at_once(pool: Pool, tokens: int) -> int:
     """Return the prompts that a step of pooling may hold.
 
     A step reads so many tokens; it may end one prompt that another began, and begin one that is not
     ended. A prompt that is read through leaves the pool, and all others wait.
     """
-    return ceil_div(pool.paging.batched_tokens, tokens) + 1
-
-
-def _count_requested_bytes(memory: RankMemory, num_sequences: int, tokens: int) -> int:
-    return num_sequences * memory.pool.count_blocks(tokens) * memory.pool.block_bytes
+    return ceil_div(pool.batched_tokens, tokens) + 1
 
 
 def _sum_budgeted(memory: RankMemory) -> tuple[int, int]:
@@ -160,9 +159,10 @@ def _sum_budgeted(memory: RankMemory) -> tuple[int, int]:
     return sum(part.bytes for part in budgeted), sum(part.high for part in budgeted)
 
 
-def _compute_stage_bytes(memory: RankMemory, smallest: KvBlockPool) -> tuple[int, int]:
+def _compute_stage_bytes(memory: RankMemory, smallest: Pool) -> tuple[int, int]:
     """Return the peak of a stage, and its bytes between steps."""
-    steady = replace(memory.pool, num_blocks=smallest.num_blocks).bytes + memory.rank.weight_bytes
+    pool = memory.pool.limit_blocks(smallest.num_blocks)
+    steady = pool.bytes + pool.state_bytes + memory.rank.weight_bytes
     allocated = [part for part in memory.parts if part.ledger is MemoryLedger.ALLOCATED]
     steady += sum(part.bytes for part in allocated if part.persistent)
     transient = sum(
@@ -171,15 +171,6 @@ def _compute_stage_bytes(memory: RankMemory, smallest: KvBlockPool) -> tuple[int
     return steady + transient, steady
 
 
-def _count_token_elements(rank: Rank) -> int:
+def count_token_elements(rank: Rank) -> int:
     """Return the elements that a rank caches for one token."""
     return sum(cache.elements_per_token * cache.count for cache in rank.caches)
-
-
-def _make_pool_part(pool: KvBlockPool, source: str) -> MemoryPart:
-    if not pool.groups:
-        states = f"{pool.num_blocks} sequences x {pool.block_bytes} B of states"
-        return make_exact_part("kv_cache", pool.bytes, states, source)
-    tokens = pool.paging.block_tokens
-    blocks = f"{pool.num_blocks} blocks x {tokens} tokens x {pool.block_bytes // tokens} B"
-    return make_exact_part("kv_cache", pool.bytes, blocks, source)

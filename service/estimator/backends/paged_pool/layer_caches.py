@@ -72,7 +72,7 @@ def merge_states(
     """
     counts: dict[tuple[int, bool], int] = {}
     for (block, _), count in zip(model.blocks, kinds, strict=True):
-        elements = _count_state_elements(block)
+        elements = sum(_count_state_elements(block))
         if count and elements:
             key = (elements * dtype.bytes_per_element, _exports(block))
             counts[key] = counts.get(key, 0) + count
@@ -95,31 +95,45 @@ def _exports(block: BlockModule) -> bool:
     return hasattr(_get_mixer(block), "convolved_size")
 
 
-def _count_state_elements(block: BlockModule) -> int:
+def count_slot_bytes(model: Architecture, *, convolution: DType, recurrence: DType) -> int:
+    """Return the bytes of one state of all layers.
+
+    The last inputs of a convolution have one number format, what has come of all of them another.
+    """
+    total = 0
+    for block, count in model.blocks:
+        inputs, states = _count_state_elements(block)
+        total += count * inputs * convolution.bytes_per_element
+        total += count * states * recurrence.bytes_per_element
+    return total
+
+
+def _count_state_elements(block: BlockModule) -> tuple[int, int]:
     """Return the elements of a layer's state.
 
-    A convolution needs one position less than it spans.
+    They are the last inputs of a convolution, which needs one position less than it spans, and what
+    has come of all of them.
     """
     recorded = _list_recorded_states(block)
     if recorded:
-        return sum(_count_recorded_elements(state) for state in recorded)
+        parts = [_count_recorded_elements(state) for state in recorded]
+        return sum(inputs for inputs, _ in parts), sum(states for _, states in parts)
     mixer = _get_mixer(block)
     if mixer is None:
-        return 0
+        return 0, 0
     inner = getattr(mixer, "inner_size", 0)
     states = getattr(mixer, "states", None) or inner * getattr(mixer, "state_size", 0)
     convolved = getattr(mixer, "convolved_size", inner)
-    return (getattr(mixer, "kernel_size", 1) - 1) * convolved + states
+    return (getattr(mixer, "kernel_size", 1) - 1) * convolved, states
 
 
-def _count_recorded_elements(state: SequenceState) -> int:
+def _count_recorded_elements(state: SequenceState) -> tuple[int, int]:
     """Return the elements of a recorded state, as engines keep it.
 
     transformers keeps all positions of a convolution, engines all but the newest.
     """
     channels, *positions = state.convolution or (0, 1)
-    recurrent = prod(state.recurrent) if state.recurrent else 0
-    return channels * (positions[-1] - 1) + recurrent
+    return channels * (positions[-1] - 1), prod(state.recurrent) if state.recurrent else 0
 
 
 def _list_recorded_states(block: BlockModule) -> tuple[SequenceState, ...]:

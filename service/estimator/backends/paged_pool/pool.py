@@ -98,16 +98,17 @@ class EngineMemory:
 class PoolDemand:
     """Demand of a question's sequences on a pool.
 
-    ``requested_bytes`` is the cache of all of them, ``state_bytes`` their hidden states.
+    ``requested_bytes`` is the cache of all of them, ``state_bytes`` their hidden states, ``limits``
+    what keeps them waiting beside memory.
     """
 
     requested_bytes: int
     required_bytes: int
-    """Bytes of the budget that the neediest stage needs."""
+    """Bytes of the budget that the neediest stage needs; the next are the upper end of these."""
     required_high_bytes: int
-    """The upper end of these."""
     max_num_sequences: int
     state_bytes: int
+    limits: tuple[str, ...] = ()
 
 
 class PoolTotals:
@@ -216,10 +217,10 @@ def _find_shortfalls(totals: PoolTotals, demand: PoolDemand) -> tuple[str, ...]:
             "max_model_len needs less",
         )
     elif (missing := demand.required_bytes - memory.budget_bytes) > 0:
-        messages.append(
-            f"what is asked needs {missing:,} B more than the engine's budget of "
-            f"{memory.budget_bytes:,} B"
-        )
+        budget = f"the engine's budget of {memory.budget_bytes:,} B"
+        messages.append(f"what is asked needs {missing:,} B more than {budget}")
+    else:
+        messages.extend(demand.limits)
     if (missing := totals.device_bytes - memory.usable_bytes) > 0:
         messages.append(
             f"the engine's budget of {memory.budget_bytes:,} B leaves {missing:,} B too little for "

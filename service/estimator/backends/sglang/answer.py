@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
 from service.estimator.backends.paged_pool.engine_memory import (
     FilledPool,
+    Pool,
     PoolLimits,
     RankMemory,
     build_rank_memories,
+    count_token_elements,
 )
 from service.estimator.backends.paged_pool.host_weights import offload_weights
+from service.estimator.backends.paged_pool.layer_caches import count_slot_bytes
 from service.estimator.backends.paged_pool.pool import (
     MemoryLedger,
     MemoryPart,
@@ -22,12 +25,20 @@ from service.estimator.backends.paged_pool.pool import (
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
 from service.estimator.backends.paged_pool.replicas import answer_replica
+from service.estimator.backends.paged_pool.split_pool import SplitPool
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.sglang.backend import NEWEST, OLDEST
 from service.estimator.backends.sglang.defaults import get_chunk_tokens, get_memory_fraction
+from service.estimator.backends.sglang.states import (
+    CONTEXT_TOKENS,
+    CONVOLUTION,
+    RECURRENCE,
+    check_release,
+    count_request_slots,
+)
 from service.estimator.backends.vllm.answer import format_weights_formula
 from service.estimator.backends.vllm.overheads import communicator_bytes
-from service.estimator.memory.kv_cache import is_latent
+from service.estimator.memory.kv_cache import is_latent, keeps_states
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
@@ -108,6 +119,8 @@ def _resolve_settings(
     version = resolve_version(
         workload.engine_version, engine="sglang", oldest=OLDEST, newest=NEWEST
     )
+    if keeps_states(model):
+        check_release(version)
     memory_mib = max(1, device.capacity_bytes // MIB)
     chunk = workload.max_num_batched_tokens or get_chunk_tokens(version, memory_mib)
     fraction = workload.gpu_memory_fraction
@@ -120,11 +133,17 @@ def _resolve_settings(
         # Ranks that attend for themselves read a share of a chunk each (0.5,
         # ``_handle_data_parallelism``).
         chunk_tokens=chunk // layout.data_parallel if layout.expert_parallel > 1 else chunk,
-        max_model_len=workload.resolve_max_model_len(model.spec.max_position_embeddings),
+        max_model_len=_resolve_max_model_len(model, workload),
         free_bytes=device.usable_bytes
         - _get_context_bytes(device)
         - (max(_COMMUNICATOR, communicators) if ranks > 1 else 0),
     )
+
+
+def _resolve_max_model_len(model: Architecture, workload: ServeWorkload) -> int:
+    length = workload.resolve_max_model_len(model.spec.max_position_embeddings)
+    given = workload.max_model_len or model.spec.max_position_embeddings
+    return length if given else max(length, CONTEXT_TOKENS)
 
 
 def _get_context_bytes(device: Device) -> int:
@@ -179,12 +198,26 @@ def _build_rank_memory(
             ),
             _make_communicator_part(device, settings),
         ),
-        pool=build_pool(
-            rank.caches,
-            workload.kv_cache_dtype.bytes_per_element,
-            int(settings.free_bytes * settings.fraction) - fixed,
-            Paging(block_tokens=1, batched_tokens=tokens, hybrid=False),
-        ),
+        pool=_build_pool(rank, workload, settings, fixed),
+    )
+
+
+def _build_pool(
+    rank: Rank, workload: ServeWorkload, settings: SglangSettings, fixed_bytes: int
+) -> Pool:
+    """Return the pool of tokens, and that of states."""
+    width = workload.kv_cache_dtype.bytes_per_element
+    available_bytes = int(settings.free_bytes * settings.fraction) - fixed_bytes
+    if not rank.states:
+        paging = Paging(block_tokens=1, batched_tokens=settings.chunk_tokens, hybrid=False)
+        return build_pool(rank.caches, width, available_bytes, paging)
+    return SplitPool(
+        available_bytes=available_bytes,
+        token_bytes=count_token_elements(rank) * width,
+        slot_bytes=count_slot_bytes(rank.model, convolution=CONVOLUTION, recurrence=RECURRENCE),
+        request_slots=count_request_slots(rank.model),
+        context_tokens=settings.max_model_len,
+        batched_tokens=settings.chunk_tokens,
     )
 
 

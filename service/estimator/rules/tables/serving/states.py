@@ -2,6 +2,7 @@
 
 from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.rules.grammar.conditions import (
+    all_of,
     any_of,
     is_absent,
     is_false,
@@ -37,9 +38,38 @@ def _is_draft_from_gguf(case: Case) -> bool:
     return draft is not None and draft.gguf is not None
 
 
+_SGLANG = "SGLang 0.5.23, srt/models and srt/mem_cache/kv_cache_configurator.py"
+_ON_SGLANG = all_of(is_true(model.recurrent), is_in(workload.engine, Engine.SGLANG))
+_SGLANG_STATES = (
+    Rule(
+        when=all_of(_ON_SGLANG, is_false(model.recorded)),
+        require=is_in(model.family, "falcon_mamba", "mamba", "mamba2", "qwen3_next"),
+        field="workload.engine",
+        topic=Topic.RECURRENT,
+        refusal=invalid(
+            "SGLang has no model of {model.family}: ask for engine vllm or transformers"
+        ),
+        reason="SGLang has no model of {model.family}",
+        source=_SGLANG,
+    ),
+    Rule(
+        when=_ON_SGLANG,
+        require=is_in(layout.pipeline_parallel, 1),
+        topic=Topic.RECURRENT,
+        refusal=unmodelled(
+            "pipeline_parallel of {model.family} on SGLang, whose layers keep a state",
+            *("pipeline_parallel 1", "engine vllm"),
+        ),
+        reason="pipeline_parallel {layout.pipeline_parallel} of {model.family} on SGLang",
+        source="SGLang 0.5.23, srt/models/qwen3_next.py and mamba2.py, which have one stage",
+    ),
+)
+
 STATES = (
     Rule(
-        require=any_of(is_false(model.recurrent), is_in(workload.engine, Engine.VLLM)),
+        require=any_of(
+            is_false(model.recurrent), is_in(workload.engine, Engine.SGLANG, Engine.VLLM)
+        ),
         topic=Topic.RECURRENT,
         refusal=unmodelled(
             "{workload.engine} with {model.family}, whose layers keep a state for each sequence",
@@ -48,6 +78,7 @@ STATES = (
         ),
         reason="layers of {model.family} keep a state for each sequence",
     ),
+    *_SGLANG_STATES,
     Rule(
         require=is_not_in(model.family, "zamba2"),
         topic=Topic.RECURRENT,

@@ -107,7 +107,7 @@ def test_stages_share_layers_and_states() -> None:
 @pytest.mark.parametrize(
     ("layout", "words", "refusal"),
     [
-        (Layout(), {"engine": Engine.SGLANG}, "engine vllm"),
+        (Layout(), {"engine": Engine.TENSORRT_LLM}, "engine vllm"),
         (Layout(tensor_parallel=2), {}, "tensor_parallel 1"),
         (Layout(), {"speculative": Speculative(num_tokens=2)}, "without speculative"),
     ],
