@@ -10,6 +10,7 @@ from typing import Any
 
 from service.base.errors import InvalidRequestError
 from service.cli.submissions.errors import SchedulerError
+from service.formats.submissions.submission import DIGEST
 
 PATIENCE_S = 120.0
 """How long a client may take until it is ended."""
@@ -77,10 +78,11 @@ def read_json(command: str, printed: str) -> Any:  # noqa: ANN401 - JSON
         raise SchedulerError(message) from None
 
 
-def fill_variables(variables: Mapping[str, str | None]) -> dict[str, str]:
+def fill_variables(variables: Mapping[str, str | None], digest: str = "") -> dict[str, str]:
     """Return variables of a job, the null ones from this environment.
 
-    Raises InvalidRequestError where one of these is not set.
+    ``digest`` names the question that was answered for the job, if any. Raises
+    InvalidRequestError where a variable is not set.
     """
     missing = [
         name for name, value in variables.items() if value is None and name not in os.environ
@@ -88,7 +90,10 @@ def fill_variables(variables: Mapping[str, str | None]) -> dict[str, str]:
     if missing:
         message = f"the job reads {', '.join(missing)}: set {'them' if missing[1:] else 'it'} here"
         raise InvalidRequestError(message)
-    return {name: os.environ[name] if value is None else value for name, value in variables.items()}
+    filled = {
+        name: os.environ[name] if value is None else value for name, value in variables.items()
+    }
+    return {**filled, **({DIGEST: digest} if digest else {})}
 
 
 def _shorten(text: str) -> str:

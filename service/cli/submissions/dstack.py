@@ -35,8 +35,9 @@ class Dstack:
     def prepare(self, document: Any, entry: Entry) -> str:  # noqa: ANN401 - JSON
         """Return the configuration, named by the mark, with all variables."""
         pairs = [text.partition("=") for text in document["env"]]
-        variables = fill_variables({name: value if sign else None for name, sign, value in pairs})
-        return json.dumps(document | {"name": entry.mark, "env": variables})
+        variables = {name: value if sign else None for name, sign, value in pairs}
+        env = fill_variables(variables, entry.digest)
+        return json.dumps(document | {"name": entry.mark, "env": env})
 
     def submit(self, entry: Entry) -> str:
         """Apply the configuration.

@@ -28,7 +28,9 @@ class Entry:
     ``owner`` is the user who submits, as their machine calls them, and ``target`` where their
     scheduler is, as its client is told; entries of earlier versions have neither. ``attempt``
     counts the reservations that were asked for, each under a key of its own; ``sent_at`` is when
-    the scheduler was last asked to take the job, in seconds since the epoch.
+    the scheduler was last asked to take the job, in seconds since the epoch. ``question`` is what
+    the plan answered, a body of ``POST /v1/fit``, and ``digest`` its name on the server, empty
+    where that has none.
     """
 
     id: str
@@ -46,6 +48,8 @@ class Entry:
     sent_at: float | None = None
     job: str | None = None
     is_over: bool = False
+    question: dict[str, Any] | None = None
+    digest: str = ""
 
     @property
     def tag(self) -> str:

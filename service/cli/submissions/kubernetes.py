@@ -10,6 +10,7 @@ from service.cli.submissions.clients import read_json, require_success, run_clie
 from service.cli.submissions.journal import Entry
 from service.cli.submissions.object_names import rename_objects
 from service.cli.submissions.scheduler import Sighting
+from service.formats.submissions.submission import ANNOTATION
 
 LABEL = "headroom.dev/submission"
 _MAX_NAME = 48
@@ -51,6 +52,10 @@ class Kubernetes:
         renamed = rename_objects(items, entry.tag, _MAX_NAME)
         for item in renamed:
             item["metadata"].setdefault("labels", {})[LABEL] = entry.id
+        if entry.question is not None:
+            # The webhook answers it, and so knows whose question the job's pods have.
+            runs = renamed[-1]["metadata"]
+            runs.setdefault("annotations", {})[ANNOTATION] = json.dumps(entry.question)
         return json.dumps({"apiVersion": "v1", "kind": "List", "items": renamed})
 
     def submit(self, entry: Entry) -> str:

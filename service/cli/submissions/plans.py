@@ -42,6 +42,22 @@ def derive_id(plan: dict[str, Any], *facts: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
 
 
+def read_question(plan: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the question that the best plan answers.
+
+    It is a body of ``POST /v1/fit``, and None where its model has no name.
+    """
+    best = plan["candidates"][0]
+    if not isinstance(plan.get("model"), str):
+        return None
+    return {
+        "model": plan["model"],
+        "gpu": best["gpu"],
+        "layout": best["layout"],
+        "workload": best["workload"],
+    }
+
+
 def read_best(plan: dict[str, Any], scheduler: Scheduler) -> tuple[dict[str, Any], Any]:
     """Return where the best plan runs, and its rendering for a scheduler.
 

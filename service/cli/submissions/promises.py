@@ -10,6 +10,15 @@ _ENDED = "reservation-ended"
 _GONE = frozenset(("reservation-not-found", "cluster-not-found"))
 
 
+def name_question(client: httpx.Client, question: Document) -> str:
+    """Return the digest under which the server keeps a question.
+
+    It is the same for the same question, however often it is asked.
+    """
+    answer = ask(client, "POST", build_path("hooks", "questions"), body=question)
+    return str(answer.json()["digest"])
+
+
 def reserve(client: httpx.Client, entry: Entry) -> str | None:
     """Reserve what the plan placed; None where this attempt's reservation has ended.
 

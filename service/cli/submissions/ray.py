@@ -34,7 +34,7 @@ class Ray:
         """Return the address, which is empty where Ray looks on this machine."""
         return {name: os.environ.get(name, "") for name in _ADDRESSES}
 
-    def prepare(self, document: Any, entry: Entry) -> str:  # noqa: ANN401, ARG002 - an option marks it
+    def prepare(self, document: Any, entry: Entry) -> str:  # noqa: ANN401 - JSON
         """Return the job with the variables that are of this environment.
 
         Raises InvalidRequestError for one that no job runs.
@@ -46,7 +46,7 @@ class Ray:
                 "whose replicas Ray Serve balances"
             )
             raise InvalidRequestError(message)
-        return json.dumps({**job, "env_vars": fill_variables(job["env_vars"])})
+        return json.dumps({**job, "env_vars": fill_variables(job["env_vars"], entry.digest)})
 
     def submit(self, entry: Entry) -> str:
         """Submit the job, under the mark as its id.

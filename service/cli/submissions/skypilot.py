@@ -40,7 +40,7 @@ class SkyPilot:
         """
         return {_SERVER: os.environ[_SERVER]} if os.environ.get(_SERVER) else {}
 
-    def prepare(self, document: Any, entry: Entry) -> str:  # noqa: ANN401, ARG002 - an option marks it
+    def prepare(self, document: Any, entry: Entry) -> str:  # noqa: ANN401 - JSON
         """Return the task with the variables that are of this environment.
 
         Raises InvalidRequestError for a service.
@@ -51,7 +51,7 @@ class SkyPilot:
                 " prints to a file, for `sky serve up`"
             )
             raise InvalidRequestError(message)
-        variables = fill_variables(document.get("envs", {}))
+        variables = fill_variables(document.get("envs", {}), entry.digest)
         return json.dumps(document | ({"envs": variables} if variables else {}))
 
     def submit(self, entry: Entry) -> str:

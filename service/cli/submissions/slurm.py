@@ -78,13 +78,15 @@ class Slurm:
         """Submit the script, under the mark as its name.
 
         The comment is for people, and tells hooks that it was planned: one that begins with
-        ``headroom:`` holds a question. Accounting drops it where a cluster keeps no comments.
+        ``headroom:`` holds a question. Accounting drops it where a cluster keeps no comments. The
+        epilog of its nodes reads the digest at its end.
         """
+        named = f" headroom-question={entry.digest}" if entry.digest else ""
         command = (
             "sbatch",
             "--parsable",
             f"--job-name={entry.mark}",
-            f"--comment=headroom-submission:{entry.id}",
+            f"--comment=headroom-submission:{entry.id}{named}",
         )
         output = run_client(command, entry.payload)
         if output.code != 0 and _REFUSED.search(output.err):

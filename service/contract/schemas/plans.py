@@ -190,6 +190,10 @@ class ParetoAnswer(Answer, frozen=True, kw_only=True):
 class PlanAnswer(Answer, frozen=True, kw_only=True):
     """The best plans; `num_gpus` is null when none is enough."""
 
+    model: Annotated[
+        str | None,
+        Meta(description="Name of the model; null where it came inline, or with another head."),
+    ]
     num_gpus: int | None
     gpu: Annotated[GpuAnswer | None, Meta(description="The kind of GPU of the best plan.")]
     objective: str

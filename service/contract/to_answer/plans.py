@@ -54,6 +54,7 @@ def build_plan_answer(
         ]
     )
     return PlanAnswer(
+        model=question.model,
         num_gpus=None if best is None else best.plan.num_gpus,
         gpu=None if best is None else render_gpu(best.offer.device),
         objective=question.objective.value,

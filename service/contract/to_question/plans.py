@@ -83,6 +83,7 @@ def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> 
         offers=_build_offers(request, prices),
         objective=request.objective,
         names=read_job_names(request, model),
+        model=None if model.has_other_head else model.name,
         pareto=request.pareto,
         assumptions=(*model.notes, *search.assumptions),
         formats=tuple(get_or_none(request.format) or ()),

@@ -49,6 +49,12 @@ def insert_decisions(session: Session, decisions: Sequence[RepeatedDecision]) ->
     )
 
 
+def insert_question(session: Session, digest: str, document: Mapping[str, Any]) -> None:
+    """Store a question that was asked now."""
+    now = session.execute(select(func.clock_timestamp())).scalar_one()
+    _insert_documents(session, {digest: dict(document)}, now)
+
+
 def list_decisions(
     session: Session, request: PageRequest, filters: DecisionFilter
 ) -> Page[StoredDecision]:
@@ -100,8 +106,13 @@ def _insert_questions(
         for decision in (repeated.decision for repeated in decisions)
         if decision.digest is not None and decision.question is not None
     }
-    if not questions:
-        return
+    if questions:
+        _insert_documents(session, questions, now)
+
+
+def _insert_documents(
+    session: Session, questions: Mapping[str, dict[str, Any]], now: datetime
+) -> None:
     statement = insert(HookQuestionRow)
     session.connection().execute(
         statement.on_conflict_do_update(

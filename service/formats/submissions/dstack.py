@@ -13,6 +13,7 @@ from service.formats.inventories.documents import (
     get_texts,
 )
 from service.formats.submissions.submission import (
+    DIGEST,
     GpuRequest,
     Submission,
     SubmissionError,
@@ -57,6 +58,16 @@ def change_run(spec: Json, per_node: int) -> dict[str, Any]:
         **spec,
         "configuration": {**configuration, "resources": {**resources, "gpu": gpu}},
     }
+
+
+def name_question(spec: Json, digest: str) -> dict[str, Any]:
+    """Return the run, whose processes know which question was answered for it."""
+    configuration = get_object(spec, "configuration")
+    env = configuration.get("env") or {}
+    if not isinstance(env, dict):
+        # dstack itself sends no other form.
+        return dict(spec)
+    return {**spec, "configuration": {**configuration, "env": {**env, DIGEST: digest}}}
 
 
 def _read_gpus(configuration: Json) -> GpuRequest | None:

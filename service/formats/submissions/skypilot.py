@@ -5,7 +5,7 @@ Shape: ``sky.admin_policy.UserRequest`` of SkyPilot 0.14.1, whose tasks are YAML
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -19,6 +19,7 @@ from service.formats.inventories.documents import (
 )
 from service.formats.launches.sources.documents import read_mapping
 from service.formats.submissions.submission import (
+    DIGEST,
     GpuRequest,
     Submission,
     SubmissionError,
@@ -81,8 +82,23 @@ def read_user(text: str) -> str | None:
     return get_text(user, "name") or get_text(user, "id") or None
 
 
-def change_task(task: SkyTask, per_node: int) -> str:
-    """Return a task with other GPUs on each node, as YAML."""
+def name_question(task: SkyTask, digest: str) -> SkyTask:
+    """Return a task whose processes know which question was answered for it."""
+    envs = task.document.get("envs") or {}
+    if not isinstance(envs, dict):
+        # SkyPilot itself sends no other form.
+        return task
+    return replace(task, document={**task.document, "envs": {**envs, DIGEST: digest}})
+
+
+def write_task(task: SkyTask) -> str:
+    """Return a task as YAML."""
+    text: str = yaml.safe_dump(task.document, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def change_task(task: SkyTask, per_node: int) -> SkyTask:
+    """Return a task with other GPUs on each node."""
     offers = list(_iter_offers(get_object(task.document, "resources")))
     if len(offers) != 1:
         message = (
@@ -90,9 +106,7 @@ def change_task(task: SkyTask, per_node: int) -> str:
         )
         raise SubmissionError(message, field="task")
     resources = task.document["resources"] | {"accelerators": {offers[0][0]: per_node}}
-    changed = task.document | {"resources": resources}
-    text: str = yaml.safe_dump(changed, sort_keys=False, allow_unicode=True)
-    return text
+    return replace(task, document=task.document | {"resources": resources})
 
 
 def _iter_offers(resources: Json) -> Iterator[tuple[str, int]]:

@@ -10,6 +10,8 @@ ANNOTATION = "headroom.dev/question"
 """Annotation of a Kubernetes object that holds its question."""
 VARIABLE = "HEADROOM_QUESTION"
 """Environment variable of a job that holds its question."""
+DIGEST = "HEADROOM_QUESTION_DIGEST"
+"""Environment variable of a job that names the question that was answered for it."""
 DIRECTIVE = "#HEADROOM"
 """Begin of a line of a job's script that holds its question."""
 

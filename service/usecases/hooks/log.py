@@ -25,6 +25,7 @@ from service.db.records.hooks import (
 )
 from service.db.session import transaction
 from service.runtime.logs import get_logger
+from service.usecases.hooks.decision import HookQuestion
 from service.usecases.hooks.repeats import RecentDecisions
 from service.usecases.stored import Page, PageRequest, Sessions
 
@@ -38,6 +39,7 @@ __all__ = [
     "StoredDecision",
     "find_question",
     "list_decisions",
+    "store_question",
 ]
 
 _log = get_logger(__name__)
@@ -165,6 +167,12 @@ def list_decisions(
     """Return a page of decisions, newest first."""
     with transaction(sessions) as session:
         return queries.list_decisions(session, request, filters)
+
+
+def store_question(sessions: Sessions, question: HookQuestion) -> None:
+    """Store a question, to be found by its digest."""
+    with transaction(sessions) as session:
+        queries.insert_question(session, question.digest, question.document)
 
 
 def find_question(sessions: Sessions, digest: str) -> Mapping[str, Any]:

@@ -30,6 +30,8 @@ class PlanQuestion:
     offers: Sequence[Offer]
     objective: Objective
     names: JobNames
+    model: str | None = None
+    """Name under which the model is asked about again, if it has one."""
     pareto: bool = False
     assumptions: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()

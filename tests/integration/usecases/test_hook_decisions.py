@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, func, select, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.base.errors import NotFoundError, UnavailableError
+from service.cli.submissions.plans import read_question
 from service.db.session import make_sessions
 from service.db.tables.hooks import ACTIONS, VERDICTS, HookDecisionRow, HookQuestionRow
 from service.usecases.hooks import log
@@ -24,6 +25,14 @@ from tests.unit.api.builders import NOWHERE, parts, served
 
 Sessions = sessionmaker[Session]
 QUESTION = {"model": "llama-2-7b", "gpu": "A100-SXM4-80GB", "workload": {"task": "train"}}
+CONFIG = {
+    "model_type": "llama",
+    "vocab_size": 32,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+}
 DIGEST = "9a0364b9e99bb480dd25e1f0284c8555"
 ASKED = HookDecision(
     door="slurm",
@@ -189,6 +198,50 @@ def test_pages_filters_and_the_table_over_http(client: TestClient[Any]) -> None:
     assert question == {"digest": DIGEST, "question": QUESTION}
     assert client.get(path, params={"verdict": "none"}).status_code == 422
     assert client.get(path, params={"format": "csv", "limit": 2}).status_code == 422
+
+
+def test_a_plan_that_is_submitted_has_a_question(client: TestClient[Any]) -> None:
+    """Its best candidate, kept under a digest, is answered as the plan was."""
+    plan = client.post(
+        "/v1/plans",
+        json={
+            "model": "llama-3.2-1b",
+            "gpus": ["L40S"],
+            "workload": {"task": "train", "method": "lora", "sequence_length": 512},
+        },
+    ).json()
+
+    named = client.post("/v1/hooks/questions", json=read_question(plan))
+    again = client.post("/v1/hooks/questions", json=read_question(plan))
+
+    digest = named.json()["digest"]
+    stored = client.get(f"/v1/hooks/questions/{digest}").json()
+    assert (named.status_code, again.json(), stored) == (200, named.json(), named.json())
+    answer = client.post("/v1/fit", json=stored["question"]).json()
+    assert answer["per_gpu"] == plan["candidates"][0]["fit"]["per_gpu"]
+
+
+@pytest.mark.parametrize(
+    ("question", "status"),
+    [
+        ({"model": "no-such-model", "gpu": "T4", "workload": {"task": "serve"}}, 422),
+        (QUESTION | {"workload": {"task": "train", "sequence_length": 512}, "gpu": "no GPU"}, 422),
+        (
+            QUESTION
+            | {
+                "model": {"hf_config": CONFIG | {"note": "x" * 20_000}},
+                "workload": {"task": "train", "sequence_length": 512},
+            },
+            413,
+        ),
+    ],
+    ids=["an unknown model", "an unknown GPU", "too long"],
+)
+def test_what_has_no_answer_is_no_question(
+    client: TestClient[Any], question: dict[str, Any], status: int
+) -> None:
+    """Nothing could ever be joined to it."""
+    assert client.post("/v1/hooks/questions", json=question).status_code == status
 
 
 def test_an_import_says_what_ran_once(client: TestClient[Any]) -> None:

@@ -3,13 +3,14 @@
 import re
 from typing import Any
 
-from litestar import Request, Router, get
+from litestar import Request, Router, get, post
+from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
-from service.api.http.decoding import read_query
+from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import get_dependencies
-from service.api.http.operation import JSON, STORED_PROBLEMS, Operation, Reply
+from service.api.http.operation import BODY_PROBLEMS, JSON, STORED_PROBLEMS, Operation, Reply
 from service.api.http.pagination import (
     CSV,
     VARY,
@@ -18,8 +19,12 @@ from service.api.http.pagination import (
     stream_csv,
 )
 from service.api.http.responses import json_response
-from service.base.errors import NotFoundError
+from service.api.resources.fit import EXAMPLE
+from service.api.resources.hooks.digests import MAX_QUESTION_BYTES, digest_question
+from service.api.resources.resolving import resolve_model
+from service.base.errors import BodyTooLargeError, NotFoundError
 from service.contract.schemas.fields import get_or_default, get_or_none
+from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.hooks.decisions import (
     DecisionAnswer,
     DecisionPage,
@@ -28,6 +33,7 @@ from service.contract.schemas.hooks.decisions import (
     QuestionDigest,
 )
 from service.contract.to_answer.timestamps import format_timestamp
+from service.contract.to_question.fits import read_fit
 from service.usecases.hooks import log
 from service.usecases.hooks.decision import Action, HookVerdict, Mode
 from service.usecases.hooks.log import DecisionFilter, StoredDecision
@@ -75,6 +81,38 @@ def list_all(request: AnyRequest) -> ASGIApp:
     page = log.list_decisions(sessions, wanted_page, filters)
     items = [_build_decision(item) for item in page.items]
     return json_response(DecisionPage(items=items, next_cursor=page.next_cursor), headers=VARY)
+
+
+@post(
+    "/questions",
+    sync_to_thread=True,
+    status_code=200,
+    operation=Operation(
+        id="nameHookQuestion",
+        scope=Scope.PLAN,
+        tag="hooks",
+        summary="Store a question, and return the digest by which a job carries it.",
+        description=(
+            "What `headroom submit` does before it submits: measurements of the job's nodes are "
+            "joined to the question by its digest."
+        ),
+        body=FitRequest,
+        example=EXAMPLE,
+        replies={200: Reply(description="The question.", bodies=(HookQuestionAnswer,))},
+        problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+def name_question(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Store a question."""
+    deps, question = get_dependencies(request), read_body(request.scope, body, FitRequest)
+    # Nobody can be joined to what has no answer.
+    read_fit(question, resolve_model(deps, question.model, request.scope))
+    named = digest_question(question)
+    if named is None:
+        message = f"a question that is stored has at most {MAX_QUESTION_BYTES:,} bytes"
+        raise BodyTooLargeError(message)
+    log.store_question(deps.sessions, named)
+    return json_response(HookQuestionAnswer(digest=named.digest, question=dict(named.document)))
 
 
 @get(
@@ -136,4 +174,4 @@ def _build_decision(stored: StoredDecision) -> DecisionAnswer:
     )
 
 
-router = Router(path="/v1/hooks", route_handlers=[list_all, get_question])
+router = Router(path="/v1/hooks", route_handlers=[list_all, name_question, get_question])

@@ -20,7 +20,7 @@ from service.contract.schemas.hooks.dstack import (
 )
 from service.contract.schemas.hooks.kubernetes import HookMode
 from service.estimator.values.errors import EstimatorError
-from service.formats.submissions.dstack import change_run, read_run
+from service.formats.submissions.dstack import change_run, name_question, read_run
 from service.formats.submissions.submission import Submission
 from service.usecases.hooks.decision import Action
 
@@ -75,9 +75,12 @@ async def judge_spec(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         decision = await decide_submission(request, run, mode)
     if decision.action is Action.REFUSE:
         return json_response(DstackAnswer(spec=applied.spec, error=decision.sentence))
+    spec = applied.spec
     if decision.action is Action.CHANGE and decision.per_node is not None:
-        return json_response(DstackAnswer(spec=change_run(applied.spec, decision.per_node)))
-    return json_response(DstackAnswer(spec=applied.spec))
+        spec = change_run(spec, decision.per_node)
+    if decision.question is not None:
+        spec = name_question(spec, decision.question.digest)
+    return json_response(DstackAnswer(spec=spec))
 
 
 def _read_policy(request: Request[Any, Any, Any]) -> DstackPolicy:

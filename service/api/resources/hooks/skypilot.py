@@ -16,7 +16,14 @@ from service.base.typed import get_decoder
 from service.contract.schemas.hooks.kubernetes import HookMode
 from service.contract.schemas.hooks.skypilot import SkyPilotAnswer, SkyPilotRequest
 from service.estimator.values.errors import EstimatorError
-from service.formats.submissions.skypilot import SkyTask, change_task, read_task, read_user
+from service.formats.submissions.skypilot import (
+    SkyTask,
+    change_task,
+    name_question,
+    read_task,
+    read_user,
+    write_task,
+)
 from service.formats.submissions.submission import Submission
 from service.usecases.hooks.decision import Action
 
@@ -66,9 +73,13 @@ async def judge_task(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         decision = await decide_submission(request, task.submission, mode)
     if decision.action is Action.REFUSE:
         return text_response(decision.sentence, status=_REFUSED)
-    text = applied.task
-    if decision.action is Action.CHANGE and task is not None and decision.per_node is not None:
-        text = change_task(task, decision.per_node)
+    changed = task
+    if decision.action is Action.CHANGE and changed is not None and decision.per_node is not None:
+        changed = change_task(changed, decision.per_node)
+    if decision.question is not None and changed is not None:
+        changed = name_question(changed, decision.question.digest)
+    # What is not touched stays as its user wrote it.
+    text = applied.task if changed is None or changed is task else write_task(changed)
     answer = SkyPilotAnswer(task=text, skypilot_config=applied.skypilot_config)
     return json_response(msgspec.json.encode(answer).decode() if is_text else answer)
 

@@ -14,9 +14,16 @@ from service.base.server_refusals import ServerRefusalError
 from service.cli.http import add_server, connect, find_server
 from service.cli.lifetimes import LIFE_HELP, parse_lifetime
 from service.cli.model_files.json_files import STDIN
+from service.cli.submissions import promises
 from service.cli.submissions.errors import SchedulerError
 from service.cli.submissions.journal import Entry, Journal, find_journal, find_user
-from service.cli.submissions.plans import NoPlanError, derive_id, read_best, read_plan
+from service.cli.submissions.plans import (
+    NoPlanError,
+    derive_id,
+    read_best,
+    read_plan,
+    read_question,
+)
 from service.cli.submissions.registry import SCHEDULERS, find_scheduler
 from service.cli.submissions.steps import Submitter
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
@@ -159,8 +166,25 @@ def _make_entry(options: argparse.Namespace) -> Entry:
         lease_s=lease_s,
         owner=user,
         target=scheduler.locate(),
+        question=read_question(plan),
     )
+    entry = replace(entry, digest=_name_question(options, entry))
     return replace(entry, payload=scheduler.prepare(document, entry))
+
+
+def _name_question(options: argparse.Namespace, entry: Entry) -> str:
+    """Return the digest of the plan's question, if any.
+
+    It is empty where the server keeps none. It is for measurements, and no reason not to submit.
+    """
+    if entry.question is None:
+        return ""
+    with connect(options.server or entry.server) as client:
+        try:
+            return promises.name_question(client, entry.question)
+        except ServiceError as error:
+            _note(f"what the job uses will not be joined to its plan: {error.detail}")
+            return ""
 
 
 def _submit(options: argparse.Namespace, journal: Journal, entry: Entry) -> int:

@@ -25,6 +25,7 @@ class PlanAnswer:
     """The best plans; `num_gpus` is null when none is enough.
 
     Attributes:
+        model (None | str): Name of the model; null where it came inline, or with another head.
         num_gpus (int | None): GPUs of the best plan; null where nothing is enough.
         gpu (MemoryAnswer | None | str): The kind of GPU of the best plan.
         objective (str): What the best plan is best at.
@@ -46,6 +47,7 @@ class PlanAnswer:
             unknown memory.
     """
 
+    model: None | str
     num_gpus: int | None
     gpu: MemoryAnswer | None | str
     objective: str
@@ -68,6 +70,9 @@ class PlanAnswer:
         from ..models.memory_answer import MemoryAnswer  # noqa: PLC0415
         from ..models.rejected_answer import RejectedAnswer  # noqa: PLC0415
         from ..models.remedy_answer import RemedyAnswer  # noqa: PLC0415
+
+        model: None | str
+        model = self.model
 
         num_gpus: int | None
         num_gpus = self.num_gpus
@@ -139,6 +144,7 @@ class PlanAnswer:
         field_dict.update(self.additional_properties)
         field_dict.update(
             {
+                "model": model,
                 "num_gpus": num_gpus,
                 "gpu": gpu,
                 "objective": objective,
@@ -171,6 +177,13 @@ class PlanAnswer:
         from ..models.searched_answer import SearchedAnswer  # noqa: PLC0415
 
         d = dict(src_dict)
+
+        def _parse_model(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        model = _parse_model(d.pop("model"))
 
         def _parse_num_gpus(data: object) -> int | None:
             if data is None:
@@ -303,6 +316,7 @@ class PlanAnswer:
         warnings = cast(list[str], d.pop("warnings"))
 
         plan_answer = cls(
+            model=model,
             num_gpus=num_gpus,
             gpu=gpu,
             objective=objective,

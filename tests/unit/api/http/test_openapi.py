@@ -16,7 +16,7 @@ FOREIGN = "/v1/hooks/"
 PLACES = {"name": "a", "id": "1", "mode": "warn", "policy": "on_run_apply", "digest": "0" * 32}
 RESOURCES = {
     *(f"/v1/field-data{end}" for end in ("", "/approve", "/withdraw")),
-    *(f"/v1/hooks/{end}" for end in ("decisions", "questions/{digest}")),
+    *(f"/v1/hooks/{end}" for end in ("decisions", "questions", "questions/{digest}")),
     "/v1/models",
     "/v1/models/{name}",
     "/v1/models/{organization}/{name}",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from service.__main__ import main
+from service.base.errors import InvalidRequestError
 from service.cli.commands.schedulers import submit
 from service.cli.submissions.journal import Entry, Journal
 
@@ -117,6 +118,39 @@ def test_the_same_plan_is_the_same_submission(
     names = [line.split()[2] for line in capsys.readouterr().err.splitlines()]
     assert (names[0] == names[1], len(set(names))) == (True, 4)
     assert len(list(tmp_path.glob("*.json"))) == 4
+
+
+def test_the_question_of_a_plan_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once, before anything is submitted; a server that keeps none is no reason to stop."""
+    monkeypatch.setattr(submit, "_submit", lambda *_: 0)
+    candidate = {
+        **PLACED,
+        "gpu": "L40S",
+        "layout": {"data_parallel": 1},
+        "workload": {"task": "train"},
+    }
+    asked: list[dict[str, Any]] = []
+
+    def name_question(_client: object, question: dict[str, Any]) -> str:
+        asked.append(question)
+        if len(asked) > 1:
+            message = "there is no such resource"
+            raise InvalidRequestError(message)
+        return "9" * 32
+
+    monkeypatch.setattr("service.cli.submissions.promises.name_question", name_question)
+    plan = {"model": "gpt2", "candidates": [candidate]}
+    for submission_id in ("s1", "s2"):
+        ask(monkeypatch, tmp_path, plan, *TARGET, "--submission-id", submission_id)
+
+    question = {"model": "gpt2", **{name: candidate[name] for name in ("layout", "workload")}}
+    entries = [Journal(folder=tmp_path).read(name) for name in ("s1", "s2")]
+    digests = [entry.digest for entry in entries if entry is not None]
+    assert asked == [question | {"gpu": "L40S"}] * 2
+    assert digests == ["9" * 32, ""]
+    assert "will not be joined to its plan: there is no such resource" in capsys.readouterr().err
 
 
 def test_an_unreadable_submission_hinders_no_other(

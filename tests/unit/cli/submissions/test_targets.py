@@ -81,6 +81,29 @@ def install_clients(monkeypatch: pytest.MonkeyPatch) -> Clients:
 
 
 @pytest.mark.parametrize(
+    ("word", "place"),
+    [
+        ("slurm", "--comment=headroom-submission:s1 headroom-question="),
+        ("ray", '"env_vars": {"HEADROOM_QUESTION_DIGEST": "'),
+        ("skypilot", '"envs": {"HEADROOM_QUESTION_DIGEST": "'),
+        ("dstack", '"env": {"HEADROOM_QUESTION_DIGEST": "'),
+        ("kubernetes", '"headroom.dev/question": "{\\"model\\": \\"gpt2\\"}"'),
+    ],
+)
+def test_a_job_carries_its_question(clients: Clients, word: str, place: str) -> None:
+    """Where its nodes or the wrapper of its command look for it; Kubernetes' webhook answers it."""
+    scheduler, digest = SCHEDULERS[word], "9a0364b9e99bb480dd25e1f0284c8555"
+    entry = replace(ENTRY, question={"model": "gpt2"}, digest=digest)
+    entry = replace(entry, payload=scheduler.prepare(DOCUMENTS[word], entry))
+
+    scheduler.submit(entry)
+
+    sent = [entry.payload, *(word for command, _ in clients.calls for word in command)]
+    expected = place if word == "kubernetes" else f"{place}{digest}"
+    assert any(expected in text for text in sent)
+
+
+@pytest.mark.parametrize(
     ("word", "flags", "variables"),
     [
         ("slurm", ("--user=1000",), {}),

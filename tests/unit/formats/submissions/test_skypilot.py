@@ -4,7 +4,13 @@ import pytest
 import yaml
 
 from service.formats.launches.values.errors import LaunchFormatError
-from service.formats.submissions.skypilot import change_task, read_task, read_user
+from service.formats.submissions.skypilot import (
+    change_task,
+    name_question,
+    read_task,
+    read_user,
+    write_task,
+)
 from service.formats.submissions.submission import GpuRequest, SubmissionError
 
 # `Task.to_yaml_config` of a task with `accelerators: A100-80GB:1` and two nodes.
@@ -92,12 +98,22 @@ def test_another_number_changes_nothing_else() -> None:
     text = TASK.replace("num_nodes: 2", "num_nodes: 1").replace("echo", "echo 'ü 🚀'")
     task = read_task(text)
 
-    changed = yaml.safe_load(change_task(task, 4))
+    changed = yaml.safe_load(write_task(change_task(task, 4)))
 
     expected = yaml.safe_load(text)
     expected["resources"]["accelerators"] = {"A100-80GB": 4}
     assert task.submission.can_change
     assert changed == expected
+
+
+@pytest.mark.parametrize("envs", ["[x]", "{A: b}", "null"])
+def test_a_question_is_named_beside_its_variables(envs: str) -> None:
+    """A list of them, which SkyPilot itself never sends, stays as it is."""
+    document = name_question(read_task(f"envs: {envs}\nrun: echo\n"), "0" * 32).document
+
+    before = yaml.safe_load(envs)
+    named = {**(before if envs == "{A: b}" else {}), "HEADROOM_QUESTION_DIGEST": "0" * 32}
+    assert document == {"envs": before if envs == "[x]" else named, "run": "echo"}
 
 
 def test_a_choice_is_not_changed() -> None:

@@ -1,6 +1,8 @@
 """dstack's REST plugin: bodies as its server sends them."""
 
+import copy
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,11 @@ def a_run(question: str | None) -> dict[str, Any]:
     return {"run_name": "r", "configuration": configuration}
 
 
+def drop_digest(spec: dict[str, Any]) -> str:
+    """Take the name of its question out of a run, and return it."""
+    return str(spec["configuration"]["env"].pop("HEADROOM_QUESTION_DIGEST"))
+
+
 def apply(
     client: TestClient[Any], spec: dict[str, Any], mode: str, policy: str = "on_run_apply"
 ) -> dict[str, Any]:
@@ -48,10 +55,13 @@ def apply(
 
 @pytest.mark.parametrize("mode", ["warn", "refuse", "change"])
 def test_what_fits_passes_as_it_is(client: TestClient[Any], mode: str) -> None:
-    """In every mode."""
+    """In every mode, but for the name of its question, by which its measurements are joined."""
     spec = a_run(FITS)
 
-    assert apply(client, spec, mode) == {"spec": spec, "error": None}
+    answer = apply(client, spec, mode)
+
+    assert re.fullmatch("[0-9a-f]{32}", drop_digest(answer["spec"]))
+    assert answer == {"spec": spec, "error": None}
 
 
 def test_what_does_not_fit_is_refused_in_a_line(client: TestClient[Any]) -> None:
@@ -70,7 +80,10 @@ def test_what_does_not_fit_passes_where_the_door_only_warns(client: TestClient[A
     """Dstack has no place for a warning."""
     spec = a_run(TOO_LARGE)
 
-    assert apply(client, spec, "warn") == {"spec": spec, "error": None}
+    answer = apply(client, spec, "warn")
+
+    drop_digest(answer["spec"])
+    assert answer == {"spec": spec, "error": None}
 
 
 def test_it_gets_the_gpus_that_it_needs(client: TestClient[Any]) -> None:
@@ -78,17 +91,22 @@ def test_it_gets_the_gpus_that_it_needs(client: TestClient[Any]) -> None:
     expected = a_run(TOO_LARGE)
     expected["configuration"]["resources"]["gpu"]["count"] = {"min": 2, "max": 2}
 
-    assert apply(client, a_run(TOO_LARGE), "change") == {"spec": expected, "error": None}
+    answer = apply(client, a_run(TOO_LARGE), "change")
+
+    drop_digest(answer["spec"])
+    assert answer == {"spec": expected, "error": None}
 
 
 def test_the_real_servers_own_body(client: TestClient[Any]) -> None:
     """As dstack 0.22.5 sends it: the GPUs that it is given are enough when it asks again."""
     body = json.loads((Path(__file__).parent / "samples" / "dstack_0_22_apply.json").read_text())
 
-    given = apply(client, body["spec"], "change")["spec"]
+    first = apply(client, body["spec"], "change")["spec"]
+    again = apply(client, copy.deepcopy(first), "refuse")
 
-    assert given["configuration"]["resources"]["gpu"]["count"] == {"min": 2, "max": 2}
-    assert apply(client, given, "refuse") == {"spec": given, "error": None}
+    assert first["configuration"]["resources"]["gpu"]["count"] == {"min": 2, "max": 2}
+    assert drop_digest(again["spec"]) != drop_digest(first)
+    assert again == {"spec": first, "error": None}
 
 
 def test_a_run_that_never_asked_passes(client: TestClient[Any]) -> None:

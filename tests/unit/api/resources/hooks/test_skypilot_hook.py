@@ -1,6 +1,7 @@
 """SkyPilot's admin policy: bodies as its client sends them, a JSON string in JSON."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,12 @@ def read(answer: Any) -> dict[str, Any]:  # noqa: ANN401 - a response
 
 @pytest.mark.parametrize("mode", ["warn", "refuse", "change"])
 def test_what_fits_passes_as_it_is(client: TestClient[Any], mode: str) -> None:
-    """In every mode."""
-    assert read(ask(client, FITS, mode))["resources"] == {"accelerators": {"A100-80GB": 1}}
+    """In every mode, but for the name of its question, by which its measurements are joined."""
+    task = read(ask(client, FITS, mode))
+
+    assert task["resources"] == {"accelerators": {"A100-80GB": 1}}
+    assert re.fullmatch("[0-9a-f]{32}", task["envs"].pop("HEADROOM_QUESTION_DIGEST"))
+    assert task["envs"] == {"HEADROOM_QUESTION": FITS}
 
 
 def test_what_does_not_fit_is_refused_in_a_line(client: TestClient[Any]) -> None:
