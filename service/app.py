@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import anyio.to_thread
+from anyio import CapacityLimiter
 from litestar import Litestar, Router
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
@@ -21,13 +22,15 @@ from service.access.hosts import get_default_access
 from service.access.origins import KnownNames
 from service.access.peers import PeerCache
 from service.api.application import Extension, Lifespan, make_application
-from service.api.computing.reading import FileReader
+from service.api.computing.reading import FILE_MODULES, FileReader
+from service.api.computing.search_processes import SEARCH_MODULES, SearchProcesses
+from service.api.computing.turns import Turns
 from service.api.http.auth import Access, Guard, TokenVerifier
-from service.api.http.dependencies import Dependencies
+from service.api.http.dependencies import OTHER_TURNS, SEARCHES, Dependencies
 from service.api.http.rate_limits import make_quota_charge, make_rate_charge, make_rate_throttle
 from service.api.metrics.registry import BuildInfo, Metrics
-from service.api.resources import fit, operations
-from service.api.routers import HOOKS
+from service.api.resources import fit
+from service.api.routers import HOOK_ROUTERS
 from service.api.routers import ROUTERS as API_ROUTERS
 from service.base.startup_errors import StartupError
 from service.catalog import models as catalogue
@@ -69,21 +72,12 @@ from service.usecases.stored_specs.spec_cache import (
 )
 from service.web import pages
 
-CHILD_MODULES = ("service.api.resources.handed_in.bodies",)
-"""What children call."""
 REFRESH_INTERVAL_S = 1.0
 FIRST_REFRESH_S = 2.0
 """How long a process waits for keys and calibrations before it answers; a database that is away
 holds no start up longer.
 """
 ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (*API_ROUTERS, pages.router)
-HOOK_ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
-    *HOOKS,
-    operations.health,
-    operations.ready,
-    operations.metrics,
-)
-"""Handlers of a port that is open to schedulers, and has nothing else to be open about."""
 
 
 def create_app(settings: Settings) -> ASGIApp:
@@ -106,7 +100,9 @@ def create_app(settings: Settings) -> ASGIApp:
     throttle = make_throttle(settings.redis_url)
     tokens = _make_token_verifier(settings)
     decisions = DecisionLog(sessions, on_loss=metrics.count_lost_decisions)
-    children = ChildStarter(CHILD_MODULES)
+    files = ChildPool(ChildStarter(FILE_MODULES), keeps=False)
+    searches = ChildPool(ChildStarter(SEARCH_MODULES, idle_s=None), keeps=True)
+    num_searches = settings.search_processes or SEARCHES
     deps = Dependencies(
         settings=settings,
         version=build.version,
@@ -121,7 +117,14 @@ def create_app(settings: Settings) -> ASGIApp:
         ).read,
         readiness=partial(check_readiness, engine, ping_redis=ping_redis),
         guard=_make_guard(settings, key_cache, throttle, tokens),
-        files=FileReader(ChildPool(children, keeps=False)),
+        searches=SearchProcesses(
+            searches if settings.search_processes else None,
+            cache_dir=settings.cache_dir,
+            on_failure=metrics.count_failed_search_process,
+        ),
+        search_turns=Turns(num_searches),
+        computing_limiter=CapacityLimiter(num_searches + OTHER_TURNS),
+        files=FileReader(files),
         hub=make_hub(settings),
         count_weights=WeightCounter(),
         charge=make_quota_charge(throttle),
@@ -142,7 +145,7 @@ def create_app(settings: Settings) -> ASGIApp:
         fast_route=None if only_hooks else fit.FAST_ROUTE,
         extension=None if only_hooks else _make_mcp_endpoint(deps),
         lifespan=(
-            _make_lifespan(refreshers, notifier, engine, children, deps.way_outs),
+            _make_lifespan(refreshers, notifier, engine, (files, searches), deps.way_outs),
             *_make_recording_lifespans(settings.cache_dir),
         ),
     )
@@ -269,7 +272,7 @@ def _make_lifespan(
     refreshers: Sequence[Refresher],
     notifier: BackgroundNotifier | None,
     engine: Engine,
-    children: ChildStarter,
+    pools: Sequence[ChildPool],
     way_outs: WayOuts,
 ) -> Lifespan:
     @asynccontextmanager
@@ -286,7 +289,8 @@ def _make_lifespan(
                 refresher.stop()
             if notifier is not None:
                 notifier.close()
-            await anyio.to_thread.run_sync(children.close)
+            for pool in pools:
+                await anyio.to_thread.run_sync(pool.close)
             engine.dispose()
             # A signal that ends this process leaves it no other moment to send what it has.
             spans.stop()

@@ -67,3 +67,10 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     keys.audit,
     *operations.handlers,
 )
+HOOK_ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
+    *HOOKS,
+    operations.health,
+    operations.ready,
+    operations.metrics,
+)
+"""Handlers of a port that is open to schedulers, and has nothing else to be open about."""

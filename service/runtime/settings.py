@@ -38,6 +38,8 @@ class Settings:
     """Connections per process; the knee of requests per second over pool size, as measured."""
     question_budget_s: float = 30.0
     """Processor's time that the answer to one question may take."""
+    search_processes: int = 2
+    """Processes beside each server that compute searches; without any its own threads do."""
     lease_s: float = 30.0
     """How long a claimed job is its worker's without a heartbeat."""
     heartbeat_s: float = 5.0

@@ -63,6 +63,12 @@ def _parse_count(variable: str, text: str) -> int:
     return int(text)
 
 
+def _parse_number(variable: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        refuse_setting(variable, text, "a whole number, 0 or more")
+    return int(text)
+
+
 def _parse_seconds(variable: str, text: str) -> float:
     try:
         seconds = float(text)
@@ -187,6 +193,7 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "data_dir": ("HEADROOM_DATA_DIR", _parse_path),
     "cache_dir": ("HEADROOM_CACHE_DIR", _parse_path),
     "question_budget_s": ("HEADROOM_QUESTION_BUDGET_S", _parse_seconds),
+    "search_processes": ("HEADROOM_SEARCH_PROCESSES", _parse_number),
     "log_level": ("HEADROOM_LOG_LEVEL", _make_choice_parser(LOG_LEVELS)),
     "log_format": ("HEADROOM_LOG_FORMAT", _make_choice_parser(LOG_FORMATS)),
     "access_log": ("HEADROOM_ACCESS_LOG", _parse_flag),

@@ -9,12 +9,14 @@ from service.api.computing.reading import (
     MEMORY_RATIO,
     MOST_MEMORY_BYTES,
 )
+from service.api.computing.search_processes import MEMORY_BYTES
 from service.api.http.decoding import MAX_BODY_BYTES, MAX_DEPTH
 from service.api.resources.batch import MAX_ITEM_VALUES
 from service.contract.schemas.batch import MAX_ITEMS
 from service.formats.checkpoints.gguf_header import MAX_HEADER_BYTES, MAX_TENSORS
 from service.formats.launches.sources.limits import MAX_CHARACTERS, MAX_NODES
 from service.jobs.codec import MAX_DATA_BYTES
+from service.runtime.children.child import KEPT_BYTES
 from service.runtime.settings import Settings
 from service.usecases.hub.reading import DEADLINE_S, MAX_TOTAL_BYTES
 
@@ -49,6 +51,10 @@ def test_every_number_of_the_page_is_the_codes() -> None:
         "| a body |": f"{MAX_BODY_BYTES:,} bytes",
         "| nesting of JSON |": f"{MAX_DEPTH} ",
         "| processor's time": f"({settings.question_budget_s:g} s)",
+        "| memory of one search |": (
+            f"{MEMORY_BYTES // mib:,} MiB in a process of its own kind, which keeps "
+            f"{KEPT_BYTES // mib} MiB at most"
+        ),
         "| a GGUF header |": f"{MAX_HEADER_BYTES // mib} MiB, {MAX_TENSORS:,} tensors",
         "| YAML": f"{MAX_CHARACTERS:,} characters, {MAX_NODES:,} values",
         "| a job in Redis |": f"{MAX_DATA_BYTES:,} bytes",

@@ -4,15 +4,17 @@ They are the service with everything embedded, and the raw ASGI floor.
 """
 
 import json
+import os
 import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 START_SECONDS = 60.0
 
@@ -26,10 +28,10 @@ def find_free_port() -> int:
 
 
 @contextmanager
-def run_service(data_dir: Path) -> Iterator[int]:
+def run_service(data_dir: Path, **settings: str) -> Iterator[int]:
     """Run ``headroom up`` in its own directory and yield its port.
 
-    It yields once the service is ready.
+    It yields once the service is ready. ``settings`` are further variables of its environment.
     """
     port = find_free_port()
     command = [
@@ -42,7 +44,7 @@ def run_service(data_dir: Path) -> Iterator[int]:
         "--data-dir",
         str(data_dir),
     ]
-    with _run_process(command, f"http://127.0.0.1:{port}/readyz"):
+    with _run_process(command, f"http://127.0.0.1:{port}/readyz", settings):
         yield port
 
 
@@ -72,8 +74,11 @@ def run_floor() -> Iterator[int]:
 
 
 @contextmanager
-def _run_process(command: list[str], url: str) -> Iterator[None]:
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+def _run_process(
+    command: list[str], url: str, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[None]:
+    environment = {**os.environ, **settings}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as process:
         try:
             _wait_until_ready(process, url)
             yield

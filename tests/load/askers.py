@@ -1,7 +1,9 @@
 """Cached fits beside forty callers of long searches: ``python -m tests.load.askers``.
 
-The callers ask for plans of hybrid models that are posted as configs, no two alike, on ten kinds of
-GPU. Beside them cached fits of another process are due at a constant rate.
+The callers ask about hybrid models that are posted as configs, no two alike: for plans on ten
+kinds of GPU, numbers of GPUs, ceilings, fits, or each of these in turn. Beside them cached fits of
+another process are due at a constant rate. Servers with and without processes for searches take
+turns.
 """
 
 import argparse
@@ -12,17 +14,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 from rich.console import Console
 
 from tests.bench.servers import run_service
 from tests.load.generator import Address, LoadOutcome, offer
 
+FORK_SERVER = "service.runtime.children.fork_server"
 GPUS = (
     "A100-SXM4-80GB",
     "H100-SXM5-80GB",
@@ -60,27 +64,43 @@ HYBRID: dict[str, Any] = {
 }
 
 
-def make_search(number: int) -> dict[str, Any]:
-    """Return a plan that nobody asked for before."""
-    return {
+KINDS: Mapping[str, dict[str, Any]] = {
+    "plans": {"gpus": list(GPUS), "constraints": {"max_gpus": 65536}},
+    "how-many": {"gpu": GPUS[0], "constraints": {"max_gpus": 65536}},
+    "ceilings": {"gpu": GPUS[0], "maximize": "sequence_length", "num_gpus": 64},
+    "fit": {"gpu": GPUS[0], "layout": {"data_parallel": 64, "zero_stage": 3}},
+}
+"""Paths below /v1, and what a question there says beside its model and workload."""
+
+
+def make_search(kind: str, number: int) -> dict[str, Any]:
+    """Return a question of a kind that nobody asked before."""
+    question = {
         "model": {"hf_config": HYBRID | {"num_hidden_layers": 65 + number % 440}},
         "workload": {"task": "train", "method": "full", "sequence_length": 2048 + 8 * number},
-        "gpus": list(GPUS),
-        "constraints": {"max_gpus": 65536},
     }
+    return question | KINDS[kind]
 
 
-def ask_until(url: str, callers: int, ended: Any, answers: Any) -> None:  # noqa: ANN401 - multiprocessing's own
-    """Ask for plans on so many connections until the event is set, and put their statuses."""
-    asyncio.run(_ask_all(url, callers, ended, answers))
+def ask_until(url: str, kinds: Sequence[str], callers: int, ended: Any, answers: Any) -> None:  # noqa: ANN401 - multiprocessing's own
+    """Ask on so many connections until the event is set, and put the statuses."""
+    asyncio.run(_ask_all(url, kinds, callers, ended, answers))
 
 
-async def _ask_all(url: str, callers: int, ended: Any, answers: Any) -> None:  # noqa: ANN401
+async def _ask_all(
+    url: str,
+    kinds: Sequence[str],
+    callers: int,
+    ended: Any,  # noqa: ANN401 - multiprocessing's own
+    answers: Any,  # noqa: ANN401 - multiprocessing's own
+) -> None:
     numbers, statuses = count(), Counter[int]()
 
     async def ask(client: httpx.AsyncClient) -> None:
         while True:
-            answer = await client.post("/v1/plans", json=make_search(next(numbers)))
+            number = next(numbers)
+            kind = kinds[number % len(kinds)]
+            answer = await client.post(f"/v1/{kind}", json=make_search(kind, number))
             statuses[answer.status_code] += 1
             if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
                 await asyncio.sleep(float(answer.headers["retry-after"]))
@@ -108,24 +128,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--callers", type=int, default=40)
     parser.add_argument("--rate", type=float, default=100.0)
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=["plans"])
+    parser.add_argument(
+        "--processes", nargs="+", default=["0", "2"], help="HEADROOM_SEARCH_PROCESSES of servers"
+    )
     options = parser.parse_args(arguments)
-    console = Console()
-    context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder, run_service(Path(folder)) as port:
+    for _ in range(options.rounds):
+        for processes in options.processes:
+            compare(options, processes)
+    return 0
+
+
+def compare(options: argparse.Namespace, processes: str) -> None:
+    """Measure a server with so many processes, alone and beside the callers."""
+    console, context = Console(width=200), multiprocessing.get_context("spawn")
+    settings = {"HEADROOM_SEARCH_PROCESSES": processes}
+    with tempfile.TemporaryDirectory() as folder, run_service(Path(folder), **settings) as port:
+        console.print(f"{processes} processes for searches")
         measure(port, rate=50, seconds=2)
         _print(console, "alone", measure(port, rate=options.rate, seconds=options.seconds))
         ended, answers = context.Event(), context.Queue()
         url = f"http://127.0.0.1:{port}"
-        process = context.Process(target=ask_until, args=(url, options.callers, ended, answers))
+        process = context.Process(
+            target=ask_until, args=(url, options.kinds, options.callers, ended, answers)
+        )
         process.start()
         time.sleep(3)
         beside = measure(port, rate=options.rate, seconds=options.seconds)
+        memory_bytes = _list_child_bytes()
         ended.set()
         statuses = answers.get(timeout=60)
         process.join(timeout=60)
         _print(console, f"beside {options.callers} callers", beside)
-        console.print(f"plans by status: {statuses}")
-    return 0
+        sizes = ", ".join(f"{number / 2**20:.0f} MiB" for number in sorted(memory_bytes))
+        console.print(f"answers by status: {statuses}; processes for searches have {sizes or 'no'}")
+
+
+def _list_child_bytes() -> list[int]:
+    """Return the memory of what the fork servers below this process started."""
+    return [
+        child.memory_info().rss
+        for process in psutil.Process().children(recursive=True)
+        if FORK_SERVER in process.cmdline()
+        for child in process.children()
+    ]
 
 
 def _print(console: Console, name: str, outcome: LoadOutcome) -> None:

@@ -55,11 +55,14 @@ class Budget:
         self.check_caller()
         self.count()
         if self.spent_s > self.seconds:
-            message = (
-                f"the answer takes more than {self.seconds:g} s of a processor, which is what one "
-                f"question may; {SMALLER}"
-            )
-            raise TooCostlyError(message, budget_s=self.seconds)
+            raise TooCostlyError(self.describe(), budget_s=self.seconds)
+
+    def describe(self) -> str:
+        """Return the refusal of a question that passes it, in words."""
+        return (
+            f"the answer takes more than {self.seconds:g} s of a processor, which is what one "
+            f"question may; {SMALLER}"
+        )
 
     def count(self) -> float:
         """Count what was spent since the first call, and return it."""

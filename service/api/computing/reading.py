@@ -16,6 +16,8 @@ from service.runtime.children.pool import (
 from service.runtime.children.starting import ChildStartError
 
 T = TypeVar("T")
+FILE_MODULES = ("service.api.resources.handed_in.bodies",)
+"""What a process that reads has loaded before it is asked."""
 SMALL_BYTES = 1 << 16
 """Up to which a file is read in the server's process. The costliest bytes that any reader takes
 are a pickle's empty lists, 80 bytes of memory each: 5 MiB.

@@ -10,6 +10,7 @@ from litestar import Request
 from litestar.types import ASGIApp, HTTPScope
 
 from service.api.computing.budgets import Budget
+from service.api.computing.means import Means
 from service.api.computing.turns import Turns
 from service.api.http.auth import get_principal
 from service.api.http.dependencies import Dependencies, get_dependencies
@@ -17,6 +18,8 @@ from service.api.http.disconnect import run_until_disconnect
 from service.base.errors import TooManyRequestsError
 
 T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
 UNIT_S = 0.1
 """Processor's time that counts as one more request against the rate of a key."""
 
@@ -40,6 +43,18 @@ async def compute_search(
         return await compute(deps, request.scope, deps.search_turns, compute_answer)
 
     return await run_until_disconnect(request.receive, respond)
+
+
+def run_search(
+    deps: Dependencies, search: Callable[[Q, Means], A], question: Q, budget: Budget
+) -> A:
+    """Return what a search finds, in a process beside this one.
+
+    ``search`` is a function of a module; where there is no such process, it is called here.
+    """
+    return deps.searches.run(
+        search, question, budget, plans=deps.plans, corrections=deps.corrections
+    )
 
 
 async def compute_import(request: Request[Any, Any, Any], answer: Callable[[Budget], T]) -> T:

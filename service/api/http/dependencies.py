@@ -9,6 +9,7 @@ from litestar import Request
 
 from service.access.keys import Principal
 from service.api.computing.reading import FileReader
+from service.api.computing.search_processes import SearchProcesses
 from service.api.computing.turns import Turns
 from service.api.http.auth import Guard, make_open_guard
 from service.api.metrics.registry import Metrics
@@ -30,8 +31,11 @@ from service.usecases.recordings.recorder import StaticPart
 from service.usecases.stored import Sessions
 from service.usecases.stored_specs.spec_cache import SpecCache
 
-_SEARCHES = 2
+SEARCHES = 2
 """Searches at once: one that takes its whole budget holds no short one up."""
+_HOOKS = 2
+OTHER_TURNS = _HOOKS + 5
+"""Turns beside those at searches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,18 +66,22 @@ class Dependencies:
     """Turns at searching remedies where they were searched before. That is ten times as quick as
     the first time, so it never waits behind one.
     """
-    search_turns: Turns = field(default_factory=lambda: Turns(_SEARCHES))
-    """Turns at plans, ceilings, numbers of GPUs and slices of batches."""
-    hook_turns: Turns = field(default_factory=lambda: Turns(_SEARCHES))
+    search_turns: Turns = field(default_factory=lambda: Turns(SEARCHES))
+    """Turns at plans, ceilings and numbers of GPUs."""
+    batch_turns: Turns = field(default_factory=lambda: Turns(1))
+    """Turns at slices of batches, which wait behind no search."""
+    hook_turns: Turns = field(default_factory=lambda: Turns(_HOOKS))
     """Turns at decisions about submitted jobs, whose schedulers wait for them."""
     way_outs: WayOuts = field(default_factory=WayOuts)
     """Searches for what would hold a job that does not fit."""
     import_turns: Turns = field(default_factory=lambda: Turns(1))
     """Turns at reading files of measurements and inventories."""
+    searches: SearchProcesses = field(default_factory=SearchProcesses)
+    """Processes that compute plans, ceilings and numbers of GPUs."""
     files: FileReader = field(default_factory=FileReader)
     """Reader of these files."""
     computing_limiter: CapacityLimiter = field(
-        default_factory=lambda: CapacityLimiter(2 * _SEARCHES + 4)
+        default_factory=lambda: CapacityLimiter(SEARCHES + OTHER_TURNS)
     )
     """Threads for what those turns let in."""
     count_weights: Callable[[Config], StaticPart | None] = lambda _config: None

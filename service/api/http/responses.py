@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-import msgspec
 from litestar.types import Receive, Scope, Send
 
-from service.base.errors import InvalidRequestError
+from service.contract.encoding import encode
 
 Header = tuple[bytes, bytes]
 
@@ -31,7 +30,6 @@ runs inline.
 """
 _JSON: Header = (b"content-type", b"application/json")
 _TEXT: Header = (b"content-type", b"text/plain; charset=utf-8")
-_encoder = msgspec.json.Encoder()
 
 
 class BytesResponse:
@@ -84,18 +82,6 @@ def no_content() -> BytesResponse:
 def not_modified(headers: Mapping[str, str]) -> BytesResponse:
     """Return 304 with the headers that name the version."""
     return BytesResponse(b"", status=304, headers=_encode_headers(headers))
-
-
-def encode(value: object) -> bytes:
-    """Encode an answer as JSON.
-
-    Refuses a number that no client could read exactly.
-    """
-    try:
-        return _encoder.encode(value)
-    except OverflowError as error:
-        message = "the answer has numbers beyond 2^64 bytes; ask for less"
-        raise InvalidRequestError(message) from error
 
 
 def _build_response(

@@ -91,6 +91,9 @@ class Metrics:
         self._failed_notifications = self._make_counter(
             "doorbell_failures", "Rings that Redis did not take."
         )
+        self._failed_search_processes = self._make_counter(
+            "failed_search_processes", "Searches that no process beside the server answered."
+        )
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._verdicts: dict[str, Counter] = {}
 
@@ -147,6 +150,10 @@ class Metrics:
     def count_failed_notification(self) -> None:
         """Count a notification that Redis did not take."""
         self._failed_notifications.inc()
+
+    def count_failed_search_process(self) -> None:
+        """Count a search that no process beside the server answered."""
+        self._failed_search_processes.inc()
 
     def render(self, reading: MetricsReading) -> bytes:
         """Return all metrics in Prometheus' text format.

@@ -100,7 +100,7 @@ async def _answer_items(
     pending = iter(enumerate(raw_items))
     while len(answers) < len(raw_items):
         answers += await compute(
-            deps, request.scope, deps.search_turns, partial(_answer_slice, items, pending)
+            deps, request.scope, deps.batch_turns, partial(_answer_slice, items, pending)
         )
     items.keep()
     for verdict, number in items.verdicts.items():

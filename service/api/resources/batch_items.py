@@ -16,11 +16,11 @@ from service.api.computing.budgets import Budget, TooCostlyError, limit_lookup
 from service.api.http.decoding import MAX_BODY_BYTES, check_free_values, read_json
 from service.api.http.dependencies import Dependencies
 from service.api.http.problems import report_fault
-from service.api.http.responses import encode
 from service.api.resources.kept_answers import finish_answer, keep_answer
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.api.resources.waiting import add_bound
 from service.base.errors import BodyTooLargeError, ServiceError
+from service.contract.encoding import encode
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_answer.problems import build_refusal

@@ -11,19 +11,18 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.api.computing.budgets import Budget
-from service.api.http.computing import compute_search
+from service.api.computing.searches import find_ceiling
+from service.api.http.computing import compute_search, run_search
 from service.api.http.decoding import read_body
 from service.api.http.dependencies import Dependencies, get_dependencies
-from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
-from service.api.http.responses import json_response
+from service.api.http.operation import BODY_PROBLEMS, JSON, STORED_PROBLEMS, Operation, Reply
+from service.api.http.responses import bytes_response
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.contract.schemas.ceilings import CeilingAnswer, CeilingRequest
 from service.contract.schemas.models import HubToken
-from service.contract.to_answer.ceilings import build_ceiling_answer
 from service.contract.to_question.ceilings import read_ceiling
-from service.estimator.cache import PlanCache
 from service.telemetry.spans import span
-from service.usecases.questions.ceilings import CeilingQuestion, answer_ceiling
+from service.usecases.questions.ceilings import CeilingQuestion
 
 EXAMPLE = {
     "model": "llama-2-7b",
@@ -71,16 +70,9 @@ def _read_ceiling(request: Request[Any, Any, Any], body: RawBody) -> CeilingQues
 
 def _answer_ceiling(deps: Dependencies, question: CeilingQuestion, budget: Budget) -> ASGIApp:
     with span("ceiling.search", maximized=question.maximized.value):
-        report = answer_ceiling(
-            question,
-            plans=PlanCache().with_cancellation(budget.check),
-            find_corrections=budget.limit(deps.corrections),
-        )
-    evaluated = report.ceiling.num_evaluated
-    deps.metrics.count_search("ceiling", layouts=evaluated, estimated=evaluated)
-    return json_response(
-        build_ceiling_answer(report, question.maximized, assumptions=question.assumptions)
-    )
+        answer = run_search(deps, find_ceiling, question, budget)
+    deps.metrics.count_search("ceiling", layouts=answer.layouts, estimated=answer.estimated)
+    return bytes_response(answer.body, JSON)
 
 
 router = Router(path="/v1/ceilings", route_handlers=[ceiling])

@@ -4,8 +4,9 @@ They come from the cache of answers, from memory, or from a thread beside the ev
 
 Only a name that this process never saw asks the database. What takes longer is computed beside the
 event loop: the first answer about a configuration, and remedies where it does not fit, which are
-dozens of questions, behind which no first answer waits. Both are cancelled when the client has
-left, as a page does at the next key.
+dozens of questions, behind which no first answer waits. Those about models that come with their
+questions are computed in a process beside this one. All are cancelled when the client has left, as
+a page does at the next key.
 """
 
 from dataclasses import dataclass, replace
@@ -16,17 +17,19 @@ from litestar.types import ASGIApp, HTTPScope, Receive
 from msgspec import UnsetType
 
 from service.api.computing.budgets import Budget, TooCostlyError
+from service.api.computing.searches import RemedyJob, add_remedies, judge
 from service.api.computing.turns import Turns
-from service.api.http.computing import compute
+from service.api.http.computing import compute, run_search
 from service.api.http.decoding import read_json, require_json
 from service.api.http.dependencies import Dependencies
 from service.api.http.disconnect import run_until_disconnect
 from service.api.http.etags import build_etag_headers, read_header
 from service.api.http.operation import JSON
-from service.api.http.responses import bytes_response, encode, not_modified
+from service.api.http.responses import bytes_response, not_modified
 from service.api.resources.kept_answers import finish_answer, keep_answer
 from service.api.resources.resolving import bring_draft, resolve_known_model, resolve_model
 from service.api.resources.waiting import add_bound
+from service.contract.encoding import encode
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.to_answer.fits import build_fit_answer
@@ -143,10 +146,21 @@ class _Job:
 
     def _judge_first(self, budget: Budget) -> tuple[FitReport, bool]:
         """Return the report and whether it was quick."""
+        if self._goes_beside():
+            return run_search(self.deps, judge, self.question, budget), False
         plans = self.deps.plans.with_cancellation(budget.check)
         find = budget.limit(self.deps.corrections)
         report = judge_fit(self.question, plans=plans, find_corrections=find)
         return report, budget.count() <= QUICK_S
+
+    def _goes_beside(self) -> bool:
+        """Return whether another process computes the answer.
+
+        A model that comes with its question may be any: hundreds of layers, of as many kinds, are
+        replayed for seconds, and the compiled replay lets no other thread run for long. One that is
+        known by name takes a tenth of a second, after which this process answers by itself.
+        """
+        return self.model.name is None and not self.deps.searches.is_here
 
     async def answer_with_remedies(self, report: FitReport, turns: Turns) -> ASGIApp:
         """Look for remedies beside the event loop."""
@@ -157,10 +171,14 @@ class _Job:
         return self.finish(remedied)
 
     def _add_remedies(self, report: FitReport, budget: Budget) -> FitReport:
-        plans = self.deps.plans.with_cancellation(budget.check)
-        find = budget.limit(self.deps.corrections)
+        deps, question = self.deps, self.question
         try:
-            return add_fit_remedies(report, self.question, plans, find)
+            if self._goes_beside():
+                return run_search(
+                    deps, add_remedies, RemedyJob(report=report, question=question), budget
+                )
+            plans = deps.plans.with_cancellation(budget.check)
+            return add_fit_remedies(report, question, plans, budget.limit(deps.corrections))
         except TooCostlyError:
             return replace(report, remedy_search=_make_ended_search(budget.seconds))
 

@@ -4,10 +4,9 @@ Asked by query parameters or by a body, answered as JSON or as the bare number. 
 ``as=count``: the status then says whether a number is enough.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import msgspec
@@ -17,9 +16,10 @@ from litestar.types import ASGIApp, Scope
 from msgspec import Struct, UnsetType
 
 from service.api.computing.budgets import Budget
-from service.api.http.computing import compute_search
+from service.api.computing.searches import CountJob, count_gpus
+from service.api.http.computing import compute_search, run_search
 from service.api.http.decoding import read_body, read_query
-from service.api.http.dependencies import get_dependencies
+from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.negotiation import is_text_preferred
 from service.api.http.operation import (
     BODY_PROBLEMS,
@@ -28,7 +28,7 @@ from service.api.http.operation import (
     Operation,
     Reply,
 )
-from service.api.http.responses import json_response, text_response
+from service.api.http.responses import bytes_response, text_response
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.base.count_errors import NothingFitsError
 from service.base.errors import InvalidRequestError, ServiceError
@@ -42,13 +42,11 @@ from service.contract.schemas.queries.how_many import (
     HowManyQuery,
     nest_words,
 )
-from service.contract.to_answer.how_many import build_how_many_answer, render_how_many_text
 from service.contract.to_answer.phrases import read_gpu_count
 from service.contract.to_question.searches import read_how_many
 from service.contract.to_question.validation_errors import explain
-from service.estimator.cache import PlanCache
 from service.estimator.values.errors import EstimatorError
-from service.usecases.questions.how_many import HowManyQuestion, answer_how_many
+from service.usecases.questions.how_many import HowManyQuestion
 
 _FLAT_SECTIONS = frozenset({"model", "workload", "layout", "constraints", "gpu"})
 HUB_FIELDS = ("hub", "revision", "file")
@@ -93,11 +91,8 @@ async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
     """Say how many GPUs a workload needs."""
     query = _read_parameters(request.scope)
     form = _get_form(query)
-    return await compute_search(
-        request,
-        partial(_read_queried, request, query, form),
-        partial(_count_queried, request, form),
-    )
+    with translate_error_field():
+        return await _respond(request, partial(_read_queried, request, query, form), form)
 
 
 @post(
@@ -121,8 +116,20 @@ async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
 async def ask_how_many(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say how many GPUs a workload needs, asked by a body."""
     form = _get_form(read_query(request.scope, AnswerQuery))
+    return await _respond(request, partial(_read_asked, request, body, form), form)
+
+
+async def _respond(
+    request: Request[Any, Any, Any], read: Callable[[], HowManyQuestion], form: str | None
+) -> ASGIApp:
+    prefers_text = form is None and is_text_preferred(request.headers.get("accept"))
+
+    def read_job() -> CountJob:
+        question = read()
+        return CountJob(question=question, as_text=prefers_text and not question.formats)
+
     return await compute_search(
-        request, partial(_read_asked, request, body, form), partial(_count_gpus, request, form)
+        request, read_job, partial(_count_gpus, get_dependencies(request), form)
     )
 
 
@@ -134,9 +141,7 @@ def _get_form(query: Any) -> str | None:  # noqa: ANN401 - a struct of parameter
 def _read_queried(
     request: Request[Any, Any, Any], query: Struct, form: str | None
 ) -> HowManyQuestion:
-    payload = build_request(query)
-    with translate_error_field():
-        return _read_question(request, payload, form)
+    return _read_question(request, build_request(query), form)
 
 
 def _read_asked(
@@ -157,39 +162,13 @@ def _read_question(
     return read_how_many(payload, resolve_model(deps, payload.model, request.scope))
 
 
-def _count_queried(
-    request: Request[Any, Any, Any],
-    form: str | None,
-    question: HowManyQuestion,
-    budget: Budget,
-) -> ASGIApp:
-    with translate_error_field():
-        return _count_gpus(request, form, question, budget)
-
-
-def _count_gpus(
-    request: Request[Any, Any, Any],
-    form: str | None,
-    question: HowManyQuestion,
-    budget: Budget,
-) -> ASGIApp:
-    started = perf_counter()
-    plans = answer_how_many(
-        question,
-        plans=PlanCache().with_cancellation(budget.check),
-        find_corrections=budget.limit(get_dependencies(request).corrections),
-    )
-    is_text = form is None and not question.formats
-    if is_text and is_text_preferred(request.headers.get("accept")):
-        return text_response(render_how_many_text(plans))
-    answer = build_how_many_answer(plans, question, elapsed_s=perf_counter() - started)
-    if form == "count":
-        return _respond_with_count(answer)
-    return json_response(answer, headers={"vary": "Accept"})
-
-
-def _respond_with_count(answer: Struct) -> ASGIApp:
-    count = read_gpu_count(msgspec.to_builtins(answer))
+def _count_gpus(deps: Dependencies, form: str | None, job: CountJob, budget: Budget) -> ASGIApp:
+    answer = run_search(deps, count_gpus, job, budget)
+    if isinstance(answer, str):
+        return text_response(answer)
+    if form != "count":
+        return bytes_response(answer, JSON, {"vary": "Accept"})
+    count = read_gpu_count(msgspec.json.decode(answer))
     if count.num_gpus is None:
         raise NothingFitsError(count.sentence)
     return text_response(str(count.num_gpus))

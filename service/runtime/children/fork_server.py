@@ -12,30 +12,34 @@ import socket
 import struct
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 from service.runtime.children.child import give_way, serve
 from service.runtime.line_process import die_with_parent
 
-IDLE_S = 300.0
-"""After which a fork server without children ends: a server at rest has no memory for it."""
 REQUEST = struct.Struct(">Bi")
 START, END = 1, 2
 RESULT = struct.Struct(">i")
+NO_PROCESS = -1
+"""Number of a child that the system did not start."""
 
 
 class ForkServer:
     """Starts and ends children as its server asks."""
 
-    def __init__(self, control: socket.socket) -> None:
-        """Serve the other end of ``control``."""
-        self._control = control
+    def __init__(self, control: socket.socket, *, idle_s: float | None) -> None:
+        """Serve the other end of ``control``.
+
+        ``idle_s`` is after how long without children it ends; None if it stays.
+        """
+        self._control, self._idle_s = control, idle_s
         self._running: set[int] = set()
         self._statuses: dict[int, int] = {}
 
     def serve(self) -> None:
         """Answer requests until there is no reason to go on."""
-        self._control.settimeout(IDLE_S)
+        self._control.settimeout(self._idle_s)
         while True:
             try:
                 request, files, _, _ = socket.recv_fds(self._control, REQUEST.size, 1)
@@ -49,17 +53,26 @@ class ForkServer:
             if len(request) != REQUEST.size:
                 return
             kind, pid = REQUEST.unpack(request)
-            result = self._start(files[0]) if kind == START else self._end(pid)
-            self._control.sendall(RESULT.pack(result))
+            if kind == START:
+                self._start(files[0])
+            else:
+                self._control.sendall(RESULT.pack(self._end(pid)))
 
-    def _start(self, file: int) -> int:
+    def _start(self, file: int) -> None:
+        """Start a child, and tell the other end its number."""
+        self._reap()
         parent = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            # The other children go on, and the next one may be had.
+            pid = NO_PROCESS
         if pid == 0:
             self._become_child(file, parent)
-        os.close(file)
-        self._running.add(pid)
-        return pid
+        if pid != NO_PROCESS:
+            self._running.add(pid)
+        with suppress(OSError), socket.socket(fileno=file) as connection:
+            connection.sendall(RESULT.pack(pid))
 
     def _become_child(self, file: int, parent: int) -> None:
         status = 1
@@ -91,7 +104,7 @@ class ForkServer:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Load the modules that are named, and serve the control socket."""
-    file, *modules = sys.argv[1:] if arguments is None else arguments
+    file, idle, *modules = sys.argv[1:] if arguments is None else arguments
     # Whoever stops a terminal's programs stops the server, which ends this one by its socket.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in modules:
@@ -99,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(file)) as control:
-        ForkServer(control).serve()
+        ForkServer(control, idle_s=float(idle) or None).serve()
     return 0
 
 

@@ -51,9 +51,19 @@ def _limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
+def count_resident_bytes() -> int:
+    """Return the memory that this process has, 0 where it is unknown."""
+    return _count_pages(1) or 0
+
+
 def _count_address_space() -> int | None:
     """Return the address space in use, ``None`` where it is unknown."""
+    return _count_pages(0)
+
+
+def _count_pages(column: int) -> int | None:
+    """Return the bytes of a column of ``/proc/self/statm`` (proc(5))."""
     try:
-        return int(_STATM.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        return int(_STATM.read_text().split()[column]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return None

@@ -6,10 +6,12 @@ stranger sent is one: it travels as bytes inside.
 
 import io
 import pickle
+import select
 import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from service.runtime.children.limits import Limits
@@ -50,7 +52,28 @@ class OutOfMemory:
     processor_s: float
 
 
-Reply = Returned | Raised | OutOfMemory
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsendable:
+    """A call or its result that cannot travel, and why."""
+
+    reason: str
+    processor_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Question of a child that only its server can answer."""
+
+    name: str
+    arguments: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """Word that nobody waits for the call any more."""
+
+
+Reply = Returned | Raised | OutOfMemory | Unsendable
 
 
 def encode_message(message: object) -> bytes:
@@ -65,51 +88,86 @@ def decode_message(encoded: bytes | bytearray) -> Any:  # noqa: ANN401 - whateve
     return pickle.loads(encoded)  # noqa: S301 - of our own program at the other end
 
 
+def try_decoding(encoded: bytes | bytearray) -> Any:  # noqa: ANN401 - whatever the other end sent
+    """Return the message of its bytes, or why it is unreadable."""
+    try:
+        return decode_message(encoded)
+    except Exception as error:  # noqa: BLE001 - any value has its own reasons not to travel
+        return Unsendable(reason=str(error), processor_s=0.0)
+
+
 def send_bytes(connection: socket.socket, encoded: bytes) -> None:
     """Send the bytes of a message."""
     connection.sendall(_LENGTH.pack(len(encoded)))
     connection.sendall(encoded)
 
 
-def receive_bytes(
-    connection: socket.socket, on_wait: Callable[[], None] = lambda: None
-) -> bytearray | None:
-    """Return the bytes of the next message.
+def is_silent(connection: socket.socket) -> bool:
+    """Return whether the other end is there and has sent nothing."""
+    # Not select(2): a server may have more files open than that can wait for.
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return not poll.poll(0)
 
-    ``None`` where the other end has gone. ``on_wait`` is called whenever the connection's time-out
-    passes without a byte.
+
+class Inbox:
+    """Messages that come over a connection.
+
+    A message that has come in part stays until the rest is asked for: who leaves while one comes
+    never takes its middle, where a stranger's text may be, for the next one's beginning.
     """
-    head = _receive_exactly(connection, _LENGTH.size, on_wait)
-    if head is None:
-        return None
-    return _receive_exactly(connection, _LENGTH.unpack(head)[0], on_wait)
 
+    def __init__(self, connection: socket.socket) -> None:
+        """Read nothing yet."""
+        self._connection = connection
+        self._length: int | None = None
+        self._received = bytearray()
 
-def _receive_exactly(
-    connection: socket.socket, count: int, on_wait: Callable[[], None]
-) -> bytearray | None:
-    received = bytearray()
-    while len(received) < count:
-        try:
-            chunk = connection.recv(min(count - len(received), _CHUNK_BYTES))
-        except TimeoutError:
-            on_wait()
-            continue
-        except ConnectionError:
-            return None
-        if not chunk:
-            return None
-        received += chunk
-    return received
+    def receive(self, on_wait: Callable[[], None]) -> bytearray | None:
+        """Return the bytes of the next message.
+
+        ``None`` where the other end has gone. ``on_wait`` is called whenever the connection's
+        time-out passes without a byte; what it raises is raised.
+        """
+        if self._length is None:
+            head = self._take(_LENGTH.size, on_wait)
+            if head is None:
+                return None
+            self._length = _LENGTH.unpack(head)[0]
+        message = self._take(self._length, on_wait)
+        self._length = None
+        return message
+
+    def _take(self, count: int, on_wait: Callable[[], None]) -> bytearray | None:
+        while len(self._received) < count:
+            try:
+                chunk = self._connection.recv(min(count - len(self._received), _CHUNK_BYTES))
+            except TimeoutError:
+                on_wait()
+                continue
+            except ConnectionError:
+                return None
+            if not chunk:
+                return None
+            self._received += chunk
+        taken, self._received = self._received, bytearray()
+        return taken
 
 
 class _Pickler(pickle.Pickler):
-    """Pickler of refusals as they are, whatever their constructors take."""
+    """Pickler that takes refusals, whatever they are made of, and read-only mappings."""
 
     def reducer_override(self, value: object) -> Any:  # noqa: ANN401 - pickle's protocol
         if isinstance(value, BaseException):
             return _rebuild_error, (type(value), value.args, value.__dict__)
+        if isinstance(value, MappingProxyType):
+            return _rebuild_mapping, (dict(value),)
         return NotImplemented
+
+
+def _rebuild_mapping(values: dict[object, object]) -> MappingProxyType[object, object]:
+    # The type has no name that it could be found by.
+    return MappingProxyType(values)
 
 
 def _rebuild_error(

@@ -6,40 +6,24 @@ A fit asks no database whether its key was measured.
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import partial
 
-from service.calibration.apply import (
-    apply_lower_bound,
-    build_corrections,
-    get_point,
-)
 from service.calibration.environment import Environment, EnvironmentKey
 from service.calibration.evidence import Quantity
-from service.calibration.key import build_calibration_key
-from service.calibration.machines import (
-    build_machines,
-)
+from service.calibration.machines import build_machines
 from service.calibration.pool import Member, Pools, build_pools
-from service.calibration.time_floor import find_time_floor
 from service.db.records.stored import StoredCalibration
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
+from service.usecases.learning.lookup import CorrectionLookup
 from service.usecases.learning.residuals import read_member
-from service.usecases.learning.resolving import (
-    Key,
-    Snapshot,
-    StoredMember,
-    make_group,
-    resolve_key,
-)
+from service.usecases.learning.resolving import Key, Snapshot, StoredMember
 from service.usecases.learning.running import select_environment_keys
 
 ReadChanged = Callable[[datetime | None], tuple[StoredCalibration, ...]]
 ReadEnvironments = Callable[[], tuple[Environment, ...]]
 Shipped = Callable[[], tuple[Member, ...]]
-MAX_RESOLVED = 4096
 
 
 class CorrectionCache:
@@ -67,7 +51,7 @@ class CorrectionCache:
         self._running: tuple[Environment, ...] = ()
         self._newest: datetime | None = None
         self._lock = threading.Lock()
-        self._snapshot = Snapshot()
+        self._lookup = CorrectionLookup(Snapshot())
 
     def refresh(self) -> None:
         """Read calibrations and running environments that changed since the last refresh."""
@@ -77,24 +61,29 @@ class CorrectionCache:
             running = self._read_environments()
             if is_first or changed or running != self._running:
                 self._running = running
-                self._snapshot = self._build_snapshot()
+                self._lookup = CorrectionLookup(self._build_snapshot())
 
     def get_environment_key(self, gpu: str = "") -> EnvironmentKey:
         """Return the environment that runs now on a GPU.
 
         For a GPU that was never measured and has no worker, it is the libraries alone.
         """
-        environment_keys = self._snapshot.environment_keys
+        environment_keys = self._lookup.snapshot.environment_keys
         return environment_keys.get(gpu, environment_keys[""])
+
+    @property
+    def lookup(self) -> CorrectionLookup:
+        """Lookup of this moment, whatever is learnt later."""
+        return self._lookup
 
     @property
     def version(self) -> int:
         """Return a number that is another one whenever answers may be."""
-        return self._snapshot.version
+        return self._lookup.snapshot.version
 
     def get_pools(self) -> Pools:
         """Return the pools of keys."""
-        return self._snapshot.pools
+        return self._lookup.snapshot.pools
 
     def find(
         self, architecture: Architecture, workload: Workload, layout: Layout, gpu: str = ""
@@ -103,28 +92,7 @@ class CorrectionCache:
 
         ``None`` when nothing like it was measured.
         """
-        snapshot = self._snapshot
-        if not snapshot.by_key:
-            return None
-        curve = build_calibration_key(architecture, workload, layout)
-        resolved = snapshot.resolved.get((curve, gpu))
-        if resolved is None:
-            resolved = resolve_key(
-                snapshot, curve, gpu, partial(make_group, architecture, workload, layout)
-            )
-            if len(snapshot.resolved) >= MAX_RESOLVED:
-                snapshot.resolved.clear()
-            snapshot.resolved[curve, gpu] = resolved
-        if not resolved.corrects and not resolved.bounds:
-            return None
-        point = get_point(architecture, workload, layout)
-        return apply_lower_bound(
-            build_corrections(resolved.parts, point, speeds=resolved.speeds)
-            if resolved.corrects
-            else None,
-            resolved.bounds,
-            point,
-        )
+        return self._lookup(architecture, workload, layout, gpu)
 
     def __call__(
         self, architecture: Architecture, workload: Workload, layout: Layout, gpu: str = ""
@@ -134,14 +102,7 @@ class CorrectionCache:
 
     def get_time_floor(self, gpu: str) -> float:
         """Return the least time on a GPU over its analytic one."""
-        snapshot = self._snapshot
-        floor = snapshot.time_floors.get(gpu)
-        if floor is None:
-            members = (stored.member for stored in snapshot.by_key.values())
-            floor = find_time_floor(members, snapshot.pools.values(), gpu)
-            if len(snapshot.time_floors) < MAX_RESOLVED:
-                snapshot.time_floors[gpu] = floor
-        return floor
+        return self._lookup.get_time_floor(gpu)
 
     def _store_changed(self, changed: Sequence[StoredCalibration]) -> bool:
         """Store new calibrations and return whether there were any."""
@@ -180,5 +141,5 @@ class CorrectionCache:
             machines=build_machines(members),
             environment_keys=select_environment_keys(self._running, members),
             quantities=tuple(dict.fromkeys(quantity for _, quantity in by_key)),
-            version=self._snapshot.version + 1,
+            version=self._lookup.snapshot.version + 1,
         )

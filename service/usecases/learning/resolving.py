@@ -62,10 +62,6 @@ class Snapshot:
     )
     quantities: tuple[Quantity, ...] = ()
     """Quantities with any calibration."""
-    resolved: dict[tuple[str, str], ResolvedKey] = field(default_factory=dict)
-    """Earlier lookups, by curve and GPU."""
-    time_floors: dict[str, float] = field(default_factory=dict)
-    """Least ratios of times, by GPU."""
     version: int = 0
     """Number of snapshots before this one."""
 

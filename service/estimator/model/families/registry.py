@@ -3,6 +3,7 @@
 A family's module is loaded when it is needed.
 """
 
+import copyreg
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from importlib import import_module
@@ -14,8 +15,8 @@ from service.estimator.model.heads.config import add_head, check_head, read_head
 from service.estimator.model.heads.decoders import put_task_head
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
-from service.estimator.model.weights.gguf_bytes import read_gguf_bytes
-from service.estimator.model.weights.scheme import read_scheme
+from service.estimator.model.weights.gguf_bytes import GgufBytes, read_gguf_bytes
+from service.estimator.model.weights.scheme import Scheme, read_scheme
 from service.estimator.values.errors import (
     InvalidConfigError,
     NotModelledError,
@@ -208,6 +209,8 @@ def _build(module: ModuleType, spec: DecoderSpec) -> Architecture:
     build: Callable[[DecoderSpec], Architecture] = getattr(module, "build", build_decoder)
     check_head(spec)
     built = build(spec)
+    # Families have classes of their own, and pickle looks each up by itself.
+    copyreg.pickle(type(built), _reduce)
     return built if spec.head == Head.DEFAULT or built.task is not None else put_task_head(built)
 
 
@@ -223,11 +226,7 @@ def architecture_from_spec(spec: Mapping[str, object]) -> Architecture:
     if family not in _FAMILIES and family != SCALED:
         raise UnknownModelTypeError(family, list_model_types())
     check_depth(spec)
-    module = (
-        _load_family(family)
-        if family != SCALED
-        else import_module("service.estimator.model.families.synthetic")
-    )
+    module = _load_module(family)
     numbers = {name: value for name, value in spec.items() if name not in _STORED}
     built = _build(module, _read_spec(getattr(module, "SPEC", DecoderSpec), numbers))
     built = replace(built, gguf=read_gguf_bytes(spec.get("gguf"), built.num_hidden_layers))
@@ -238,6 +237,31 @@ def architecture_from_spec(spec: Mapping[str, object]) -> Architecture:
         message = f"quantization is {quantization!r}; it must be an object, as GET shows it"
         raise InvalidConfigError(message, field="quantization")
     return replace(built, quantization=read_scheme(quantization))
+
+
+def _reduce(model: Architecture) -> tuple[Callable[..., Architecture], tuple[object, ...]]:
+    """Pickle the specification that a tree is built of.
+
+    Its functions have no names that another process could find them by.
+    """
+    return _rebuild, (model.spec, model.quantization, model.gguf, model.unpacked)
+
+
+def _rebuild(
+    spec: DecoderSpec, quantization: Scheme | None, gguf: GgufBytes | None, unpacked: str | None
+) -> Architecture:
+    built = _build(_load_module(spec.family), spec)
+    return replace(built, quantization=quantization, gguf=gguf, unpacked=unpacked)
+
+
+# Models of which only the size is known are built elsewhere.
+copyreg.pickle(Architecture, _reduce)
+
+
+def _load_module(family: str) -> ModuleType:
+    if family == SCALED:
+        return import_module("service.estimator.model.families.synthetic")
+    return _load_family(family)
 
 
 def _read_spec(kind: type[DecoderSpec], spec: Mapping[str, object]) -> DecoderSpec:

@@ -1,7 +1,7 @@
 """Trees of models whose passes were recorded."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from service.estimator.model.architecture import Architecture
@@ -13,6 +13,8 @@ from service.estimator.model.recorded.recorded_model import (
 )
 from service.estimator.model.recorded.walker import WALKER
 from service.estimator.model.recording import Recording
+from service.estimator.model.weights.gguf_bytes import GgufBytes
+from service.estimator.model.weights.scheme import Scheme
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Category, Storage
@@ -144,6 +146,10 @@ class RecordedArchitecture(Architecture):
 
     recorded: RecordedModel
 
+    def __reduce__(self) -> tuple[Callable[..., Architecture], tuple[object, ...]]:
+        """Pickle the recording that the tree is built of."""
+        return _rebuild, (self.recorded, self.quantization, self.gguf, self.unpacked)
+
     @property
     def head_unit_weights(self) -> tuple[Weight, ...]:
         """Tensors after the layers, a unit of their own."""
@@ -235,4 +241,15 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         batch_dependent=recorded.depends_on_batch,
         walker=WALKER,
         recorded=recorded,
+    )
+
+
+def _rebuild(
+    recorded: RecordedModel,
+    quantization: Scheme | None,
+    gguf: GgufBytes | None,
+    unpacked: str | None,
+) -> RecordedArchitecture:
+    return replace(
+        build_recorded(recorded), quantization=quantization, gguf=gguf, unpacked=unpacked
     )

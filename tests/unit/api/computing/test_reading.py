@@ -11,9 +11,8 @@ import psutil
 import pytest
 from litestar.testing import TestClient
 
-from service.api.computing.reading import SMALL_BYTES, FileReader
+from service.api.computing.reading import FILE_MODULES, SMALL_BYTES, FileReader
 from service.api.http.dependencies import Dependencies
-from service.app import CHILD_MODULES
 from service.formats.measured.detect import parse
 from service.formats.measured.reading import MeasuredFormatError
 from service.runtime.children.pool import ChildPool
@@ -46,7 +45,7 @@ NODES = [
 @pytest.fixture(scope="module")
 def deps() -> Iterator[Dependencies]:
     """Return the parts of an API that reads files in children."""
-    starter = ChildStarter(CHILD_MODULES)
+    starter = ChildStarter(FILE_MODULES)
     files = FileReader(ChildPool(starter, keeps=False), most_memory_bytes=LIMIT_BYTES)
     yield replace(parts(), files=files)
     starter.close()

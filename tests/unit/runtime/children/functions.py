@@ -3,10 +3,14 @@
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from service.base.errors import InvalidRequestError
+from service.runtime.children import child
 
+T = TypeVar("T")
 MIB = 2**20
 
 
@@ -55,3 +59,30 @@ def die() -> None:
 def get_policy() -> tuple[int, int]:
     """Return niceness and scheduling policy."""
     return os.nice(0), os.sched_getscheduler(0)
+
+
+def call(function: Callable[[], int]) -> int:
+    """Call a function."""
+    return function()
+
+
+def make_function() -> Callable[[], int]:
+    """Return what no other process can find."""
+    return lambda: 7
+
+
+def check_on() -> None:
+    """Go on until nobody waits."""
+    while True:
+        child.check_cancelled()
+
+
+def give_back(value: T) -> T:
+    """Return what came."""
+    return value
+
+
+def keep_nothing() -> int:
+    """Have this process end after the call, and return it."""
+    child.KEPT_BYTES = 0
+    return os.getpid()

@@ -1,0 +1,120 @@
+"""Answers to costly questions, in any process."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from time import perf_counter
+
+from service.api.computing.means import Means
+from service.catalog.gpus import resolve_device
+from service.contract.encoding import encode
+from service.contract.to_answer.ceilings import build_ceiling_answer
+from service.contract.to_answer.how_many import build_how_many_answer, render_how_many_text
+from service.contract.to_answer.plans import build_plan_answer
+from service.contract.to_question.plans import PriceBook
+from service.estimator.cache import PlanCache
+from service.planner.cluster.observations import list_observation_warnings
+from service.planner.cluster.placement import Supply
+from service.planner.fit.fit import FitReport
+from service.usecases.questions.ceilings import CeilingQuestion, answer_ceiling
+from service.usecases.questions.fit import FitQuestion, judge_fit
+from service.usecases.questions.how_many import HowManyQuestion, answer_how_many
+from service.usecases.questions.placement import place_plans
+from service.usecases.questions.plans import PlanQuestion, answer_plans
+from service.usecases.questions.remedies import add_fit_remedies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanJob:
+    """Resolved question with its prices and any cluster."""
+
+    question: PlanQuestion
+    prices: PriceBook
+    supply: Supply | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountJob:
+    """Question for a number, and the form of its answer."""
+
+    question: HowManyQuestion
+    as_text: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemedyJob:
+    """Fit, and the question that it answers."""
+
+    report: FitReport
+    question: FitQuestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchAnswer:
+    """Encoded answer, and how many layouts were searched for it."""
+
+    body: bytes
+    layouts: int
+    estimated: int
+
+
+def answer_plan(job: PlanJob, means: Means) -> SearchAnswer:
+    """Return the best GPUs and their layouts."""
+    started = perf_counter()
+    question, prices, supply = job.question, job.prices, job.supply
+    answer = partial(answer_plans, plans=means.plans, find_corrections=means.find)
+    if supply is None:
+        report = answer(question)
+        shown = build_plan_answer(report, question, prices, elapsed_s=perf_counter() - started)
+    else:
+        placed = place_plans(
+            question, supply, answer, device_of=resolve_device, price_of=prices.get_price
+        )
+        report = placed.report
+        shown = build_plan_answer(
+            report,
+            question,
+            prices,
+            elapsed_s=perf_counter() - started,
+            placements=placed.placements,
+            warnings=tuple(list_observation_warnings(supply.inventory, datetime.now(UTC))),
+        )
+    searched = [offered.plan.searched for offered in report.plans.offer_plans]
+    return SearchAnswer(
+        body=encode(shown),
+        layouts=sum(search.layouts for search in searched),
+        estimated=sum(search.estimated for search in searched),
+    )
+
+
+def find_ceiling(question: CeilingQuestion, means: Means) -> SearchAnswer:
+    """Return the largest value that fits."""
+    report = answer_ceiling(
+        question,
+        plans=PlanCache().with_cancellation(means.check),
+        find_corrections=means.find,
+    )
+    answer = build_ceiling_answer(report, question.maximized, assumptions=question.assumptions)
+    evaluated = report.ceiling.num_evaluated
+    return SearchAnswer(body=encode(answer), layouts=evaluated, estimated=evaluated)
+
+
+def count_gpus(job: CountJob, means: Means) -> bytes | str:
+    """Return the smallest number of GPUs, with its layouts or alone."""
+    started, question = perf_counter(), job.question
+    plans = answer_how_many(
+        question, plans=PlanCache().with_cancellation(means.check), find_corrections=means.find
+    )
+    if job.as_text:
+        return render_how_many_text(plans)
+    return encode(build_how_many_answer(plans, question, elapsed_s=perf_counter() - started))
+
+
+def judge(question: FitQuestion, means: Means) -> FitReport:
+    """Return the fit without remedies."""
+    return judge_fit(question, plans=means.plans, find_corrections=means.find)
+
+
+def add_remedies(job: RemedyJob, means: Means) -> FitReport:
+    """Return the fit with the remedies that are asked for."""
+    return add_fit_remedies(job.report, job.question, means.plans, means.find)

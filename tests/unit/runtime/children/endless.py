@@ -1,0 +1,5 @@
+"""Module that is never loaded to its end."""
+
+import threading
+
+threading.Event().wait()
