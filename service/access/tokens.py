@@ -123,7 +123,7 @@ def authenticate_token(text: str, keys: KeySet, rules: TokenRules) -> tuple[Prin
     if signing.algorithm not in {None, header.algorithm}:
         raise _make_refusal(f"its key is for {signing.algorithm}, not for {header.algorithm}")
     claims = _decode_claims(text, signing, header, rules)
-    return _build_principal(claims, rules), float(claims["exp"]) + LEEWAY_S
+    return _build_principal(claims, rules), _read_end(claims["exp"])
 
 
 def _decode_claims(
@@ -155,8 +155,17 @@ def _decode_claims(
         raise _make_refusal("its signature or its claims are not right") from None
 
 
+def _read_end(expiry: float) -> float:
+    try:
+        return float(expiry) + LEEWAY_S
+    except OverflowError:
+        raise _make_refusal("its 'exp' is no time") from None
+
+
 def _build_principal(claims: Mapping[str, Any], rules: TokenRules) -> Principal:
     subject, name = str(claims["sub"]), claims.get("preferred_username")
+    if not subject.isprintable():
+        raise _make_refusal("its 'sub' holds what cannot be printed, nor stored")
     display_name = (
         f"{name} ({subject})" if isinstance(name, str) and name not in {"", subject} else subject
     )

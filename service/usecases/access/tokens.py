@@ -26,6 +26,10 @@ TRUSTED_FOR_S = 3600.0
 """How long known keys are trusted while the issuer is away."""
 COOLDOWN_S = 10.0
 """Minimum time between two requests to the issuer: unknown key ids cost nothing to make up."""
+PATIENCE_S = 5.0
+"""How long a question to the issuer is waited for. Two documents take at most twice ``DEADLINE_S``
+as a rule; a resolver that hangs, or headers that come byte by byte, take longer.
+"""
 VERIFIED_FOR_S = 60.0
 """How long a verified token is accepted without another check; never past its own end."""
 _MAX_VERIFIED = 4096
@@ -108,17 +112,15 @@ class TokenCache:
     def _fetch_newer_keys(self, previous: KeySet | None) -> KeySet:
         """Return keys read after ``previous``.
 
-        They are fetched once for all who wait. Where it is too early, the same keys are returned.
+        They are fetched once for all who wait. Where it is too early, or takes too long, the same
+        keys are returned.
         """
-        with self._fetch_lock:
-            if (
-                self._trusted_keys() is previous
-                and self._times.monotonic() - self._attempted_at >= COOLDOWN_S
-            ):
-                try:
-                    self._load_keys()
-                except UnavailableError as error:
-                    _log.warning("tokens.issuer_away", error=error.detail)
+        asked_s = self._times.monotonic() - self._attempted_at
+        if self._fetch_lock.acquire(timeout=max(0.0, PATIENCE_S - asked_s)):
+            try:
+                self._load_newer_keys(previous)
+            finally:
+                self._fetch_lock.release()
         keys = self._trusted_keys()
         if keys is None:
             message = (
@@ -128,9 +130,21 @@ class TokenCache:
             raise UnavailableError(message)
         return keys
 
+    def _load_newer_keys(self, previous: KeySet | None) -> None:
+        since_s = self._times.monotonic() - self._attempted_at
+        if self._trusted_keys() is previous and since_s >= COOLDOWN_S:
+            try:
+                self._load_keys()
+            except UnavailableError as error:
+                _log.warning("tokens.issuer_away", error=error.detail)
+
     def _load_keys(self) -> None:
         self._attempted_at = self._times.monotonic()
-        keys = self._fetch()
+        try:
+            keys = self._fetch()
+        finally:
+            # One that took long is not asked again at once by each who waited.
+            self._attempted_at = self._times.monotonic()
         # What was checked by other keys has to be checked again.
         self._keys, self._verified = keys, {}
         self._read_at = self._times.monotonic()

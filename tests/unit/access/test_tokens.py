@@ -114,6 +114,47 @@ def test_no_signature_is_no_signature() -> None:
         assert "its algorithm is" in refusal(token)
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        *({"alg": ["RS256"]}, {"alg": {"RS256": 1}}, {"alg": 5}, {"alg": None}, {}),
+        *({"alg": "RS256", "kid": ["rsa-1"]}, {"alg": "RS256", "kid": 5}),
+        *({"alg": "RS256", "b64": False}, {"alg": "HS256", "jwk": {"kty": "oct", "k": "AA"}}),
+        *([1], "RS256", None),
+    ],
+)
+def test_an_odd_header_is_refused(header: object) -> None:
+    """Its values are of any type, and so is the header."""
+    encoded = base64.urlsafe_b64encode(json.dumps(header).encode()).rstrip(b"=").decode()
+
+    assert "its header cannot" in (told := refusal(f"{encoded}.e30.AA")) or "algorithm" in told
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"alg":"RS256","x":' + b"[" * 5000 + b"]" * 5000 + b"}",
+        b'{"a":' * 2000,
+        b'{"alg":"RS256","x":' + b"9" * 5000 + b"}",
+        b"\xff\xfe",
+    ],
+)
+def test_a_header_beyond_what_is_read_is_refused(header: bytes) -> None:
+    """However deep it is nested, and however long its numbers are."""
+    encoded = base64.urlsafe_b64encode(header).rstrip(b"=").decode()
+
+    assert "its header cannot be read" in refusal(f"{encoded}.e30.AA")
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [({"exp": 10**400}, "'exp' is no time"), ({"sub": "a\ud800"}, "cannot be printed")],
+)
+def test_a_claim_that_nothing_holds_is_refused(claims: dict[str, Any], reason: str) -> None:
+    """A time beyond any clock, a name beyond any text."""
+    assert reason in refusal(ISSUER.token(**claims))
+
+
 def test_a_signature_of_another_key_is_refused() -> None:
     """Even when the token names the right one, and when a key of another kind is named."""
     assert "its signature" in refusal(ISSUER.token("rsa-2", headers={"kid": "rsa-1"}))

@@ -1,5 +1,7 @@
 """The issuer is asked when it must be, and no more often."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,6 +11,7 @@ from service.access.tokens import KeySet, TokenRules, read_keys
 from service.base.errors import UnauthorizedError, UnavailableError
 from service.usecases.access.tokens import (
     COOLDOWN_S,
+    PATIENCE_S,
     REFRESH_S,
     TRUSTED_FOR_S,
     VERIFIED_FOR_S,
@@ -137,3 +140,29 @@ def test_an_issuer_that_was_never_there_is_unavailable_and_not_unauthorized() ->
 
     with pytest.raises(UnavailableError, match="send a key of this server"):
         issuer.book().find(ISSUER.token())
+
+
+def test_a_storm_of_unknown_keys_asks_once_and_waits_once() -> None:
+    """While the issuer hangs, a question is on its way for all; who comes late does not wait."""
+    asked, release = threading.Event(), threading.Event()
+    issuer = Away()
+
+    def hang() -> KeySet:
+        asked.set()
+        assert release.wait(30)
+        issuer.now_s += 60.0
+        return issuer.fetch()
+
+    slow = TokenCache(RULES, fetch=hang, times=Times(monotonic=lambda: issuer.now_s))
+    with ThreadPoolExecutor(9) as pool:
+        first = pool.submit(slow.find, ISSUER.token("rsa-2"))
+        assert asked.wait(30)
+        early = [pool.submit(slow.find, ISSUER.token(f"ec-{i}")) for i in range(4)]
+        issuer.now_s += PATIENCE_S
+        with pytest.raises(UnavailableError):
+            slow.find(ISSUER.token("rsa-3"))
+        release.set()
+        refused = [type(each.exception(30)) for each in (first, *early)]
+
+    assert set(refused) <= {UnauthorizedError, UnavailableError}
+    assert issuer.num_asked == 1
