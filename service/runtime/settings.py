@@ -40,6 +40,12 @@ class Settings:
     """Processor's time that the answer to one question may take."""
     search_processes: int = 2
     """Processes beside each server that compute searches; without any its own threads do."""
+    max_connections: int = 1000
+    """Connections of clients to one process."""
+    header_timeout_s: float = 10.0
+    """How long a client may take to send a request's headers."""
+    body_timeout_s: float = 20.0
+    """How long it may take for a body, and a second more for every 16 KiB that have come."""
     lease_s: float = 30.0
     """How long a claimed job is its worker's without a heartbeat."""
     heartbeat_s: float = 5.0

@@ -7,6 +7,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -18,6 +19,8 @@ from service.app import create_app
 from service.base.errors import UnavailableError
 from service.base.startup_errors import StartupError
 from service.cli.gc_tuning import shorten_pauses
+from service.cli.serving.bounds import KEEP_ALIVE_S, Bounds, fit_connections
+from service.cli.serving.connection import BoundedConnection
 from service.cli.serving.listen import add_access, inherit_socket, listen, resolve_access
 from service.cli.serving.tls import add_tls, check_tls, make_context
 from service.db.session import make_engine, make_sessions
@@ -71,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if options.only_hooks:
         os.environ["HEADROOM_ONLY_HOOKS"] = "true"
     with _open_listener(options, settings) as listener:
-        config = _build_config(options)
+        config = _build_config(options, settings)
         if options.workers > 1:
             with _share_metrics_dir(settings):
                 Multiprocess(config, sockets=[listener]).run()
@@ -149,13 +152,18 @@ def _open_listener(options: argparse.Namespace, settings: Settings) -> socket.so
     )
 
 
-def _build_config(options: argparse.Namespace) -> uvicorn.Config:
+def _build_config(options: argparse.Namespace, settings: Settings) -> uvicorn.Config:
+    bounds = Bounds(
+        connections=fit_connections(settings.max_connections),
+        head_s=settings.header_timeout_s,
+        body_s=settings.body_timeout_s,
+    )
     return uvicorn.Config(
         "service.cli.commands.serve:application",
         factory=True,
         workers=options.workers,
         loop="uvloop",
-        http="httptools",
+        http=partial(BoundedConnection, bounds=bounds),  # type: ignore[arg-type]  # uvicorn calls it as it does a class
         ws="none",
         # Measured: the access log costs a third of the requests per second.
         access_log=False,
@@ -163,6 +171,7 @@ def _build_config(options: argparse.Namespace) -> uvicorn.Config:
         server_header=False,
         # A client could otherwise write its own address into X-Forwarded-For.
         proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,

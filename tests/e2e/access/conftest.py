@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.access.keys import Scope
 from service.app import create_app
+from service.cli.serving.connection import BoundedConnection
 from service.runtime.settings import Settings
 from service.usecases.access import keys
 from service.usecases.access.keys import NewKey
@@ -26,7 +27,7 @@ def serving(environment: dict[str, str]) -> Iterator[str]:
         uvicorn.Config(
             app,
             loop="uvloop",
-            http="httptools",
+            http=BoundedConnection,
             ws="none",
             log_config=None,
             proxy_headers=False,

@@ -13,6 +13,7 @@ import pytest
 import uvicorn
 
 from service.app import create_app
+from service.cli.serving.connection import BoundedConnection
 from service.runtime.settings import Settings
 from tests.waiting import eventually
 
@@ -48,7 +49,7 @@ def client(servers: Servers) -> Iterator[httpx.Client]:
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=BoundedConnection,
         ws="none",
         log_config=None,
         timeout_graceful_shutdown=1,

@@ -1,6 +1,9 @@
 """The operational endpoints and the documentation over HTTP."""
 
+import json
 import re
+import urllib.error
+import urllib.request
 
 import httpx
 import pytest
@@ -127,3 +130,16 @@ def test_options_names_every_method_of_a_resource(client: httpx.Client) -> None:
 
         assert (answer.status_code, answer.headers["allow"], answer.content) == (204, methods, b"")
     assert client.options("/v1/nothing").status_code == 404
+
+
+def test_a_client_that_sends_too_much_reads_why(client: httpx.Client) -> None:
+    """Also one that closes its connection after the answer, which most programs do."""
+    headers = {"Content-Type": "application/json"}
+    address = str(client.base_url.join("/v1/fit"))
+    request = urllib.request.Request(address, b" " * 20_000_000, headers)  # noqa: S310 - of this machine
+
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=30)  # noqa: S310 - of this machine
+
+    with refused.value as answer:
+        assert (answer.code, json.load(answer)["type"]) == (413, "body-too-large")
