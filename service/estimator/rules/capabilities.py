@@ -54,6 +54,11 @@ def list_capabilities(model: Architecture) -> tuple[Capability, ...]:
     return tuple(_iter_capabilities(model))
 
 
+def list_engine_capabilities(model: Architecture) -> tuple[Capability, ...]:
+    """Return every engine."""
+    return tuple(_iter_engine_capabilities(model))
+
+
 def _iter_capabilities(model: Architecture) -> Iterator[Capability]:
     for framework in Framework:
         for method in Method:
@@ -61,6 +66,10 @@ def _iter_capabilities(model: Architecture) -> Iterator[Capability]:
             yield replace(
                 capability, refusal=_find_refusal(model, build_plain_workload(capability))
             )
+    yield from _iter_engine_capabilities(model)
+
+
+def _iter_engine_capabilities(model: Architecture) -> Iterator[Capability]:
     for engine in Engine:
         capability = Capability(task="serve", runner=engine.value)
         yield replace(capability, refusal=_find_refusal(model, build_plain_workload(capability)))

@@ -57,7 +57,7 @@ def test_what_is_listed_is_what_the_estimator_answers(name: str) -> None:
 
 
 def test_families_differ_in_what_is_modelled() -> None:
-    """A decoder is served by every engine, an encoder by transformers, and Megatron-LM trains a
+    """A decoder is served by every engine, an encoder by those that pool, and Megatron-LM trains a
     few.
     """
     llama, bert = get_family("llama"), get_family("bert")
@@ -65,7 +65,8 @@ def test_families_differ_in_what_is_modelled() -> None:
     assert {"transformers", "vllm", "sglang", "tensorrt_llm", "llama_cpp"} <= set(llama.serving)
     assert llama.training["megatron"] == ("full",)
     assert "megatron" not in bert.training
-    assert "transformers" in bert.serving
+    assert bert.serving == ("transformers", "vllm", "sglang")
+    assert get_family("distilbert").serving == ("transformers",)
     assert llama.group == "dense"
 
 

@@ -14,7 +14,11 @@ from service.estimator.backends.llama_cpp.devices import (
 )
 from service.estimator.backends.llama_cpp.gguf import MIXTURES, file_bytes, list_kinds
 from service.estimator.backends.llama_cpp.parts import Totals, build_parts_estimate
-from service.estimator.backends.paged_pool.pool import MemoryLedger, MemoryPart, make_exact_part
+from service.estimator.backends.paged_pool.memory_parts import (
+    MemoryLedger,
+    MemoryPart,
+    make_exact_part,
+)
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
 from service.estimator.memory.question import ServeQuestion

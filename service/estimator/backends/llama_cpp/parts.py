@@ -5,7 +5,7 @@ It is made of parts alone.
 
 from dataclasses import dataclass
 
-from service.estimator.backends.paged_pool.pool import (
+from service.estimator.backends.paged_pool.memory_parts import (
     MemoryPart,
     merge_components,
     sum_allocated_parts,

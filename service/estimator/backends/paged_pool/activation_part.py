@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
-from service.estimator.backends.paged_pool.pool import MemoryPart, make_exact_part
+from service.estimator.backends.paged_pool.memory_parts import (
+    MemoryPart,
+    make_exact_part,
+)
 from service.estimator.backends.paged_pool.rank_memory import Rank
 from service.estimator.model.families.registry import list_model_types
 from service.estimator.model.recorded.narrowing import is_recorded

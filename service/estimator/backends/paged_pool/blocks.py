@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from service.estimator.backends.paged_pool.layer_caches import LayerCache, LayerState
-from service.estimator.backends.paged_pool.pool import MemoryPart, make_exact_part
+from service.estimator.backends.paged_pool.memory_parts import (
+    MemoryPart,
+    make_exact_part,
+)
 from service.estimator.values.units import ceil_div
 
 _PADDING_LIMIT = 1.5

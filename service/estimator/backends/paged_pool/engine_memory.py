@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from service.estimator.backends.paged_pool.blocks import KvBlockPool
+from service.estimator.backends.paged_pool.memory_parts import MemoryLedger, MemoryPart
 from service.estimator.backends.paged_pool.pool import (
     EngineMemory,
-    MemoryLedger,
-    MemoryPart,
     PoolDemand,
     PoolTotals,
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank
 from service.estimator.backends.paged_pool.split_pool import SplitPool
+from service.estimator.backends.paged_pool.step_pool import StepPool
 from service.estimator.memory.offloading import count_ranks_per_node
 from service.estimator.model.families.speculative import count_draft_tokens
 from service.estimator.values.layout import Layout
@@ -26,7 +26,7 @@ from service.estimator.values.workload import ServeWorkload
 _TOWER = ("the engine profiles the model's vision tower as well, whose own work is not counted",)
 
 
-Pool = KvBlockPool | SplitPool
+Pool = KvBlockPool | SplitPool | StepPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,7 @@ class PoolLimits:
     budget_bytes: int
     usable_bytes: int
     max_model_len: int
+    warnings: tuple[str, ...] = ()
 
 
 def build_rank_memories(
@@ -112,7 +113,8 @@ class FilledPool:
                 rank_weight_bytes=largest.rank.weight_bytes,
                 host_bytes=_sum_host_bytes(memories, count_ranks_per_node(layout)),
                 approximate=model.spec.approximate,
-                warnings=_TOWER if model.images is not None else (),
+                warnings=(*limits.warnings, *(_TOWER if model.images is not None else ())),
+                has_pool=not isinstance(pool, StepPool),
             )
         )
 

@@ -3,13 +3,15 @@
 It has fixed parts, and a pool of keys and values that takes the remainder.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
+from service.estimator.backends.paged_pool.memory_parts import (
+    MemoryLedger,
+    MemoryPart,
+    merge_components,
+    sum_allocated_parts,
+)
 from service.estimator.values.result import (
-    Basis,
-    Component,
     Detail,
     Estimate,
     Instant,
@@ -17,53 +19,6 @@ from service.estimator.values.result import (
     Serving,
     Stage,
 )
-
-
-class MemoryLedger(StrEnum):
-    """Ledger in which a part is counted.
-
-    PyTorch's allocator counts it as allocated or as reserved, or the driver alone counts it.
-    """
-
-    ALLOCATED = "allocated"
-    RESERVED = "reserved"
-    DEVICE = "device"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPart:
-    """One part of a rank's memory with its 95 % interval.
-
-    ``budgeted`` parts lie inside of the engine's budget, ``persistent`` ones stay between steps.
-    """
-
-    name: str
-    bytes: int
-    low: int
-    high: int
-    ledger: MemoryLedger
-    basis: Basis
-    formula: str
-    source: str
-    budgeted: bool = True
-    persistent: bool = False
-
-
-def make_exact_part(
-    name: str, size: int, formula: str, source: str, *, persistent: bool = False
-) -> MemoryPart:
-    """Return a part of tensors whose shapes are known."""
-    return MemoryPart(
-        name=name,
-        bytes=size,
-        low=size,
-        high=size,
-        ledger=MemoryLedger.ALLOCATED,
-        basis=Basis.EXACT,
-        formula=formula,
-        source=source,
-        persistent=persistent,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +46,8 @@ class EngineMemory:
     host_bytes: int = 0
     """Bytes of weights that the host holds, of all ranks of a node."""
     approximate: bool = False
+    has_pool: bool = True
+    """Whether anything is kept for a request from one step to the next."""
     warnings: tuple[str, ...] = ()
 
 
@@ -210,6 +167,10 @@ def _find_shortfalls(totals: PoolTotals, demand: PoolDemand) -> tuple[str, ...]:
     pool.
     """
     memory, messages = totals.memory, list[str]()
+    if not memory.has_pool:
+        missing = totals.device_bytes - memory.usable_bytes
+        text = f"what is asked needs {missing:,} B more than the GPU's {memory.usable_bytes:,} B"
+        return (text,) if missing > 0 else ()
     if (missing := memory.smallest_bytes - memory.budget_bytes) > 0:
         messages.append(
             "the engine does not start: its pool has no room for one sequence of max_model_len "
@@ -261,39 +222,3 @@ def _compute_interval(memory: EngineMemory, ledgers: set[MemoryLedger]) -> Inter
         point + sum(part.low - part.bytes for part in variable),
         point + sum(part.high - part.bytes for part in variable),
     )
-
-
-def sum_allocated_parts(parts: Sequence[MemoryPart]) -> dict[str, int]:
-    """Return the allocated bytes by component.
-
-    PyTorch's allocator or the engine's own holds them.
-    """
-    totals: dict[str, int] = {}
-    for part in parts:
-        if part.ledger is MemoryLedger.ALLOCATED:
-            totals[part.name] = totals.get(part.name, 0) + part.bytes
-    return totals
-
-
-def merge_components(parts: Sequence[MemoryPart]) -> tuple[Component, ...]:
-    """Return the parts as components.
-
-    Parts of one name are one component.
-    """
-    components: dict[str, Component] = {}
-    for part in parts:
-        if part.bytes:
-            merged = components.get(part.name)
-            components[part.name] = (
-                _make_component(part) if merged is None else _add_part(merged, part)
-            )
-    return tuple(components.values())
-
-
-def _make_component(part: MemoryPart) -> Component:
-    return Component(part.name, part.bytes, part.basis, part.formula, part.source)
-
-
-def _add_part(component: Component, part: MemoryPart) -> Component:
-    formula, source = f"{component.formula} + {part.formula}", f"{component.source}; {part.source}"
-    return Component(component.name, component.bytes + part.bytes, component.basis, formula, source)

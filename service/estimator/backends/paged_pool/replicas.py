@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 from service.estimator.backends.paged_pool.engine_memory import FilledPool
+from service.estimator.backends.paged_pool.memory_parts import MemoryLedger, MemoryPart
 from service.estimator.backends.paged_pool.pool import (
-    MemoryLedger,
-    MemoryPart,
     build_pool_estimate,
 )
 from service.estimator.backends.pass_cache import PassCache

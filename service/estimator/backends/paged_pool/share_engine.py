@@ -9,7 +9,7 @@ from service.estimator.backends.paged_pool.engine_memory import (
     RankMemory,
     build_rank_memories,
 )
-from service.estimator.backends.paged_pool.pool import (
+from service.estimator.backends.paged_pool.memory_parts import (
     MemoryLedger,
     MemoryPart,
     make_exact_part,

@@ -7,7 +7,10 @@ padding; tokens get the remainder. A running request holds several slots.
 
 from dataclasses import dataclass
 
-from service.estimator.backends.paged_pool.pool import MemoryPart, make_exact_part
+from service.estimator.backends.paged_pool.memory_parts import (
+    MemoryPart,
+    make_exact_part,
+)
 from service.estimator.values.units import ceil_div
 
 STATE_SHARE = (9, 10)

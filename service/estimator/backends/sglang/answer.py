@@ -5,9 +5,16 @@ Both together take a fraction of what is free before the weights are loaded. 0.4
 ``srt/mem_cache/kv_cache_configurator.py`` (``_profile_available_bytes``); start-up logs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
+from service.estimator.backends.paged_pool.encoders import (
+    SGLANG_ENCODERS,
+    count_difference,
+    count_positions,
+    is_encoder,
+    list_encoder_caches,
+)
 from service.estimator.backends.paged_pool.engine_memory import (
     FilledPool,
     Pool,
@@ -18,7 +25,7 @@ from service.estimator.backends.paged_pool.engine_memory import (
 )
 from service.estimator.backends.paged_pool.host_weights import offload_weights
 from service.estimator.backends.paged_pool.layer_caches import count_slot_bytes
-from service.estimator.backends.paged_pool.pool import (
+from service.estimator.backends.paged_pool.memory_parts import (
     MemoryLedger,
     MemoryPart,
     make_exact_part,
@@ -96,6 +103,8 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         target_ranks, get_draft_model(workload.speculative), layout, workload.weight_dtype
     )
     ranks = offload_weights(ranks, workload.cpu_offload_gb)
+    if is_encoder(model):
+        ranks = tuple(_adapt_encoder(rank, workload) for rank in ranks)
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, settings, device)
     )
@@ -111,6 +120,13 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         layout=layout,
         kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
+
+
+def _adapt_encoder(rank: Rank, workload: ServeWorkload) -> Rank:
+    """Return an encoder's rank with its own weights and caches."""
+    more = count_difference(rank.model, SGLANG_ENCODERS, workload.weight_dtype)
+    caches = list_encoder_caches(rank.model)
+    return replace(rank, weight_bytes=rank.weight_bytes + more, caches=caches)
 
 
 def _resolve_settings(
@@ -141,6 +157,8 @@ def _resolve_settings(
 
 
 def _resolve_max_model_len(model: Architecture, workload: ServeWorkload) -> int:
+    if is_encoder(model):
+        return workload.resolve_max_model_len(count_positions(model))
     length = workload.resolve_max_model_len(model.spec.max_position_embeddings)
     given = workload.max_model_len or model.spec.max_position_embeddings
     return length if given else max(length, CONTEXT_TOKENS)

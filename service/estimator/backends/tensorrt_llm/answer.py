@@ -13,7 +13,7 @@ from service.estimator.backends.paged_pool.engine_memory import (
     RankMemory,
     build_rank_memories,
 )
-from service.estimator.backends.paged_pool.pool import make_exact_part
+from service.estimator.backends.paged_pool.memory_parts import make_exact_part
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
 from service.estimator.backends.paged_pool.replicas import answer_replica, make_library_parts
 from service.estimator.backends.pass_cache import PassCache

@@ -7,7 +7,10 @@ v; gate and up) keep one of each for each part. Table and head, where adapters m
 whole on every rank (``vocab_parallel_embedding.py``, ``logits_processor.py``).
 """
 
-from service.estimator.backends.paged_pool.pool import MemoryPart, make_exact_part
+from service.estimator.backends.paged_pool.memory_parts import (
+    MemoryPart,
+    make_exact_part,
+)
 from service.estimator.backends.paged_pool.rank_memory import Rank
 from service.estimator.rules.tables.serving.adapter_slots import WITH_HEADS, WITH_TABLES
 from service.estimator.values.workload import ServeWorkload

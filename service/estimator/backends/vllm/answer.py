@@ -5,25 +5,38 @@ The fraction is of the total; weights, the profiled peak, what lies outside of P
 (``determine_available_memory``); 0.7.3, ``worker/worker.py``.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from service.estimator.backends.paged_pool.activation_part import make_activation_part
-from service.estimator.backends.paged_pool.blocks import Paging, build_pool
+from service.estimator.backends.paged_pool.blocks import build_pool
+from service.estimator.backends.paged_pool.encoders import (
+    VLLM_ENCODERS,
+    count_difference,
+    is_encoder,
+)
 from service.estimator.backends.paged_pool.engine_memory import (
     FilledPool,
+    Pool,
     PoolLimits,
     RankMemory,
     build_rank_memories,
 )
 from service.estimator.backends.paged_pool.host_weights import offload_weights
-from service.estimator.backends.paged_pool.pool import (
+from service.estimator.backends.paged_pool.memory_parts import (
     MemoryPart,
-    build_pool_estimate,
     make_exact_part,
+)
+from service.estimator.backends.paged_pool.pool import (
+    build_pool_estimate,
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.vllm.adapter_slots import count_adapter_slots
+from service.estimator.backends.vllm.encoders import (
+    FRACTION_NOTE,
+    build_step_pool,
+    check_encoder_release,
+)
 from service.estimator.backends.vllm.overheads import (
     communicator_bytes,
     estimate_attention_workspace,
@@ -32,17 +45,17 @@ from service.estimator.backends.vllm.overheads import (
     estimate_non_torch,
 )
 from service.estimator.backends.vllm.profile import ProfilingBatch, profile_rank
-from service.estimator.backends.vllm.release import (
-    VllmRelease,
-    get_block_tokens,
-    resolve_release,
-)
+from service.estimator.backends.vllm.release import VllmRelease, resolve_release
 from service.estimator.backends.vllm.runners import (
     check_pooling,
     count_sampler_bytes,
     runs_second_runner,
 )
-from service.estimator.memory.kv_cache import is_latent
+from service.estimator.backends.vllm.settings import (
+    VllmSettings,
+    resolve_max_model_len,
+    resolve_settings,
+)
 from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
@@ -61,18 +74,6 @@ from service.estimator.values.units import format_bytes, format_count
 from service.estimator.values.workload import ServeWorkload
 
 _SOURCE = "vLLM 0.33.0, v1/worker/gpu_worker.py, determine_available_memory"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VllmSettings:
-    """The engine's arguments, requested or defaulted."""
-
-    release: VllmRelease
-    max_model_len: int
-    batched_tokens: int
-    max_num_sequences: int
-    budget_bytes: int
-    paging: Paging
 
 
 def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
@@ -96,14 +97,16 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
         )
         if not model.generates:
             check_pooling(release.version)
+        if is_encoder(model):
+            check_encoder_release(release.version)
     cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, question.layout)
-    max_model_len = workload.resolve_max_model_len(model.spec.max_position_embeddings)
+    max_model_len = resolve_max_model_len(model, workload)
     # Asked sequences run at once only if the engine may schedule so many.
     scheduled = max(release.get_max_num_sequences(device), workload.num_sequences)
     pools: Memo[FilledPool] = cache.get_memo("vllm pools")
     pool = pools.get((key, max_model_len, scheduled))
     if pool is None:
-        settings = _resolve_settings(question, release, max_model_len, scheduled)
+        settings = resolve_settings(question, release, max_model_len, scheduled)
         pool = pools.store((key, max_model_len, scheduled), _fill_pool(question, settings))
     return build_pool_estimate(
         pool.totals,
@@ -126,14 +129,18 @@ def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
     )
     ranks = add_draft(target_ranks, _resolve_draft(model, workload), layout, workload.weight_dtype)
     ranks = offload_weights(ranks, workload.cpu_offload_gb)
+    if is_encoder(model):
+        more = count_difference(model, VLLM_ENCODERS, workload.weight_dtype)
+        ranks = tuple(replace(rank, weight_bytes=rank.weight_bytes + more) for rank in ranks)
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, layout, settings, question.device)
     )
     limits = PoolLimits(
         source="vLLM, v1/core/kv_cache_utils.py",
-        budget_bytes=settings.budget_bytes,
+        budget_bytes=_get_budget(question, memories, settings),
         usable_bytes=question.device.usable_bytes,
         max_model_len=settings.max_model_len,
+        warnings=(FRACTION_NOTE,) if is_encoder(model) else (),
     )
     return FilledPool(
         memories,
@@ -141,6 +148,19 @@ def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
         layout=layout,
         kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
+
+
+def _get_budget(
+    question: ServeQuestion, memories: tuple[RankMemory, ...], settings: VllmSettings
+) -> int:
+    """Return the budget of a rank.
+
+    Without a pool it is all of the GPU but what is outside of it.
+    """
+    if not is_encoder(question.model):
+        return settings.budget_bytes
+    parts = memories[0].parts
+    return question.device.usable_bytes - sum(part.bytes for part in parts if not part.budgeted)
 
 
 def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture | None:
@@ -156,38 +176,6 @@ def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture
         )
         raise InvalidInputError(message, field=DRAFT_FIELD)
     return draft
-
-
-def _resolve_settings(
-    question: ServeQuestion, release: VllmRelease, max_model_len: int, scheduled: int
-) -> VllmSettings:
-    model, workload, device = question.model, question.workload, question.device
-    sequences = workload.max_num_sequences or scheduled
-    tokens = workload.max_num_batched_tokens or release.get_batched_tokens(
-        device, max_model_len, sequences
-    )
-    fraction = (
-        release.memory_fraction
-        if workload.gpu_memory_fraction is None
-        else workload.gpu_memory_fraction
-    )
-    paging = Paging(
-        block_tokens=get_block_tokens(
-            release.version, device, latent=is_latent(model), cache_dtype=workload.kv_cache_dtype
-        ),
-        batched_tokens=tokens,
-        hybrid=release.frees_windows,
-        state_blocks=release.state_blocks,
-        counts_requests=release.counts_requests,
-    )
-    return VllmSettings(
-        release=release,
-        max_model_len=max_model_len,
-        batched_tokens=tokens,
-        max_num_sequences=sequences,
-        budget_bytes=int(device.usable_bytes * fraction),
-        paging=paging,
-    )
 
 
 def _build_rank_memory(
@@ -217,17 +205,25 @@ def _build_rank_memory(
         ),
         estimate_non_torch(release, gpu, layout, device.name),
         estimate_context(release, gpu, communicators),
-        estimate_attention_workspace(release, device),
+        *([] if is_encoder(rank.model) else [estimate_attention_workspace(release, device)]),
     )
     fixed = sum(part.bytes for part in parts if part.budgeted)
-    pool = build_pool(
+    pool = _build_pool(rank, workload, settings, fixed)
+    return RankMemory(rank=rank, fixed_bytes=fixed, parts=parts, pool=pool)
+
+
+def _build_pool(
+    rank: Rank, workload: ServeWorkload, settings: VllmSettings, fixed_bytes: int
+) -> Pool:
+    if is_encoder(rank.model):
+        return build_step_pool(settings.batched_tokens, settings.max_num_sequences)
+    return build_pool(
         rank.caches,
         workload.kv_cache_dtype.bytes_per_element,
-        settings.budget_bytes - fixed,
+        settings.budget_bytes - fixed_bytes,
         settings.paging,
         rank.states,
     )
-    return RankMemory(rank=rank, fixed_bytes=fixed, parts=parts, pool=pool)
 
 
 def _profile(
@@ -247,7 +243,9 @@ def _profile(
         profiling.peak_bytes,
         f"{profiling.formula}: {settings.batched_tokens} tokens, {settings.max_num_sequences} "
         "sequences",
-        "vLLM, v1/worker/gpu_model_runner.py, profile_run",
+        "vLLM, v1/worker/gpu_worker.py, compile_or_warm_up_model"
+        if is_encoder(rank.model)
+        else "vLLM, v1/worker/gpu_model_runner.py, profile_run",
     )
 
 

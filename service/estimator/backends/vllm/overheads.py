@@ -5,7 +5,7 @@ Libraries and communicators, CUDA graphs, the context.
 
 from dataclasses import dataclass
 
-from service.estimator.backends.paged_pool.pool import MemoryLedger, MemoryPart
+from service.estimator.backends.paged_pool.memory_parts import MemoryLedger, MemoryPart
 from service.estimator.backends.paged_pool.rank_memory import Rank
 from service.estimator.backends.vllm.release import VllmRelease
 from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties

@@ -1,5 +1,8 @@
 """Predicates of rules about a model's modules."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from service.estimator.memory.adapter_bases import UPCAST, resolve_base_weights
 from service.estimator.memory.lengths import (
     count_decoder_positions,
@@ -14,7 +17,14 @@ from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.scheme import Packing, Scope
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.values.errors import InvalidInputError, NotModelledError
-from service.estimator.values.workload import Method, Quantization, ServeWorkload, TrainWorkload
+from service.estimator.values.heads import Head
+from service.estimator.values.workload import (
+    Engine,
+    Method,
+    Quantization,
+    ServeWorkload,
+    TrainWorkload,
+)
 
 
 def get_training(case: Case) -> TrainWorkload:
@@ -69,6 +79,22 @@ def trains_whole_decoder(case: Case) -> bool:
     workload, tree = get_training(case), case.model.tree
     is_plain = type(tree) is Architecture and not tree.stem
     return workload.method is Method.FULL and not workload.frozen and is_plain
+
+
+_ENGINE_ENCODERS: Mapping[Engine, frozenset[str]] = MappingProxyType(
+    {
+        Engine.VLLM: frozenset({"bert", "modernbert", "roberta", "xlm-roberta"}),
+        Engine.SGLANG: frozenset({"bert", "xlm-roberta"}),
+    }
+)
+_ENGINE_HEADS = frozenset({Head.NONE, Head.SEQUENCE_CLASSIFICATION})
+
+
+def has_engine_encoder(case: Case) -> bool:
+    """Return whether an engine has an encoder with its head."""
+    families = _ENGINE_ENCODERS.get(get_serving(case).engine, frozenset())
+    task = case.model.tree.task
+    return case.model.family in families and task is not None and task.kind in _ENGINE_HEADS
 
 
 def is_text_decoder(case: Case) -> bool:

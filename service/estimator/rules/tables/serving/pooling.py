@@ -7,12 +7,17 @@ from service.estimator.rules.grammar.conditions import (
     is_false,
     is_in,
     is_true,
+    satisfies,
 )
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
-from service.estimator.rules.predicates.models import describe_reader, get_serving
-from service.estimator.values.workload import Engine
+from service.estimator.rules.predicates.models import (
+    describe_reader,
+    get_serving,
+    has_engine_encoder,
+)
+from service.estimator.values.workload import Engine, Quantization
 
 _SOURCE = (
     "vLLM 0.33.0, v1/worker/gpu/pool/pooling_runner.py; SGLang 0.5.23, srt/model_executor: "
@@ -21,6 +26,8 @@ _SOURCE = (
 _POOLED_BY_ENGINE = all_of(
     is_true(model.pooled), is_in(workload.engine, Engine.VLLM, Engine.SGLANG)
 )
+_ENCODED = satisfies(has_engine_encoder, model.family, model.head, workload.engine)
+_IS_ENCODER = all_of(is_false(model.decoder), is_false(model.pooled))
 
 
 def _get_kind(case: Case) -> str:
@@ -35,12 +42,14 @@ def _get_place(case: Case) -> str:
 
 POOLING = (
     Rule(
-        require=any_of(is_true(model.decoder), _POOLED_BY_ENGINE),
+        require=any_of(is_true(model.decoder), _POOLED_BY_ENGINE, _ENCODED),
         topic=Topic.LABELS,
         refusal=unmodelled(
             lambda case: f"{get_serving(case).engine} with {case.model.family}, {_get_kind(case)}",
             *("engine transformers", "decoders of text"),
             "engine vllm or sglang with decoders of head none, sequence_classification, reward",
+            "engine vllm with bert, modernbert, roberta and xlm-roberta, sglang with bert and "
+            "xlm-roberta, of head none or sequence_classification",
             field="workload.engine",
         ),
         reason=lambda case: f"{case.model.family} is {_get_place(case)}",
@@ -64,6 +73,24 @@ POOLING = (
         topic=Topic.LABELS,
         refusal=unmodelled("pipeline_parallel of what is pooled", "1", "tensor_parallel"),
         reason="pipeline_parallel {layout.pipeline_parallel} of what is pooled",
+        source=_SOURCE,
+    ),
+    Rule(
+        when=_IS_ENCODER,
+        require=is_in(layout.tensor_parallel, 1),
+        topic=Topic.LABELS,
+        refusal=unmodelled("tensor_parallel of an encoder", "1", "data_parallel"),
+        reason="tensor_parallel {layout.tensor_parallel} of an encoder",
+        source=_SOURCE,
+    ),
+    Rule(
+        when=_IS_ENCODER,
+        require=is_in(workload.quantization, Quantization.NONE),
+        topic=Topic.LABELS,
+        refusal=unmodelled(
+            "quantization {workload.quantization} of an encoder on {workload.engine}", "none"
+        ),
+        reason="quantization {workload.quantization} of an encoder",
         source=_SOURCE,
     ),
     Rule(

@@ -119,11 +119,3 @@ def test_what_is_not_pooled_so_is_refused(
         _serve(EMBEDDING, workload, layout)
 
     assert names in str(refused.value)
-
-
-def test_encoders_are_refused_with_the_engine_that_serves_them() -> None:
-    """BERT's line keeps no keys and values, so that there is no pool to fill."""
-    encoder = load_architecture(resolve_model("bge-m3"))
-
-    with pytest.raises(NotModelledError, match="engine transformers"):
-        _serve(encoder, replace(PROMPTS, prompt_tokens=512))

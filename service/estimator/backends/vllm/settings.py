@@ -1,0 +1,67 @@
+"""Arguments of a vLLM engine, requested or its release's defaults."""
+
+from dataclasses import dataclass
+
+from service.estimator.backends.paged_pool.blocks import Paging
+from service.estimator.backends.paged_pool.encoders import is_encoder
+from service.estimator.backends.vllm.encoders import resolve_encoder_length, resolve_step_tokens
+from service.estimator.backends.vllm.release import VllmRelease, get_block_tokens
+from service.estimator.memory.kv_cache import is_latent
+from service.estimator.memory.question import ServeQuestion
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.workload import ServeWorkload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmSettings:
+    """The engine's arguments, requested or defaulted."""
+
+    release: VllmRelease
+    max_model_len: int
+    batched_tokens: int
+    max_num_sequences: int
+    budget_bytes: int
+    paging: Paging
+
+
+def resolve_max_model_len(model: Architecture, workload: ServeWorkload) -> int:
+    """Return the longest sequence that an engine accepts."""
+    if is_encoder(model):
+        return resolve_encoder_length(model, workload)
+    return workload.resolve_max_model_len(model.spec.max_position_embeddings)
+
+
+def resolve_settings(
+    question: ServeQuestion, release: VllmRelease, max_model_len: int, scheduled: int
+) -> VllmSettings:
+    """Return the arguments of an engine that schedules so many sequences."""
+    model, workload, device = question.model, question.workload, question.device
+    sequences = workload.max_num_sequences or scheduled
+    default = release.get_batched_tokens(device, max_model_len, sequences)
+    tokens = (
+        resolve_step_tokens(workload, default, max_model_len)
+        if is_encoder(model)
+        else workload.max_num_batched_tokens or default
+    )
+    fraction = (
+        release.memory_fraction
+        if workload.gpu_memory_fraction is None
+        else workload.gpu_memory_fraction
+    )
+    paging = Paging(
+        block_tokens=get_block_tokens(
+            release.version, device, latent=is_latent(model), cache_dtype=workload.kv_cache_dtype
+        ),
+        batched_tokens=tokens,
+        hybrid=release.frees_windows,
+        state_blocks=release.state_blocks,
+        counts_requests=release.counts_requests,
+    )
+    return VllmSettings(
+        release=release,
+        max_model_len=max_model_len,
+        batched_tokens=tokens,
+        max_num_sequences=sequences,
+        budget_bytes=int(device.usable_bytes * fraction),
+        paging=paging,
+    )
