@@ -132,7 +132,7 @@ def _iter_accelerators(value: object) -> Iterator[tuple[str, int]]:
         pairs = [(name, 1 if count is None else count) for name, count in value.items()]
     elif isinstance(value, str) and value:
         name, _, number = value.partition(":")
-        pairs = [(name.strip(), int(number) if number.strip().isdecimal() else number or 1)]
+        pairs = [(name.strip(), number.strip() or 1)]
     for name, count in pairs:
         num_gpus = get_count({"count": count}, "count")
         if num_gpus and not name.casefold().startswith(_TPU):

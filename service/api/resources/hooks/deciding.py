@@ -13,6 +13,7 @@ from service.api.computing.budgets import Budget
 from service.api.http.computing import compute
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.resources.hooks.digests import digest_question
+from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.recording import record_decision
 from service.api.resources.hooks.shortages import (
     JudgedJob,
@@ -186,7 +187,7 @@ async def _decide(
                 deps,
                 request.scope,
                 deps.hook_turns,
-                partial(_compute, deps, request, submission, terms),
+                partial(_compute_contained, deps, request, submission, terms),
             )
     except TimeoutError:
         late = f"no answer within {deadline_s:g} s"
@@ -204,6 +205,17 @@ def _is_silent(submission: Submission) -> bool:
     """Return whether a job asks for no GPU and says no question."""
     asks = submission.gpus is not None and submission.gpus.total > 0
     return not asks and submission.note is None
+
+
+def _compute_contained(
+    deps: Dependencies,
+    request: Request[Any, Any, Any],
+    submission: Submission,
+    terms: _Terms,
+    budget: Budget,
+) -> Decision:
+    with contain_faults(request):
+        return _compute(deps, request, submission, terms, budget)
 
 
 def _compute(

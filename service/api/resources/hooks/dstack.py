@@ -10,6 +10,7 @@ from service.api.http.decoding import read_body
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.hooks.deciding import decide_submission, decide_unreadable
+from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.modes import read_mode
 from service.base.errors import NotFoundError
 from service.contract.schemas.hooks.dstack import (
@@ -67,7 +68,8 @@ async def judge_spec(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         return json_response(DstackAnswer(spec=applied.spec))
     user, project = applied.user or None, applied.project or None
     try:
-        run = read_run(applied.spec, user=user, project=project)
+        with contain_faults(request):
+            run = read_run(applied.spec, user=user, project=project)
     except EstimatorError as error:
         unread = Submission(scheduler="dstack", user=user, queue=project)
         decision = decide_unreadable(request, unread, mode, error)

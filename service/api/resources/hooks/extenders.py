@@ -25,6 +25,7 @@ from service.api.resources.hooks.extender_bodies import (
     read_predicate,
     read_prioritization,
 )
+from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.modes import read_mode
 from service.catalog.gpus import find_driver_name
 from service.contract.schemas.hooks.extenders import (
@@ -86,7 +87,9 @@ async def filter_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
     mode = read_mode(request)
     placement = await read_placement(request, body, read_extender_args)
     skus = _find_skus(placement.nodes)
-    decisions = await _decide(request, _read_pod(placement.pod, _KUBE), skus.values(), mode)
+    decisions = await _decide(
+        request, _read_pod(request, placement.pod, _KUBE), skus.values(), mode
+    )
     failed = {
         name: decisions[sku].sentence
         for name, sku in skus.items()
@@ -121,7 +124,7 @@ async def prioritize_nodes(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Score nodes."""
     read_mode(request)
     placement = await read_placement(request, body, read_extender_args)
-    scores = await _score(request, _read_pod(placement.pod, _KUBE), placement.nodes)
+    scores = await _score(request, _read_pod(request, placement.pod, _KUBE), placement.nodes)
     names = [node.name for node in placement.nodes] or placement.names
     return json_response([HostPriority(host=name, score=scores.get(name, 0)) for name in names])
 
@@ -142,7 +145,9 @@ async def predicate_node(request: AnyRequest, body: RawBody) -> ASGIApp:
     mode = read_mode(request)
     placement = await read_placement(request, body, read_predicate)
     skus = _find_skus(placement.nodes)
-    decisions = await _decide(request, _read_pod(placement.pod, _VOLCANO), skus.values(), mode)
+    decisions = await _decide(
+        request, _read_pod(request, placement.pod, _VOLCANO), skus.values(), mode
+    )
     refused = (each for each in decisions.values() if each.action is Action.REFUSE)
     line = next((decision.sentence for decision in refused), "")
     return json_response(PredicateAnswer(status=line, code=_UNRESOLVABLE if line else 0))
@@ -163,7 +168,7 @@ async def prioritize_volcano_nodes(request: AnyRequest, body: RawBody) -> ASGIAp
     """Score nodes."""
     read_mode(request)
     placement = await read_placement(request, body, read_prioritization)
-    scores = await _score(request, _read_pod(placement.pod, _VOLCANO), placement.nodes)
+    scores = await _score(request, _read_pod(request, placement.pod, _VOLCANO), placement.nodes)
     by_node = {node.name: float(scores.get(node.name, 0)) for node in placement.nodes}
     return json_response(PrioritizeAnswer(node_score=by_node, error_message=""))
 
@@ -183,7 +188,7 @@ async def enqueue_job(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Let a job be queued, or not."""
     mode = read_mode(request)
     placement = await read_placement(request, body, read_job)
-    submission = _read_pod(placement.pod, _VOLCANO)
+    submission = _read_pod(request, placement.pod, _VOLCANO)
     decision = await decide_submission(
         request, submission, mode, settle=partial(settle_node, mode=mode)
     )
@@ -191,10 +196,13 @@ async def enqueue_job(request: AnyRequest, body: RawBody) -> ASGIApp:
     return json_response(JobEnqueueableAnswer(status=_REJECT if is_refused else _ABSTAIN))
 
 
-def _read_pod(pod: Mapping[str, object] | None, scheduler: str) -> Submission | None:
+def _read_pod(
+    request: AnyRequest, pod: Mapping[str, object] | None, scheduler: str
+) -> Submission | None:
     """Return a pod as a submission, None where it is none."""
     try:
-        return None if pod is None else read_pod(pod, scheduler)
+        with contain_faults(request):
+            return None if pod is None else read_pod(pod, scheduler)
     except EstimatorError:
         return None
 

@@ -13,6 +13,7 @@ from service.api.http.decoding import read_body
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.hooks.deciding import decide_submission, decide_unreadable
+from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.modes import read_mode
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.hooks.kubernetes import (
@@ -114,8 +115,8 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     document = get_or_none(reviewed.object) if reviewed.operation == "CREATE" else None
     job: PodJob | None = None
     try:
-        if document is not None:
-            job = read_object(document, user=user_name)
+        with contain_faults(request):
+            job = None if document is None else read_object(document, user=user_name)
     except EstimatorError as error:
         unread = name_object(document or {}, user=user_name)
         decision = decide_unreadable(request, unread, mode, error, is_logged=is_logged)

@@ -14,6 +14,7 @@ from service.api.http.decoding import read_body
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.hooks.deciding import decide_alternatives, decide_unreadable
+from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.kubernetes import EXAMPLE as REVIEW
 from service.api.resources.hooks.modes import read_mode
 from service.contract.schemas.hooks.kubernetes import HookMode
@@ -49,7 +50,8 @@ async def judge_job(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     mode, payload = read_mode(request), read_body(request.scope, body, KueueRequest)
     jobs: list[PodJob | None] = []
     try:
-        jobs += [read_object(document) for document in payload.objects]
+        with contain_faults(request):
+            jobs += [read_object(document) for document in payload.objects]
     except EstimatorError as error:
         unread = replace(name_object(payload.objects[0]), scheduler=_SCHEDULER)
         decision = decide_unreadable(

@@ -11,6 +11,7 @@ from service.api.http.decoding import read_json, require_json
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response, text_response
 from service.api.resources.hooks.deciding import decide_submission, decide_unreadable
+from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.modes import read_mode
 from service.base.typed import get_decoder
 from service.contract.schemas.hooks.kubernetes import HookMode
@@ -66,7 +67,8 @@ async def judge_task(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     applied = read_json(_unwrap(body) if is_text else body, SkyPilotRequest)
     task: SkyTask | None = None
     try:
-        task = read_task(applied.task, user=read_user(applied.user))
+        with contain_faults(request):
+            task = read_task(applied.task, user=read_user(applied.user))
     except EstimatorError as error:
         decision = decide_unreadable(request, Submission(scheduler="skypilot"), mode, error)
     else:

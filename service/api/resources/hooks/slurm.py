@@ -11,6 +11,7 @@ from service.api.http.negotiation import is_text_preferred
 from service.api.http.operation import BODY_PROBLEMS, JSON, Operation, Reply
 from service.api.http.responses import json_response, text_response
 from service.api.resources.hooks.deciding import decide_submission, decide_unreadable
+from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.modes import read_mode
 from service.contract.schemas.hooks.kubernetes import HookMode
 from service.contract.schemas.hooks.slurm import SlurmAnswer, SlurmSubmission
@@ -84,13 +85,14 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     mode, sent = read_mode(request), read_body(request.scope, body, SlurmSubmission)
     job: SlurmJob | None = None
     try:
-        job = read_options(
-            sent.command,
-            sent.options,
-            script=sent.script,
-            user=sent.user,
-            environment=sent.environment,
-        )
+        with contain_faults(request):
+            job = read_options(
+                sent.command,
+                sent.options,
+                script=sent.script,
+                user=sent.user,
+                environment=sent.environment,
+            )
     except EstimatorError as error:
         unread = Submission(scheduler="slurm", user=sent.user or None)
         decision = decide_unreadable(request, unread, mode, error)

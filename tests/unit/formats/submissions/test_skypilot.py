@@ -93,6 +93,14 @@ def test_accelerators_are_read_in_every_form(
     assert job.gpus == expected
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "-1", "1.5", "٣", "²"])
+def test_what_is_no_number_of_gpus_is_none(number: str) -> None:
+    """Digits without end least of all."""
+    text = yaml.safe_dump({"resources": {"accelerators": f"A100:{number}"}})
+
+    assert read_task(text).submission.gpus is None
+
+
 def test_another_number_changes_nothing_else() -> None:
     """The task comes back as YAML that says all that it said."""
     text = TASK.replace("num_nodes: 2", "num_nodes: 1").replace("echo", "echo 'ü 🚀'")

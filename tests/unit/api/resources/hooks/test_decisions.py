@@ -66,6 +66,15 @@ class EndlessSearches(WayOuts):
         del key, search, wait_s
 
 
+class FaultySearches(WayOuts):
+    """Searches that fail as no search should."""
+
+    def find(self, key: Hashable, search: Search, *, wait_s: float) -> None:
+        """Fail."""
+        del key, search, wait_s
+        raise ZeroDivisionError
+
+
 def a_job(words: str, **members: object) -> dict[str, Any]:
     """Return a job of Slurm's whose script says its question."""
     options = {
@@ -156,6 +165,24 @@ def test_a_launch_of_skypilot_is_one_decision(door: Door) -> None:
     assert (first.action, later.action) == ("change", "allow")
     assert (first.user_name, later.user_name) == (None, "root")
     assert recent.find_row(first, 0.0) == recent.find_row(later, 1.0)
+
+
+@pytest.mark.parametrize(("rule", "action"), [("open", "warn"), ("closed", "refuse")])
+def test_a_fault_of_the_service_holds_up_no_job(rule: str, action: str) -> None:
+    """It is logged, and the job passes or is refused as the operator says."""
+    made = replace(patient_parts(hook_fail=rule), way_outs=FaultySearches())
+    task = {"resources": {"accelerators": "A100-80GB:1"}, "envs": {"HEADROOM_QUESTION": TOO_LARGE}}
+    with served(made) as client:
+        slurm = client.post("/v1/hooks/slurm/warn", json=a_job(TOO_LARGE))
+        sky = client.post(
+            "/v1/hooks/skypilot/refuse",
+            json={"task": json.dumps(task), "skypilot_config": "{}", "request_name": "launch"},
+        )
+
+    answer = slurm.json()
+    assert (answer["verdict"], answer["action"]) == ("unknown", action)
+    assert "a fault of Headroom, of which its log says more under request" in answer["sentence"]
+    assert sky.status_code == (200 if rule == "open" else 400)
 
 
 def test_its_question_can_be_asked_again(door: Door) -> None:
