@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.scheme import Packing
-from service.estimator.speed.attention import count_head_copies, time_attention
+from service.estimator.speed.attention import count_head_copies, repeats_heads, time_attention
 from service.estimator.speed.host import FORWARD_KERNELS, estimate_launch_s, estimate_unpacking_s
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.rates import KERNEL_S, PRODUCT_OVERHEAD_S, Rates
@@ -25,8 +25,12 @@ CONCATENATED = 3
 """
 
 QUANTIZED_LAUNCHES = 2
-"""More operations than a plain product: an empty output and the bias, or the weights unpacked first
-(AutoGPTQ 0.7.1, ``qlinear_exllama.py``; AutoAWQ 0.2.6, ``gemm.py``).
+"""More operations than a plain product: the weights are unpacked first (AutoGPTQ 0.7.1,
+``qlinear_cuda_old.py``; AutoAWQ 0.2.6, ``gemm.py``).
+"""
+EXLLAMA_BITS = 4
+"""Of GPTQ weights that ExLlama multiplies, in one kernel that is called past the dispatcher
+(AutoGPTQ 0.7.1, ``qlinear_exllama.py``: it has no other number of bits).
 """
 
 
@@ -174,7 +178,13 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
     weights = weight_bytes * touched * layout.pipeline_parallel
     read = (weights + cache_bytes * (CONCATENATED if is_concatenated else 1)) / machine.streaming
     if workload.engine is Engine.TRANSFORMERS:
-        copied = count_head_copies(model, work, cache_bytes, workload.kv_cache_dtype)
+        copied = count_head_copies(
+            model,
+            work,
+            cache_bytes,
+            workload.kv_cache_dtype,
+            repeated=repeats_heads(model, workload),
+        )
         read += copied / machine.memory
     flops = (
         workload.num_sequences
@@ -222,6 +232,8 @@ def _estimate_unpacking_s(
     scheme = model.quantization
     if scheme is not None and scheme.packing is Packing.BLOCKS_4BIT:
         return estimate_unpacking_s(work.num_products, rates)
+    if scheme is not None and scheme.packing is Packing.GPTQ and scheme.bits == EXLLAMA_BITS:
+        return 0.0
     if scheme is None and workload.quantization in {Quantization.NONE, Quantization.FP8}:
         return 0.0
     return QUANTIZED_LAUNCHES * work.num_products * rates.launch_s

@@ -23,7 +23,7 @@ class Reading:
     """Bytes and seconds that a run took.
 
     ``requested_bytes`` is what tensors and workspaces asked for at the peak, ``device_bytes`` the
-    process by NVML, ``seconds`` a warm step, or a whole generation.
+    process by NVML, ``seconds`` a warm step, or a whole generation: the median of ``warm_s``.
     """
 
     requested_bytes: int
@@ -31,6 +31,7 @@ class Reading:
     reserved_bytes: int
     device_bytes: int
     seconds: float | None = None
+    warm_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,7 @@ def _read_client_run(row: Mapping[str, Any]) -> ClientRun:
             reserved_bytes=row["peak_reserved"],
             device_bytes=row["nvml_process_peak"],
             seconds=median(seconds[_NUM_COLD:]),
+            warm_s=tuple(seconds[_NUM_COLD:]),
         ),
     )
 

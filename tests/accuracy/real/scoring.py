@@ -79,6 +79,8 @@ class RealScore:
     reserved_kind: str
     answered_s: float | None = None
     measured_s: float | None = None
+    warm_s: tuple[float, ...] = ()
+    """Every warm step or generation, whose median ``measured_s`` is."""
 
     @property
     def time_error(self) -> float | None:
@@ -185,6 +187,7 @@ def _score_client(run: ClientRun) -> RealScore:
         reserved_kind=answer.reserved_kind,
         answered_s=_sum_time(throughput, output_tokens),
         measured_s=reading.seconds,
+        warm_s=reading.warm_s,
     )
 
 

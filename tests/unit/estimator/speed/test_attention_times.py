@@ -6,7 +6,11 @@ import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.speed.attention import count_head_copies, time_attention
+from service.estimator.speed.attention import (
+    count_head_copies,
+    repeats_heads,
+    time_attention,
+)
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.work import ForwardWork, count_forward_work
 from service.estimator.values.dtypes import DType
@@ -57,11 +61,11 @@ def test_the_math_kernel_multiplies_whole_scores_in_fp32() -> None:
 
 def test_a_decoded_token_copies_the_cache_for_every_head() -> None:
     """71 heads of fp32, written and read, for each of the cache's bf16."""
-    copied = count_head_copies(FALCON, count(), 1000.0, DType.BF16)
+    copied = count_head_copies(FALCON, count(), 1000.0, DType.BF16, repeated=False)
 
     assert copied == 1000 / 2 * 71 * 4 * 2
     fused = count_forward_work(LLAMA, dtype=DType.BF16, attention=Attention.SDPA)
-    assert count_head_copies(LLAMA, fused, 1000.0, DType.BF16) == 0.0
+    assert count_head_copies(LLAMA, fused, 1000.0, DType.BF16, repeated=False) == 0.0
 
 
 def test_falcon_waits_for_its_copies_under_transformers_alone() -> None:
@@ -98,3 +102,33 @@ def test_generated_tokens_copy_the_weights_of_their_experts() -> None:
     # 16 layers, eight experts of 12.6 MB for each of eight rows, at less than 3 TB/s.
     assert copied - plain > 2 * 16 * 64 * 12.58e6 / 3e12
     assert beams < copied
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "attention", "repeats"),
+    [
+        ("qwen2.5-7b", "4.46.0", Attention.FLASH, True),
+        ("qwen2.5-7b", "4.48.0", Attention.FLASH, False),
+        ("qwen2.5-7b", "4.46.0", Attention.SDPA, False),
+        ("qwen2.5-7b", None, Attention.FLASH, False),
+        ("llama-3.2-1b", "4.46.0", Attention.FLASH, False),
+    ],
+)
+def test_old_releases_of_some_families_repeat_heads_before_flash_attention(
+    model: str,
+    version: str | None,
+    attention: Attention,
+    repeats: bool,  # noqa: FBT001 - a row of the table
+) -> None:
+    """Qwen2's class did until 4.48, llama's never."""
+    workload = replace(SERVED, engine_version=version, attention=attention)
+
+    assert repeats_heads(load_architecture(resolve_model(model)), workload) is repeats
+
+
+def test_repeated_heads_are_written_and_read_in_the_dtype_of_the_cache() -> None:
+    """Seven query heads for each of Qwen2.5 7B's keys and values."""
+    model = load_architecture(resolve_model("qwen2.5-7b"))
+    fused = count_forward_work(model, dtype=DType.BF16, attention=Attention.FLASH)
+
+    assert count_head_copies(model, fused, 1000.0, DType.BF16, repeated=True) == 2 * 7 * 1000
