@@ -52,7 +52,7 @@ def resolve_setup(model: Architecture, workload: TrainWorkload, layout: Layout) 
         layout=layout,
         optimizer=resolve_optimizer(workload, layout),
         base_weights=resolve_base_weights(model, workload, layout),
-        shards=Shards.from_layout(layout),
+        shards=Shards.from_layout(layout, workload.precision),
         trained=select_trained_parameters(model, workload),
         gathering=None
         if gathering is None

@@ -20,6 +20,7 @@ from service.estimator.memory.trained import PARAMETER_STAGE, Shards, TrainedPar
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Reference
+from service.estimator.values.optimizers import COMPRESSING
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Method, TrainWorkload
 
@@ -94,7 +95,8 @@ def group_stepped_tensors(
     (5.23 ``trainer.py``, ``create_optimizer``, ``by_mesh``). FSDP2 makes all of them tensors of its
     mesh, and master copies are plain ones.
     """
-    tensors = list_local_tensors(trained, layout, Shards.from_layout(layout).optimizer)
+    shards = Shards.from_layout(layout, trained.precision)
+    tensors = list_local_tensors(trained, layout, shards.optimizer)
     is_uniform = (
         layout.tensor_parallel == 1
         or layout.sharding is Sharding.FSDP2
@@ -137,7 +139,10 @@ def compute_train_states(setup: TrainSetup) -> TrainStates:
         and precision.main_grad_persistent
         and precision.main_grad_dtype is precision.grad_dtype
     )
-    casts = _count_partition_gradients(trained, layout, stepped) if full else 0
+    is_compressing = layout.zero_stage == 0 and workload.optimizer in COMPRESSING
+    casts = (
+        _count_partition_gradients(trained, layout, stepped) if full and not is_compressing else 0
+    )
     states, temporaries, managed = _count_optimizer_bytes(setup, stepped)
     return TrainStates(
         weights=(frozen_bytes + (trained_bytes if full else 0)) * count_models(workload),
@@ -189,9 +194,10 @@ def _count_frozen_elements(
 def _count_partition_gradients(trained: TrainedParameters, layout: Layout, stepped: int) -> int:
     """Return the bytes of gradients that DeepSpeed casts for its step.
 
-    They are those of a partition, in stage 3 of one sub-group at a time. (deepspeed 0.19
-    ``stage_1_and_2.py``, ``flatten(averaged_gradients).to(fp32)``; ``stage3.py``,
-    ``sub_group_size``.)
+    They are those of a partition, in stage 3 of one sub-group at a time, and without ZeRO of all
+    weights. (deepspeed 0.19 ``stage_1_and_2.py``, ``flatten(averaged_gradients).to(fp32)``;
+    ``stage3.py``, ``sub_group_size``; ``fp16/fused_optimizer.py``, ``grads_groups_flat``. The
+    optimizers that exchange bits have it in their own step.)
     """
     precision = trained.precision
     master = precision.master_dtype
@@ -201,11 +207,7 @@ def _count_partition_gradients(trained: TrainedParameters, layout: Layout, stepp
         or layout.sharding is not Sharding.DEEPSPEED
     ):
         return 0
-    return (
-        _count_elements_at_once(layout, stepped)
-        * master.bytes_per_element
-        * (layout.zero_stage > 0)
-    )
+    return _count_elements_at_once(layout, stepped) * master.bytes_per_element
 
 
 def _count_elements_at_once(layout: Layout, stepped: int) -> int:

@@ -15,6 +15,7 @@ from service.estimator.memory.trained import (
     PARAMETER_STAGE,
     Shards,
     TrainedParameters,
+    has_flat_gradients,
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout, Sharding
@@ -83,7 +84,8 @@ def build_static_memory(setup: TrainSetup) -> StaticMemory:
         layout, workload.precision, trained=trained.trained, param_bytes=param_bytes
     )
     keeps_buffer = layout.sharding is Sharding.DEEPSPEED and layout.zero_stage == PARAMETER_STAGE
-    accumulates = workload.gradient_accumulation_steps > 1 or keeps_buffer
+    is_flat = has_flat_gradients(layout, workload.precision)
+    accumulates = workload.gradient_accumulation_steps > 1 or keeps_buffer or is_flat
     resident = _collect_resident_parts(
         states, comm_buffers, states.persistent_main_gradients + states.gradients * accumulates
     )
@@ -104,7 +106,7 @@ def build_static_memory(setup: TrainSetup) -> StaticMemory:
         resident_bytes=sum(resident.values()),
         steady_bytes=states.resident
         + comm_buffers.resident
-        + states.gradients * (keeps_buffer or _has_lasting_gradients(layout, shards)),
+        + states.gradients * (keeps_buffer or is_flat or _has_lasting_gradients(layout, shards)),
         step=step,
         step_bytes=sum(step.values()),
         host_bytes=host_bytes,

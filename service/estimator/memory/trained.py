@@ -10,7 +10,7 @@ from service.estimator.model.adapters.stacks import build_stack_adapters, iter_s
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.dtypes import DType
-from service.estimator.values.layout import Layout
+from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import Lora, TrainWorkload
 
@@ -48,17 +48,35 @@ class Shards:
     optimizer: int
 
     @classmethod
-    def from_layout(cls, layout: Layout) -> "Shards":
+    def from_layout(cls, layout: Layout, precision: Precision | None = None) -> "Shards":
         """Return the shards of a layout.
 
-        A stage shards its part and those of the stages before it.
+        A stage shards its part and those of the stages before it. DeepSpeed's own optimizer of bf16
+        shards without a stage.
         """
         stage, ranks = layout.zero_stage, layout.shards
+        shards_states = stage >= OPTIMIZER_STAGE or (
+            precision is not None and has_flat_gradients(layout, precision)
+        )
         return cls(
             weights=ranks if stage >= PARAMETER_STAGE else 1,
             gradients=ranks if stage >= GRADIENT_STAGE else 1,
-            optimizer=ranks if stage >= OPTIMIZER_STAGE else 1,
+            optimizer=ranks if shards_states else 1,
         )
+
+
+def has_flat_gradients(layout: Layout, precision: Precision) -> bool:
+    """Return whether DeepSpeed adds bf16 gradients into a flat fp32 one of all weights.
+
+    It does without ZeRO, beside a rank's part of masters and states; gradients in bf16 are dropped
+    by the next backward (deepspeed 0.19 ``runtime/bf16_optimizer.py``).
+    """
+    return (
+        layout.sharding is Sharding.DEEPSPEED
+        and layout.zero_stage == 0
+        and precision.master_dtype is not None
+        and precision.main_grad_persistent
+    )
 
 
 def select_trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedParameters:

@@ -143,7 +143,7 @@ def _iter_bytes_per_parameter(
 ) -> Iterator[RuleOfThumb]:
     total, shards = (
         ceil_div(evaluator.architecture.parameter_counts().total, _count_weight_ranks(layout)),
-        Shards.from_layout(layout),
+        Shards.from_layout(layout, precision),
     )
     bytes_per_param = precision.bytes_per_param
     shared = ceil_div(total * HALF_BYTES, shards.weights) + ceil_div(

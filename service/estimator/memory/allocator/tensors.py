@@ -43,7 +43,8 @@ def list_training_tensors(
 
     Every part adds up to the bytes of it in ``states`` and ``buckets``.
     """
-    shards, optimizer = Shards.from_layout(layout), resolve_optimizer(workload, layout)
+    shards = Shards.from_layout(layout, workload.precision)
+    optimizer = resolve_optimizer(workload, layout)
     width = trained.optimizer_dtype.bytes_per_element
     head = trained.saved_head
     copies = [

@@ -19,6 +19,10 @@ TRACED = (
     "autograd's rules replayed on the model's own forward; equal to traces of transformers 5.23 on "
     "torch 2.13"
 )
+_PARTITIONED = (
+    "what inductor's partitioner keeps of transformers' graphs (torch/_functorch/partitioners.py, "
+    "counted); an interval of the answer reaches to the step without compile"
+)
 _ZERO = "arXiv:1910.02054, section 5"
 _ADAPTERS = "arXiv:2106.09685, section 4.1"
 _KEPT = {
@@ -73,6 +77,8 @@ class TrainFormulas:
     def _describe(self, name: str, notes: BatchNotes, *, steps: bool) -> tuple[Basis, str, str]:
         """Return basis, formula and source of a component."""
         if name in _OF_TOKENS and not (steps and name == "temporaries"):
+            if self._setup.workload.compile:
+                return Basis.FORMULA, self._describe_tokens(name, notes), _PARTITIONED
             return Basis.EXACT, self._describe_tokens(name, notes), TRACED
         formula = self._known.get(name)
         if formula is None:
@@ -166,6 +172,8 @@ class TrainFormulas:
             alive = ": logits, their fp32 copies and gradients alive at this instant"
             return describe_scores(self._setup.model, tokens, alive)
         retained = _KEPT[workload.activation_checkpointing]
+        if workload.compile and workload.activation_checkpointing is Checkpointing.NONE:
+            retained = "inputs of products and attention, one number per row of each norm"
         passes = (
             f"{notes.batch_size} x {stack.length} tokens through {stack.layers} layers"
             for stack in stacks

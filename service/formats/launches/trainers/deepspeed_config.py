@@ -108,6 +108,9 @@ class DeepSpeedPlan:
     ``filled`` are the trainer's arguments that it says too; ``total`` is the batch of all ranks.
     """
 
+    is_replicated: bool
+    """Whether ZeRO shards nothing."""
+
     filled: Settings
     total: Setting | None
     half: dict[str, Setting]
@@ -136,6 +139,7 @@ def read_deepspeed(config: Settings, draft: Draft) -> DeepSpeedPlan:
         if setting is not None:
             draft.note(setting, "a buffer of ZeRO's, counted at DeepSpeed's default")
     plan = DeepSpeedPlan(
+        is_replicated=stage.as_int() == 0,
         filled=_read_filled(config),
         total=_take_number(config, "train_batch_size"),
         half=_read_half(config),
@@ -216,10 +220,16 @@ _UNMODELLED = {
 
 
 def get_accumulation(plan: DeepSpeedPlan, half: str) -> tuple[str, Setting]:
-    """Return the format of accumulated gradients: by default the weights'."""
+    """Return the format of accumulated gradients.
+
+    By default it is the weights', and fp32 for bf16 without ZeRO.
+    """
+    optimizer = plan.filled.peek("optim")
+    is_compressed = optimizer is not None and optimizer.value in COMPRESSING
+    is_fp32 = plan.is_replicated and half == "bf16" and not is_compressed
     setting = plan.accumulates or make_default(
         "data_types.grad_accum_dtype",
-        half,
+        "fp32" if is_fp32 else half,
         f"DeepSpeed {DEEPSPEED}, runtime/engine.py, get_data_types",
     )
     return setting.as_choice(DTYPES), setting

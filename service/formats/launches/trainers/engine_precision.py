@@ -79,6 +79,9 @@ def _put_deepspeed(plan: DeepSpeedPlan, setup: TrainerSetup, draft: Draft) -> No
         return
     accumulated, source = get_accumulation(plan, half)
     policy: object = f"{half}_mixed"
+    if plan.is_replicated and plan.accumulates is not None and accumulated == half == "bf16":
+        # No wrapper with masters is made (``engine.py``, ``DDP_BFLOAT16``).
+        policy = "bf16"
     if accumulated == "fp32":
         policy = "deepspeed_bf16" if half == "bf16" else {**_FP16, "main_grad_dtype": "fp32"}
     draft.put("workload.precision", policy, *switches, source)

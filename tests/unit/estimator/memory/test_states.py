@@ -142,6 +142,26 @@ def test_deepspeed_casts_a_partition_of_gradients_for_its_step() -> None:
     )
 
 
+def test_deepspeed_without_zero_adds_bf16_gradients_into_a_flat_one() -> None:
+    """Every rank has the fp32 gradient of all weights, and an eighth of masters and states."""
+    layout = Layout(data_parallel=8, sharding=Sharding.DEEPSPEED)
+    states = _states(a_training(precision="deepspeed_bf16"), layout)
+
+    assert states.persistent_main_gradients == 4 * _N
+    assert (states.master_weights, states.optimizer_states) == (4 * _N // 8, 8 * _N // 8)
+    assert states.gradients == 2 * _N
+    assert states.step_main_gradients == 0
+
+
+def test_deepspeed_without_zero_flattens_fp16_gradients_for_its_step() -> None:
+    """Masters and states are whole, and an fp32 gradient comes beside them."""
+    layout = Layout(data_parallel=8, sharding=Sharding.DEEPSPEED)
+    states = _states(a_training(precision="fp16_mixed"), layout)
+
+    assert states.step_main_gradients == states.master_weights == 4 * _N
+    assert states.optimizer_states == 8 * _N
+
+
 @pytest.mark.parametrize(
     ("optimizer", "num_states", "temporaries", "counts"),
     [

@@ -138,6 +138,28 @@ def test_deepspeed_alone_has_its_own_precision(config: dict[str, Any], precision
     }
 
 
+@pytest.mark.parametrize(
+    ("config", "precision"),
+    [
+        ({"bf16": {"enabled": True}}, "deepspeed_bf16"),
+        (
+            {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "bf16"}},
+            "bf16",
+        ),
+        ({"fp16": {"enabled": True}}, "fp16_mixed"),
+        ({"bf16": {"enabled": True}, "optimizer": {"type": "OneBitAdam"}}, "bf16_mixed"),
+    ],
+)
+def test_deepspeed_without_zero_has_wrappers_of_its_own(
+    config: dict[str, Any], precision: str
+) -> None:
+    """That of bf16 accumulates in fp32, and bf16 gradients are left to a plain optimizer."""
+    imported = import_launch({"ds.json": json.dumps(config)})
+
+    assert get_part(imported, "workload")["precision"] == precision
+    assert get_part(imported, "layout")["zero_stage"] == 0
+
+
 def test_the_whole_batch_says_how_many_ranks_there_are() -> None:
     """DeepSpeed's ``train_batch_size`` is micro batch x accumulation x ranks."""
     config = {

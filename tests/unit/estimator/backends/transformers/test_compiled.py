@@ -10,7 +10,7 @@ from service.estimator.estimate import estimate
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.result import Estimate
+from service.estimator.values.result import Basis, Estimate
 from service.estimator.values.workload import Checkpointing, TrainWorkload
 from tests.accuracy.compiled.kept import count_answered
 
@@ -52,6 +52,16 @@ def test_intervals_reach_from_reused_logits_to_the_step_without_compile() -> Non
     assert compiled.device_interval.high == eager.device_interval.high
     assert compiled.allocated_bytes - compiled.allocated_interval.low >= logits
     assert any(warning.startswith("compile:") for warning in compiled.warnings)
+
+
+def test_what_a_compiler_keeps_is_told_as_a_rule() -> None:
+    """Its activations are a count of inductor's choice, weights and states are exact."""
+    parts = {part.name: part for part in ask(COMPILED).components}
+
+    assert parts["activations"].basis is Basis.FORMULA
+    assert "every tensor kept" not in parts["activations"].formula
+    assert "partitioner" in parts["activations"].source
+    assert parts["weights"].basis is Basis.EXACT
 
 
 @pytest.mark.parametrize(
