@@ -27,6 +27,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Section
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Reference, Trainer
 from service.estimator.values.workload import (
     Checkpointing,
     Framework,
@@ -39,6 +40,10 @@ BACKWARD_PRODUCTS = {True: 2, False: 1}
 trained.
 """
 UNPACKED_BYTES = 4.5
+REFERENCE_PASSES = {Trainer.DPO: 1, Trainer.KTO: 2}
+"""Forward passes of a reference in each step: KTO's has one over mismatched completions too, as its
+policy has (TRL 1.16 ``dpo_trainer.py`` and ``kto_trainer.py``).
+"""
 
 
 def time_passes(
@@ -59,6 +64,15 @@ def time_passes(
     return max(times, key=lambda passes: passes.total)
 
 
+def count_scoring_passes(workload: TrainWorkload) -> int:
+    """Return the forward passes of a step that have no backward."""
+    if workload.trainer not in REFERENCE_PASSES:
+        return 0
+    is_precomputed = workload.reference is Reference.PRECOMPUTED
+    of_reference = 0 if is_precomputed else REFERENCE_PASSES[workload.trainer]
+    return of_reference + (workload.trainer is Trainer.KTO)
+
+
 class _Rank(NamedTuple):
     """Share of a rank: one of ``split`` parts of a stage's products."""
 
@@ -77,9 +91,12 @@ def _time_rank(
 ) -> PassTimes:
     gpu = _time_kernels(model, workload, trained, work, machine, rank)
     host = _time_launches(model, workload, work, machine.rates, rank)
-    queue = LaunchQueue()
+    queue, passes = LaunchQueue(), count_scoring_passes(workload)
     queue.run(host.forward, gpu.forward)
-    forward = queue.run(host.loss, gpu.loss)
+    queue.run(host.loss, gpu.loss)
+    # Without autograd (``torch.no_grad``).
+    host_s = (host.forward + host.loss) * machine.rates.ungraphed
+    forward = queue.run(passes * host_s, passes * (gpu.forward + gpu.loss))
     queue.run(host.loss_backward, gpu.loss_backward)
     total = queue.run(host.backward, gpu.backward)
     return PassTimes(
