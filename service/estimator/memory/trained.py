@@ -66,10 +66,11 @@ class Shards:
 
 
 def has_flat_gradients(layout: Layout, precision: Precision) -> bool:
-    """Return whether DeepSpeed adds bf16 gradients into a flat fp32 one of all weights.
+    """Return whether DeepSpeed adds gradients into a flat one.
 
-    It does without ZeRO, beside a rank's part of masters and states; gradients in bf16 are dropped
-    by the next backward (deepspeed 0.19 ``runtime/bf16_optimizer.py``).
+    Without ZeRO it adds those in bf16 into one in fp32 of all weights, beside a rank's part of
+    masters and states; gradients in bf16 are dropped by the next backward (deepspeed 0.19
+    ``runtime/bf16_optimizer.py``).
     """
     return (
         layout.sharding is Sharding.DEEPSPEED

@@ -14,6 +14,7 @@ from service.estimator.passes.policy_losses import (
 )
 from service.estimator.passes.preference_losses import record_referred_loss, record_reward_loss
 from service.estimator.passes.step import ModelWalk
+from service.estimator.passes.whole_logits import record_logits
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import cast
@@ -68,7 +69,7 @@ def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logit
             walk,
             hidden,
             trainer=config.trainer,
-            num_tokens=config.chunk_tokens,
+            num_tokens=None if config.kind is Loss.FULL_LOGITS else config.chunk_tokens,
             reference=config.reference,
         )
     if config.trainer is Trainer.REWARD:
@@ -105,7 +106,7 @@ def _record_full_logits(
     the same as a compiled loss: the logits and two numbers per row
     (``ops/triton/cross_entropy.py``).
     """
-    tape, logits = walk.tape, _record_logits(walk, hidden)
+    tape, logits = walk.tape, record_logits(walk, hidden)
     labels = allocate_shifted_labels(tape)
     if config.kind is not Loss.FUSED_CROSS_ENTROPY:
         loss = compute_compiled_loss(tape, logits)
@@ -119,12 +120,6 @@ def _record_full_logits(
     else:
         tape.free(logits)
     return loss
-
-
-def _record_logits(walk: ModelWalk, hidden: Value) -> Value:
-    model = walk.model
-    logits = walk.record_logits(hidden, walk.ctx.shape.tokens(model.vocab_size))
-    return logits if model.finish_logits is None else model.finish_logits(walk.ctx, logits)
 
 
 def _record_chunked(walk: ModelWalk, hidden: Value, config: LossPass, _: bool) -> Value:  # noqa: FBT001 - one of equal recorders

@@ -1,7 +1,8 @@
-"""Losses of preferences, as TRL's trainers compute them.
+"""Losses of preferences, as TRL's trainers compute them, and LLaMA-Factory's.
 
 TRL 1.16: ``trl/trainer/dpo_trainer.py`` and ``kto_trainer.py``, ``_compute_loss``, and
-``reward_trainer.py``.
+``reward_trainer.py``. LLaMA-Factory 0.9.5: ``train/dpo/trainer.py`` and ``train/kto/trainer.py``,
+``concatenated_forward``.
 """
 
 from dataclasses import replace
@@ -10,12 +11,14 @@ from service.estimator.model.recording import Recording
 from service.estimator.passes.heads import record_task
 from service.estimator.passes.log_prob_losses import build_head, count_scored_rows
 from service.estimator.passes.step import ModelWalk
+from service.estimator.passes.whole_logits import record_upcast_log_probs
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Section, Storage
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.ledger import Category, Section, Storage
+from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.loss.log_probs import (
     Labels,
+    LogProbs,
     Metrics,
     compute_log_probs,
     drop_last_position,
@@ -41,64 +44,97 @@ def record_referred_loss(
     hidden: Value,
     *,
     trainer: Trainer,
-    num_tokens: int,
+    num_tokens: int | None,
     reference: Reference | None,
 ) -> Value:
     """Record two models' log-probabilities and the loss of DPO or KTO.
 
-    ``hidden`` is dropped. Every token is taken for one of a completion.
+    ``hidden`` is dropped. Every token is taken for one of a completion. ``num_tokens`` are scored
+    at once as TRL does, None is all logits in fp32, as LLaMA-Factory has them.
     """
     tape, rows = walk.tape, count_scored_rows(walk)
     masks = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(_NUM_MASKS[trainer])]
-    view = drop_last_position(tape, hidden, rows, walk.model.spec.hidden_size)
-    policy = compute_log_probs(
-        tape,
-        view,
-        build_head(walk),
-        rows,
-        labels=Labels(num_tokens=num_tokens),
-        metrics=_POLICY[trainer],
-    )
-    tape.free(view, hidden)
-    end_autocast(tape)
-    sums = _sum_positions(tape, policy.value, rows)
+    log_probs, kept = _score(walk, hidden, rows, num_tokens, _POLICY[trainer])
+    sums = _sum_positions(tape, log_probs.value, rows)
+    is_whole, has_mismatched = num_tokens is None, trainer is Trainer.KTO
+    if is_whole and has_mismatched:
+        _record_scoring(walk, rows, num_tokens, times=1, is_model=False, adapts=True)
+        kept = _split_by_label(tape, kept)
     if reference is not Reference.PRECOMPUTED:
         # KTO's first pass of two is over mismatched completions, which have labels of their own.
-        has_labels = trainer is Trainer.KTO
-        labels = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(has_labels)]
-        _record_reference(walk, rows, num_tokens, is_model=reference is Reference.MODEL)
+        labels = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(has_mismatched)]
+        times = 1 + (is_whole and has_mismatched)
+        is_model = reference is Reference.MODEL
+        _record_scoring(walk, rows, num_tokens, times=times, is_model=is_model, adapts=False)
         tape.free(*labels)
     loss = _average(tape, sums)
-    tape.free(sums, policy.value, *masks)
-    tape.release(*policy.names)
+    tape.free(sums, log_probs.value, *masks, *kept)
+    tape.release(*log_probs.names)
     return loss
 
 
-def _record_reference(walk: ModelWalk, rows: Size, num_tokens: int, *, is_model: bool) -> None:
-    """Record the forward pass of the reference.
+def _split_by_label(tape: Tape, kept: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Return copies of logits by label, and drop the logits."""
+    copies = tuple(
+        Value(
+            tape.allocate(Category.LOGITS, count_bytes(logits.numel, logits.dtype)),
+            logits.numel,
+            logits.dtype,
+        )
+        for logits in kept
+    )
+    tape.free(*kept)
+    return copies
+
+
+def _score(
+    walk: ModelWalk, hidden: Value, rows: Size, num_tokens: int | None, metrics: Metrics
+) -> tuple[LogProbs, tuple[Value, ...]]:
+    """Return the log-probabilities, and the logits that metrics read; ``hidden`` is dropped."""
+    tape = walk.tape
+    if num_tokens is None:
+        log_probs, logits = record_upcast_log_probs(walk, hidden, rows)
+        return LogProbs(value=log_probs, names=()), (logits,)
+    view = drop_last_position(tape, hidden, rows, walk.model.spec.hidden_size)
+    scored = compute_log_probs(
+        tape, view, build_head(walk), rows, labels=Labels(num_tokens=num_tokens), metrics=metrics
+    )
+    tape.free(view, hidden)
+    end_autocast(tape)
+    return scored, ()
+
+
+def _record_scoring(
+    walk: ModelWalk,
+    rows: Size,
+    num_tokens: int | None,
+    *,
+    times: int,
+    is_model: bool,
+    adapts: bool,
+) -> None:
+    """Record forward passes of the reference, or of the policy, which ``adapts``.
 
     There is no graph and no checkpoint. The weights of a second model ask for gradients, so that
-    autocast keeps its copies of them.
+    autocast keeps its copies of them. What the passes return is dropped behind the last.
     """
     tape, settings = walk.tape, walk.ctx.settings
     mode, tape.mode = tape.mode, Mode.INFERENCE
-    tape.ledger.enter(Section.FORWARD)
-    context = replace(
-        settings, lora=None, stacks=None, trains_all=is_model, frozen=(), checkpointed=False
-    )
-    context = replace(context, recompute_every=None)
-    other = type(walk)(walk.model, Recording(tape, context))
-    ids = Value(None, context.shape.tokens(1), DType.FP32)
-    hidden = other.hidden_states(ids)
-    other.drop_tables()
-    tape.ledger.enter(Section.LOSS_FORWARD)
-    view = drop_last_position(tape, hidden, rows, walk.model.spec.hidden_size)
-    scored = compute_log_probs(
-        tape, view, build_head(other), rows, labels=Labels(num_tokens=num_tokens), metrics=Metrics()
-    )
-    tape.free(view, hidden, scored.value)
-    end_autocast(tape)
-    tape.release(*scored.names)
+    context = replace(settings, checkpointed=False, recompute_every=None)
+    if not adapts:
+        context = replace(context, lora=None, stacks=None, trains_all=is_model, frozen=())
+    returned = []
+    for _ in range(times):
+        tape.ledger.enter(Section.FORWARD)
+        other = type(walk)(walk.model, Recording(tape, context))
+        ids = Value(None, context.shape.tokens(1), DType.FP32)
+        hidden = other.hidden_states(ids)
+        other.drop_tables()
+        tape.ledger.enter(Section.LOSS_FORWARD)
+        returned.append(_score(other, hidden, rows, num_tokens, Metrics()))
+    for scored, kept in returned:
+        tape.free(scored.value, *kept)
+        tape.release(*scored.names)
     tape.mode = mode
 
 

@@ -48,7 +48,7 @@ def time_attention(work: ForwardWork, machine: Machine, flops: float) -> tuple[f
 
 
 def repeats_heads(model: Architecture, workload: ServeWorkload) -> bool:
-    """Return whether a release copies heads before a kernel that wants no copies."""
+    """Return whether a release copies heads before a fused kernel."""
     until = REPEATED_UNTIL.get(model.family)
     return (
         workload.attention is Attention.FLASH

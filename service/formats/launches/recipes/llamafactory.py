@@ -22,10 +22,15 @@ _CLIENTS = {
     "sft": Client.TRAINER,
     "pt": Client.TRAINER,
     "dpo": Client.DPO,
+    "kto": Client.KTO,
     "rm": Client.REWARD,
 }
 _METHODS = {"lora": "lora", "full": "full"}
-_PREFERENCES = dict.fromkeys(("sigmoid", "hinge", "ipo", "kto_pair"), "pairs")
+_REFERRING = ("sigmoid", "hinge", "ipo", "kto_pair")
+_PREFERENCES = {
+    **dict.fromkeys(_REFERRING, "pairs, with a reference"),
+    **dict.fromkeys(("orpo", "simpo"), "pairs, without a reference"),
+}
 _ATTENTION = {
     "auto": None,
     "disabled": "eager",
@@ -58,6 +63,7 @@ _UNMODELLED = {
     "freeze_language_model": "every module is counted as the method trains it",
     "resize_vocab": "the vocabulary is counted as the config has it",
     "use_llama_pro": "every layer is counted as adapted",
+    "ref_model_quantization_bit": "a reference is counted in the weights' format",
 }
 _WITHOUT_EFFECT = (
     *("template", "dataset", "eval_dataset", "dataset_dir", "media_dir", "max_samples", "val_size"),
@@ -78,7 +84,14 @@ _WITHOUT_EFFECT = (
     *("low_cpu_mem_usage", "adapter_name_or_path", "hf_hub_token", "ms_hub_token"),
     *("early_stopping_steps", "include_*", "predict_with_generate", "top_p", "temperature"),
     *("image_max_pixels", "video_max_pixels", "image_min_pixels", "video_*", "print_param_status"),
-    *("cutoff_len_eval", "ref_model*", "master_addr", "master_port", "eval_num_beams"),
+    *(
+        "cutoff_len_eval",
+        "ref_model_adapters",
+        "ld_alpha",
+        "master_addr",
+        "master_port",
+        "eval_num_beams",
+    ),
 )
 
 
@@ -138,13 +151,24 @@ def _read_client(stage: Setting, config: Settings, draft: Draft) -> Client:
     """
     client = stage.as_choice(_CLIENTS)
     draft.note(stage, f"the trainer is {client.value}")
-    loss = config.take("pref_loss")
+    loss = config.peek("pref_loss")
     if loss is not None and client is Client.DPO:
-        draft.note(loss, f"a loss over {loss.as_choice(_PREFERENCES)}, with a reference")
+        draft.note(loss, f"a loss over {loss.as_choice(_PREFERENCES)}")
+        if loss.value not in _REFERRING:
+            name = "precompute_ref_log_probs"
+            config.add(name, Setting(key=loss.key, value=True, where=loss.where))
+        config.take("pref_loss")
     elif loss is not None:
         draft.drop(loss)
+        config.take("pref_loss")
+    if client in {Client.DPO, Client.KTO}:
+        # Its own ``concatenated_forward`` (``train/dpo/trainer.py``, ``train/kto/trainer.py``).
+        draft.put("workload.loss", "full_logits", stage)
     if client is Client.REWARD:
-        draft.warn("stage rm keeps the head of words beside its value head, which takes more")
+        draft.warn(
+            "stage rm keeps the head of words beside its value head, and logits of every token in "
+            "fp32, which are not counted: 6 bytes for each token and word"
+        )
     return client
 
 

@@ -74,8 +74,12 @@ def _read_packing(setup: TrainerSetup, draft: Draft) -> None:
 def _read_preferences(setup: TrainerSetup, draft: Draft) -> None:
     precomputed = setup.training.take("precompute_ref_log_probs")
     adapts = len(setup.adapters) > 0
+    second = setup.training.take("ref_model")
     if precomputed is not None and precomputed.as_bool():
         draft.put("workload.reference", "precomputed", precomputed)
+    elif second is not None:
+        draft.put("workload.reference", "model", second)
+        draft.warn(f"{second.key} {second.value} is counted as large as the model itself")
     else:
         draft.put("workload.reference", "adapters_off" if adapts else "model")
         if precomputed is not None:

@@ -102,6 +102,30 @@ def test_a_step_of_kto_is_that_of_trl(
     assert backward is None or 0 <= phases["backward_pass"] - backward <= _PER_SEQUENCE
 
 
+@pytest.mark.parametrize(
+    ("trainer", "reference", "length", "forward", "backward"),
+    [
+        (Trainer.DPO, Reference.PRECOMPUTED, 64, 479801280, 607029964),
+        (Trainer.DPO, Reference.MODEL, 64, 810439468, 677050700),
+        (Trainer.DPO, Reference.MODEL, 128, 1344900396, 1080174924),
+        (Trainer.KTO, Reference.MODEL, 64, 941775756, 677052748),
+        (Trainer.KTO, Reference.MODEL, 128, 1607572876, 1080179020),
+    ],
+)
+def test_whole_logits_of_preferences_are_those_of_llama_factory(
+    trainer: Trainer, reference: Reference, length: int, forward: int, backward: int
+) -> None:
+    """Live bytes of its ``concatenated_forward`` on the CPU: masks are all that differs."""
+    model = architecture_from_config(_CONFIG)
+    number = 2 if trainer is Trainer.DPO else 4
+    changes = {"loss": Loss.FULL_LOGITS, "micro_batch_size": number, "sequence_length": length}
+    workload = replace(_dpo(reference, precision="bf16", **changes), trainer=trainer)
+    phases = dict(build_train_timeline(model, workload, Layout()).phases)
+
+    assert phases["forward_pass"] == pytest.approx(forward, rel=2e-5)
+    assert phases["backward_pass"] == pytest.approx(backward, rel=2e-5)
+
+
 def test_a_second_model_is_resident() -> None:
     """Its weights and buffers are there from the first step on."""
     model = architecture_from_config(_CONFIG)

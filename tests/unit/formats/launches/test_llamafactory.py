@@ -21,7 +21,14 @@ BASE = "model_name_or_path: m\nfinetuning_type: lora\ntemplate: llama3\n"
             "lora_sft",
             {"method": "lora", "sequence_length": 2048, "precision": "bf16_autocast"},
         ),
-        ("lora_dpo", {"trainer": "dpo", "method": "lora", "reference": "adapters_off"}),
+        (
+            "lora_dpo",
+            {"trainer": "dpo", "reference": "adapters_off", "loss": "full_logits"},
+        ),
+        (
+            "lora_kto",
+            {"trainer": "kto", "reference": "adapters_off", "loss": "full_logits"},
+        ),
         ("lora_reward", {"trainer": "reward", "method": "lora"}),
         ("full_sft", {"method": "full", "precision": "bf16_mixed"}),
         (
@@ -90,8 +97,8 @@ def test_options_alone_are_a_launch() -> None:
 @pytest.mark.parametrize(
     ("lines", "refusal"),
     [
-        ("stage: ppo", "a.yaml:4: stage is 'ppo'; expected one of sft, pt, dpo, rm"),
-        ("stage: dpo\npref_loss: orpo", "a.yaml:5: pref_loss is 'orpo'; expected one of sigmoid"),
+        ("stage: ppo", "a.yaml:4: stage is 'ppo'; expected one of sft, pt, dpo, kto, rm"),
+        ("stage: dpo\npref_loss: cpo", "a.yaml:5: pref_loss is 'cpo'; expected one of sigmoid"),
         ("quantization_bit: 3", "a.yaml:4: quantization_bit is 3; expected one of 4, 8"),
         ("flash_attn: fa4", "a.yaml:4: flash_attn is 'fa4'; expected one of auto, disabled"),
         ("stage: pt\nneat_packing: true", "a.yaml:5: neat_packing is True; expected false"),
@@ -104,9 +111,18 @@ def test_bad_values_are_refused_where_they_stand(lines: str, refusal: str) -> No
         import_launch({"a.yaml": f"{BASE}{lines}\n"})
 
 
-def test_kto_is_refused_in_words() -> None:
-    """A stage without a model here says which have one."""
-    file = FILES / "llamafactory_qwen3_lora_kto.yaml"
+@pytest.mark.parametrize(
+    ("lines", "reference"),
+    [
+        ("pref_loss: orpo", "precomputed"),
+        ("pref_loss: simpo", "precomputed"),
+        ("pref_loss: ipo", "adapters_off"),
+        ("ref_model: a/b", "model"),
+    ],
+)
+def test_a_loss_says_whether_there_is_a_reference(lines: str, reference: str) -> None:
+    """ORPO and SimPO run none, and one that is named is a second model beside adapters too."""
+    imported = import_launch({"a.yaml": f"{BASE}stage: dpo\n{lines}\n"})
 
-    with pytest.raises(LaunchFormatError, match="stage is 'kto'; expected one of sft, pt, dpo"):
-        import_launch({file.name: file.read_text(encoding="utf-8")})
+    assert get_part(imported, "workload")["reference"] == reference
+    assert imported.ignored == ()

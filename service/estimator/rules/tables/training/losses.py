@@ -131,14 +131,15 @@ LOSSES = (
     ),
     Rule(
         when=is_in(workload.trainer, *sorted(REFERRING_TRAINERS)),
-        require=is_in(workload.loss, Loss.CHUNKED_NLL, Loss.NLL),
+        require=is_in(workload.loss, Loss.CHUNKED_NLL, Loss.NLL, Loss.FULL_LOGITS),
         field=workload.loss.path,
         topic=Topic.LOSS,
         refusal=invalid(
-            "trainer {workload.trainer} scores its sequences with loss chunked_nll, not "
-            "{workload.loss}; leave loss out"
+            "trainer {workload.trainer} scores its sequences with loss chunked_nll, as TRL does, "
+            "or full_logits, as LLaMA-Factory does, not {workload.loss}"
         ),
-        source="trl 1.16 trainer/dpo_trainer.py, kto_trainer.py",
+        source="trl 1.16 trainer/dpo_trainer.py, kto_trainer.py; "
+        "LLaMA-Factory 0.9.5 train/trainer_utils.py, get_batch_logps",
     ),
     Rule(
         when=is_in(workload.trainer, Trainer.REWARD),
