@@ -9,11 +9,10 @@ import os
 from alembic import context
 from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 
+from service.db.migrate import MIGRATION_LOCK
 from service.db.tables.core import SCHEMA
 from service.runtime.settings import Settings
 
-MIGRATION_LOCK = 0x4845_4144_524F_4F4D
-"""Key of the advisory lock that migrators queue on: the letters HEADROOM."""
 QUEUE_TIMEOUT_S = 60
 LOCK_TIMEOUT_S = 5
 

@@ -15,6 +15,12 @@ from sqlalchemy import Connection, Engine
 
 from service.runtime.variables import parse_psycopg_url
 
+MIGRATION_LOCK = 0x4845_4144_524F_4F4D
+"""Key of the advisory lock that migrators queue on: the letters HEADROOM.
+
+A backup shares it, and a restore holds it: they lock many tables, in another order.
+"""
+
 
 def upgrade(database_url: str, revision: str = "head") -> None:
     """Upgrade the schema to ``revision``.

@@ -12,6 +12,7 @@ from service.db.backups.archive import BackupError
 from service.db.waits import CONNECT_TIMEOUT_S
 from service.runtime.variables import parse_psycopg_url
 
+LOCK_TIMEOUT_S = 5
 VERSION_TABLE = "alembic_version"
 _COLUMNS = """
 SELECT relname, array_agg(attname::text ORDER BY attnum) FILTER (WHERE attgenerated = '')
@@ -36,7 +37,7 @@ def connect(database_url: str) -> Connection:
             connect_timeout=CONNECT_TIMEOUT_S,
         )
     except psycopg.OperationalError as error:
-        message = f"the database does not answer: {str(error).partition(chr(10))[0]}"
+        message = f"the database does not answer: {get_reason(error)}"
         raise BackupError(message) from error
 
 
@@ -72,3 +73,8 @@ def has_rows(connection: Connection, name: str) -> bool:
     query = sql.SQL("SELECT EXISTS (SELECT FROM {})").format(sql.Identifier(name))
     row = connection.execute(query).fetchone()
     return row is not None and bool(row[0])
+
+
+def get_reason(error: Exception) -> str:
+    """Return what Postgres says of an error, without where and how."""
+    return str(getattr(error, "orig", error)).partition("\n")[0]

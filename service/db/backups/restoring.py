@@ -17,21 +17,22 @@ from service.db.backups.archive import (
     read_manifest,
 )
 from service.db.backups.catalog import (
+    LOCK_TIMEOUT_S,
     VERSION_TABLE,
     Connection,
+    get_reason,
     has_rows,
     list_tables,
     make_copy,
     read_revision,
 )
 from service.db.backups.saving import OnRows
-from service.db.migrate import list_revisions, upgrade_within
+from service.db.migrate import MIGRATION_LOCK, list_revisions, upgrade_within
 from service.db.tables.core import SCHEMA
 from service.runtime.variables import parse_psycopg_url
 
 _BATCH_BYTES = 2**20
 _REPORTING = "headroom_reporting"
-_LOCK_TIMEOUT_S = 5
 _OTHERS = """
 SELECT DISTINCT application_name FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'headroom%'
@@ -54,8 +55,7 @@ def restore(database_url: str, path: Path, *, replace: bool, on_rows: OnRows) ->
             with engine.begin() as connection:
                 _restore(connection, archive, manifest, replace=replace, on_rows=on_rows)
         except (DBAPIError, psycopg.Error, zipfile.BadZipFile) as error:
-            reason = str(getattr(error, "orig", error)).partition("\n")[0]
-            message = f"{path} was not restored, and the database is as it was: {reason}"
+            message = f"{path} was not restored, and the database is as it was: {get_reason(error)}"
             raise BackupError(message) from error
     return manifest
 
@@ -68,7 +68,8 @@ def _restore(
     replace: bool,
     on_rows: OnRows,
 ) -> None:
-    connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT_S}s'"))
+    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'"))
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
     driver = _get_driver_connection(connection)
     _require_unused(driver)
     _make_empty(driver, replace=replace)
@@ -105,24 +106,37 @@ def _make_empty(connection: Connection, *, replace: bool) -> None:
     tables = list_tables(connection)
     if not tables:
         return
-    foreign = set(tables) - {*SCHEMA.tables, VERSION_TABLE}
-    if foreign:
-        message = (
-            f"the database holds tables that this version does not know "
-            f"({', '.join(sorted(foreign)[:5])}); restore into an empty one: createdb headroom"
-        )
-        raise BackupError(message)
+    schema = read_revision(connection, tables)
+    _refuse_strangers(set(tables) - {*SCHEMA.tables, VERSION_TABLE}, schema, replace=replace)
     full = [name for name in tables if name != VERSION_TABLE and has_rows(connection, name)]
     if full and not replace:
         message = (
-            f"the database is not empty (schema {read_revision(connection, tables)}, rows in "
-            f"{', '.join(sorted(full)[:5])}); restore into an empty one, or say --replace to "
-            "delete what is there"
+            f"the database is not empty (schema {schema}, rows in {', '.join(sorted(full)[:5])}); "
+            "restore into an empty one, or say --replace to delete what is there"
         )
         raise BackupError(message)
     connection.execute(f"DROP SCHEMA IF EXISTS {_REPORTING} CASCADE")
     for name in tables:
         connection.execute(sql.SQL("DROP TABLE {} CASCADE").format(sql.Identifier(name)))
+
+
+def _refuse_strangers(unknown: set[str], schema: str | None, *, replace: bool) -> None:
+    """Refuse to delete tables that this version does not know.
+
+    A later version's schema has some of its own, which go where it is to be replaced.
+    """
+    is_later = schema is not None and schema not in list_revisions()
+    if not unknown or (is_later and replace):
+        return
+    names = ", ".join(sorted(unknown)[:5])
+    message = (
+        f"the database is of a later version (schema {schema}, with {names}); restore into an "
+        "empty one, or say --replace to delete every table that is there"
+        if is_later
+        else f"the database holds tables that this version does not know ({names}); restore into "
+        "an empty one: createdb headroom"
+    )
+    raise BackupError(message)
 
 
 def _load_table(

@@ -8,17 +8,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+import psycopg
 from psycopg import IsolationLevel, sql
 
 from service.db.backups.archive import FORMAT, MANIFEST, BackedUpTable, BackupError, Manifest
 from service.db.backups.catalog import (
+    LOCK_TIMEOUT_S,
     VERSION_TABLE,
     Connection,
     connect,
+    get_reason,
     list_tables,
     make_copy,
     read_revision,
 )
+from service.db.migrate import MIGRATION_LOCK
 
 _BATCH_BYTES = 2**20
 # Four fifths of what the best level saves, in a third of its time.
@@ -35,13 +39,30 @@ def save(database_url: str, path: Path, *, version: str, on_rows: OnRows) -> Man
     if path.exists():
         message = f"{path} is there already; name another file, or remove it first"
         raise BackupError(message)
-    with (
-        connect(database_url) as connection,
-        _create(path) as archive,
-    ):
-        connection.isolation_level = IsolationLevel.REPEATABLE_READ
-        connection.read_only = True
-        return _save_tables(connection, archive, version=version, on_rows=on_rows)
+    try:
+        with connect(database_url) as connection, _create(path) as archive:
+            _hold_schema(connection)
+            connection.isolation_level = IsolationLevel.REPEATABLE_READ
+            connection.read_only = True
+            return _save_tables(connection, archive, version=version, on_rows=on_rows)
+    except psycopg.Error as error:
+        message = f"{path} was not written: {get_reason(error)}"
+        raise BackupError(message) from error
+
+
+def _hold_schema(connection: Connection) -> None:
+    """Keep migrations and restores waiting until the connection closes.
+
+    Before the transaction, which sees the schema of its first statement.
+    """
+    connection.autocommit = True
+    connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'")
+    try:
+        connection.execute("SELECT pg_advisory_lock_shared(%s)", (MIGRATION_LOCK,))
+    except psycopg.errors.LockNotAvailable as error:
+        message = "the database is being migrated or restored; try again once that is over"
+        raise BackupError(message) from error
+    connection.autocommit = False
 
 
 def _save_tables(
@@ -118,10 +139,22 @@ def _create(path: Path) -> Iterator[zipfile.ZipFile]:
                 yield archive
             file.flush()
             os.fsync(file.fileno())
-        # Unlike a rename this replaces nothing that came meanwhile.
-        path.hardlink_to(draft)
+        _give_name(draft, path)
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
         raise BackupError(message) from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _give_name(draft: Path, path: Path) -> None:
+    """Give a file its name, which must be nobody's."""
+    try:
+        # Unlike a rename this replaces nothing that came meanwhile.
+        path.hardlink_to(draft)
+    except FileExistsError:
+        raise
+    except OSError:
+        # FAT, SMB and others have no such links: there the name is taken first.
+        path.touch(0o600, exist_ok=False)
+        draft.replace(path)

@@ -1,5 +1,7 @@
 """A backup holds every row, and comes back whole or not at all."""
 
+import errno
+import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +11,11 @@ import pytest
 from psycopg import sql
 
 from service.cli.commands.database.places import make_progress
+from service.db.backups import saving
 from service.db.backups.archive import BackupError
 from service.db.backups.restoring import restore
 from service.db.backups.saving import save
-from service.db.migrate import downgrade, get_head_revision, upgrade
+from service.db.migrate import MIGRATION_LOCK, downgrade, get_head_revision, upgrade
 from service.db.tables.core import SCHEMA
 from tests.integration.db.rows import fill_every_table
 from tests.servers import fresh_database
@@ -161,6 +164,77 @@ def test_a_database_in_use_is_not_restored_into(
         pytest.raises(BackupError, match="in use by headroom-worker; stop them first"),
     ):
         restore(empty_database_url, backup[0], replace=False, on_rows=SHOW)
+
+
+@pytest.mark.parametrize("schema", ["r9999", None])
+def test_tables_of_a_later_version_go_only_with_the_word(
+    backup: tuple[Path, Rows], database_url: str, schema: str | None
+) -> None:
+    """Who goes back to an older version says so; tables of somebody else are never deleted."""
+    path, rows = backup
+    with psycopg.connect(database_url) as connection:
+        connection.execute("CREATE TABLE notes (id int)")
+        if schema is not None:
+            connection.execute("UPDATE alembic_version SET version_num = %s", (schema,))
+
+    with pytest.raises(BackupError, match="notes"):
+        restore(database_url, path, replace=False, on_rows=SHOW)
+    if schema is None:
+        with pytest.raises(BackupError, match=r"tables that this version does not know \(notes\)"):
+            restore(database_url, path, replace=True, on_rows=SHOW)
+    else:
+        restore(database_url, path, replace=True, on_rows=SHOW)
+        assert read_rows(database_url) == rows
+
+
+def test_a_backup_beside_a_migration_waits_or_says_so(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both lock many tables, in another order."""
+    monkeypatch.setattr(saving, "LOCK_TIMEOUT_S", 0.01)
+    with psycopg.connect(database_url) as migrator:
+        migrator.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+
+        with pytest.raises(BackupError, match="being migrated or restored; try again"):
+            save(database_url, tmp_path / "new.zip", version="1", on_rows=SHOW)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_that_goes_away_leaves_a_sentence_and_no_file(
+    database_url: str, tmp_path: Path
+) -> None:
+    """An operator ends the session between two tables."""
+
+    def end_session(_table: str, _num_rows: int) -> None:
+        with psycopg.connect(database_url) as operator:
+            operator.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND application_name = 'headroom-backup'"
+            )
+
+    with pytest.raises(BackupError, match="was not written: terminating connection"):
+        save(database_url, tmp_path / "new.zip", version="1", on_rows=end_session)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_hard_links_takes_a_backup(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAT and SMB have none; a file that is there is not overwritten there either."""
+    path = tmp_path / "new.zip"
+    monkeypatch.setattr(Path, "hardlink_to", refuse_link)
+
+    save(database_url, path, version="1", on_rows=SHOW)
+
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["new.zip"]
+    assert zipfile.is_zipfile(path)
+
+
+def refuse_link(_path: Path, _target: Path) -> None:
+    """Refuse as link(2) does where there are no hard links."""
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
 
 def rewrite(source: Path, target: Path, old: bytes, new: bytes) -> None:
