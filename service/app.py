@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 
 import anyio.to_thread
 from anyio import CapacityLimiter
@@ -26,9 +25,10 @@ from service.api.computing.reading import FILE_MODULES, FileReader
 from service.api.computing.search_processes import SEARCH_MODULES, SearchProcesses
 from service.api.computing.turns import Turns
 from service.api.http.auth import Access, Guard, TokenVerifier
-from service.api.http.dependencies import OTHER_TURNS, SEARCHES, Dependencies
+from service.api.http.dependencies import OTHER_TURNS, Dependencies
 from service.api.http.rate_limits import make_quota_charge, make_rate_charge, make_rate_throttle
 from service.api.metrics.registry import BuildInfo, Metrics
+from service.api.recording_lifespans import make_recording_lifespans
 from service.api.resources import fit
 from service.api.routers import HOOK_ROUTERS
 from service.api.routers import ROUTERS as API_ROUTERS
@@ -38,10 +38,9 @@ from service.db.migrate import get_head_revision
 from service.db.session import make_engine, make_sessions
 from service.estimator.cache import PlanCache
 from service.jobs.notify import BackgroundNotifier, Notifier, connect_to_notify, skip_notification
-from service.runtime.background_program import BackgroundProgram
 from service.runtime.children.pool import ChildPool
 from service.runtime.children.starting import ChildStarter
-from service.runtime.recording_files import RecordingFiles, make_recording_store
+from service.runtime.recording_files import make_recording_store
 from service.runtime.settings import Settings
 from service.telemetry import spans
 from service.usecases.access import keys as stored_keys
@@ -85,8 +84,7 @@ def create_app(settings: Settings) -> ASGIApp:
 
     It connects to nothing before it is asked or started.
     """
-    url, pool_size = settings.require_database_url(), settings.pool_size
-    engine = make_engine(url, application_name="headroom-api", pool_size=pool_size)
+    engine = _make_engine(settings)
     sessions = make_sessions(engine)
     # The series that say when a counter began double their number, and its process's start says it.
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the library annotates half of itself
@@ -102,7 +100,6 @@ def create_app(settings: Settings) -> ASGIApp:
     decisions = DecisionLog(sessions, on_loss=metrics.count_lost_decisions)
     files = ChildPool(ChildStarter(FILE_MODULES), keeps=False)
     searches = ChildPool(ChildStarter(SEARCH_MODULES, idle_s=None), keeps=True)
-    num_searches = settings.search_processes or SEARCHES
     deps = Dependencies(
         settings=settings,
         version=build.version,
@@ -117,13 +114,9 @@ def create_app(settings: Settings) -> ASGIApp:
         ).read,
         readiness=partial(check_readiness, engine, ping_redis=ping_redis),
         guard=_make_guard(settings, key_cache, throttle, tokens),
-        searches=SearchProcesses(
-            searches if settings.search_processes else None,
-            cache_dir=settings.cache_dir,
-            on_failure=metrics.count_failed_search_process,
-        ),
-        search_turns=Turns(num_searches),
-        computing_limiter=CapacityLimiter(num_searches + OTHER_TURNS),
+        searches=_make_searches(settings, metrics, searches),
+        search_turns=Turns(settings.num_searches),
+        computing_limiter=CapacityLimiter(settings.num_searches + OTHER_TURNS),
         files=FileReader(files),
         hub=make_hub(settings),
         count_weights=WeightCounter(),
@@ -133,11 +126,8 @@ def create_app(settings: Settings) -> ASGIApp:
         record_change=partial(stored_keys.record_change, sessions),
         record_decision=decisions.add,
     )
-    refreshers = _make_refreshers(
-        (key_cache.refresh, specs.refresh, corrections.refresh),
-        flush=decisions.flush,
-        tokens=tokens,
-    )
+    tasks = key_cache.refresh, specs.refresh, corrections.refresh
+    refreshers = _make_refreshers(tasks, flush=decisions.flush, tokens=tokens)
     only_hooks = settings.only_hooks
     return make_application(
         deps,
@@ -146,7 +136,7 @@ def create_app(settings: Settings) -> ASGIApp:
         extension=None if only_hooks else _make_mcp_endpoint(deps),
         lifespan=(
             _make_lifespan(refreshers, notifier, engine, (files, searches), deps.way_outs),
-            *_make_recording_lifespans(settings.cache_dir),
+            *make_recording_lifespans(settings.cache_dir),
         ),
     )
 
@@ -158,6 +148,19 @@ def _make_mcp_endpoint(deps: Dependencies) -> Extension | None:
     from service.mcp.endpoint import McpEndpoint  # noqa: PLC0415 - what it needs is an extra
 
     return McpEndpoint(deps.guard, version=deps.version)
+
+
+def _make_engine(settings: Settings) -> Engine:
+    url, pool_size = settings.require_database_url(), settings.pool_size
+    return make_engine(url, application_name="headroom-api", pool_size=pool_size)
+
+
+def _make_searches(settings: Settings, metrics: Metrics, pool: ChildPool) -> SearchProcesses:
+    return SearchProcesses(
+        pool if settings.search_processes else None,
+        cache_dir=settings.cache_dir,
+        on_failure=metrics.count_failed_search_process,
+    )
 
 
 def _make_guard(
@@ -246,26 +249,6 @@ def _make_refreshers(
         # An issuer that hangs must not keep the keys from being read.
         refreshers.append(Refresher((tokens.refresh,), interval_s=REFRESH_INTERVAL_S))
     return refreshers
-
-
-def _make_recording_lifespans(cache_dir: Path | None) -> tuple[Lifespan, ...]:
-    """Return the lifespan that records the catalogue's models.
-
-    There is none without a folder to keep the recordings in, nor where they are all kept.
-    """
-    if cache_dir is None or RecordingFiles(cache_dir).is_complete():
-        return ()
-    program = BackgroundProgram("service.cli.offline.record", [str(cache_dir)])
-
-    @asynccontextmanager
-    async def lifespan(_app: Litestar) -> AsyncIterator[None]:
-        await anyio.to_thread.run_sync(program.start)
-        try:
-            yield
-        finally:
-            await anyio.to_thread.run_sync(program.stop)
-
-    return (lifespan,)
 
 
 def _make_lifespan(

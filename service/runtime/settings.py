@@ -155,6 +155,14 @@ class Settings:
         values.setdefault("data_dir", get_default_data_dir(environ))
         return cls(**values)  # type: ignore[arg-type]  # VARIABLES pairs each field with a parser of its type
 
+    @property
+    def num_searches(self) -> int:
+        """Searches at once.
+
+        Of two, one that takes its whole budget holds no short one up.
+        """
+        return self.search_processes or 2
+
     def require_database_url(self) -> str:
         """Return the database's URL, or refuse with a hint."""
         if self.database_url is None:

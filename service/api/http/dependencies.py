@@ -31,8 +31,6 @@ from service.usecases.recordings.recorder import StaticPart
 from service.usecases.stored import Sessions
 from service.usecases.stored_specs.spec_cache import SpecCache
 
-SEARCHES = 2
-"""Searches at once: one that takes its whole budget holds no short one up."""
 _HOOKS = 2
 OTHER_TURNS = _HOOKS + 5
 """Turns beside those at searches."""
@@ -66,7 +64,7 @@ class Dependencies:
     """Turns at searching remedies where they were searched before. That is ten times as quick as
     the first time, so it never waits behind one.
     """
-    search_turns: Turns = field(default_factory=lambda: Turns(SEARCHES))
+    search_turns: Turns = field(default_factory=lambda: Turns(Settings().num_searches))
     """Turns at plans, ceilings and numbers of GPUs."""
     batch_turns: Turns = field(default_factory=lambda: Turns(1))
     """Turns at slices of batches, which wait behind no search."""
@@ -81,7 +79,7 @@ class Dependencies:
     files: FileReader = field(default_factory=FileReader)
     """Reader of these files."""
     computing_limiter: CapacityLimiter = field(
-        default_factory=lambda: CapacityLimiter(SEARCHES + OTHER_TURNS)
+        default_factory=lambda: CapacityLimiter(Settings().num_searches + OTHER_TURNS)
     )
     """Threads for what those turns let in."""
     count_weights: Callable[[Config], StaticPart | None] = lambda _config: None

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from service.app import _make_recording_lifespans
+from service.api.recording_lifespans import make_recording_lifespans
 from service.runtime.background_program import BackgroundProgram
 from service.runtime.recording_files import RecordingFiles
 
@@ -22,10 +22,10 @@ def test_a_program_ends_with_its_server() -> None:
 
 def test_a_server_records_ahead_where_recordings_are_kept(tmp_path: Path) -> None:
     """Without a folder it starts nothing, nor where all recordings are kept."""
-    before = _make_recording_lifespans(tmp_path)
+    before = make_recording_lifespans(tmp_path)
     RecordingFiles(tmp_path).mark_complete()
 
-    after = _make_recording_lifespans(tmp_path)
+    after = make_recording_lifespans(tmp_path)
 
-    assert _make_recording_lifespans(None) == ()
+    assert make_recording_lifespans(None) == ()
     assert (len(before), len(after)) == (1, 0)

@@ -1,8 +1,7 @@
 """Costly answers, computed in processes beside the server's."""
 
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -17,32 +16,14 @@ from service.api.computing.search_processes import (
     SEARCH_MODULES,
     SearchProcesses,
 )
-from service.api.computing.searches import PlanJob, answer_plan
 from service.base.errors import UnavailableError
-from service.catalog.models import list_recorded_models, load_architecture, resolve_model
-from service.contract.to_question.plans import PriceBook
-from service.estimator.cache import PlanCache
-from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.registry import architecture_from_config, list_model_types
-from service.estimator.model.families.synthetic import build_synthetic_architecture
-from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Lora, Method, TrainWorkload
-from service.formats.renderings.job import JobNames
-from service.planner.cluster.inventory import ClusterInventory, Node, Pool
-from service.planner.cluster.supply import build_supply
-from service.planner.plans.objectives import Objective
-from service.planner.search.search_space import Question
 from service.runtime.children.pool import ChildPool
 from service.runtime.children.starting import ChildStarter
 from service.usecases.learning.corrections import CorrectionCache
-from service.usecases.questions.plans import PlanQuestion
-from tests.tiny_models import tiny_config
 from tests.unit.api.builders import FIT, parts, served
-from tests.unit.api.computing import functions
+from tests.unit.api.computing.asking import ask, drop_times, make_budget
 from tests.unit.api.computing.functions import (
-    Estimation,
     die,
-    estimate_memory,
     get_pid,
     get_version,
     list_loaded,
@@ -53,17 +34,6 @@ from tests.unit.api.computing.functions import (
 
 Q = TypeVar("Q")
 A = TypeVar("A")
-TWO_STACKS = {"decoder_length": 32}
-LENGTHS: Mapping[str, dict[str, int]] = {
-    "bart": TWO_STACKS,
-    "mbart": TWO_STACKS,
-    "mt5": TWO_STACKS,
-    "t5": TWO_STACKS,
-    "vit": {"sequence_length": 17},
-    "whisper": {"sequence_length": 50, **TWO_STACKS},
-}
-"""What a family reads that is not 64 tokens."""
-ADAPTED = {"method": Method.LORA, "lora": Lora(rank=8)}
 HYBRID = {
     "hf_config": {
         "model_type": "jamba",
@@ -82,14 +52,6 @@ LIMITS = {"max_gpus": 8, "gpus_per_node": 8}
 SEARCH = {"workload": FIT["workload"], "gpus": [FIT["gpu"]], "constraints": LIMITS}
 COUNT = {"workload": FIT["workload"], "gpu": FIT["gpu"]}
 MAXIMUM = COUNT | {"maximize": "micro_batch_size"}
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ChildPool]:
-    """Return processes that compute."""
-    pool = ChildPool(ChildStarter((*SEARCH_MODULES, functions.__name__)), keeps=True)
-    yield pool
-    pool.close()
 
 
 @pytest.fixture(scope="module")
@@ -183,54 +145,6 @@ def test_a_process_loads_no_framework_and_no_database(pool: ChildPool) -> None:
     assert loaded == []
 
 
-@pytest.mark.parametrize("family", list_model_types())
-def test_a_model_of_every_family_goes_there_and_back(pool: ChildPool, family: str) -> None:
-    """It is built again at the other end, with functions of its own, and holds the same bytes."""
-    check_travel(pool, architecture_from_config(tiny_config(family)), LENGTHS.get(family, {}))
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        build_synthetic_architecture(10**9),
-        load_architecture(resolve_model(list_recorded_models()[0].name)),
-        architecture_from_config(
-            tiny_config("llama")
-            | {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32}}
-        ),
-        architecture_from_config(tiny_config("llama")).with_layers(1),
-        replace(architecture_from_config(tiny_config("llama")), unpacked="it was unpacked"),
-    ],
-    ids=["synthetic", "recorded", "quantised", "cut", "unpacked"],
-)
-def test_a_model_of_every_origin_goes_there_and_back(pool: ChildPool, model: Architecture) -> None:
-    """What is not its family's travels with it."""
-    check_travel(pool, model, {} if model.quantization is None else ADAPTED)
-
-
-def test_a_cluster_goes_there(pool: ChildPool) -> None:
-    """A plan on what is free of it is the one that the server's process makes."""
-    nodes = tuple(Node(name=f"n{number}", allocated_gpus=0) for number in range(2))
-    a100s = Pool(name="a100", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=nodes)
-    job = PlanJob(
-        question=PlanQuestion(
-            architecture=architecture_from_config(tiny_config("zamba2")),
-            question=Question(
-                workload=TrainWorkload(sequence_length=64), layout=Layout(), fixed=frozenset()
-            ),
-            offers=(),
-            objective=Objective.FEWEST_GPUS,
-            names=JobNames(model_name="zamba2"),
-        ),
-        prices=PriceBook(overrides={}),
-        supply=build_supply(ClusterInventory(pools=(a100s,))),
-    )
-
-    there, here = (ask(searches, answer_plan, job) for searches in make_both(pool))
-
-    assert drop_times(json.loads(there.body)) == drop_times(json.loads(here.body))
-
-
 @pytest.mark.parametrize(
     ("function", "question"),
     [(get_pid, lambda: 7), (make_function, None)],
@@ -292,64 +206,6 @@ def test_a_limit_that_is_passed_is_a_refusal(pool: ChildPool) -> None:
         ask(SearchProcesses(pool), take_memory, MEMORY_BYTES * 5 // 4)
 
 
-def check_travel(pool: ChildPool, model: Architecture, changes: Mapping[str, Any]) -> None:
-    """Ask a child about a model, and compare with what is known here."""
-    workload = TrainWorkload(**{"sequence_length": 64, **changes})
-    question = Estimation(model=model, workload=workload)
-
-    (other, there), (_, here) = (
-        ask(searches, estimate_memory, question) for searches in make_both(pool)
-    )
-
-    assert there == here
-    assert type(other) is type(model)
-    assert (other.fingerprint(), other.counts, other.unpacked) == (
-        model.fingerprint(),
-        model.counts,
-        model.unpacked,
-    )
-
-
-def make_both(pool: ChildPool) -> tuple[SearchProcesses, SearchProcesses]:
-    """Return processes that answer or fail, and none."""
-    return SearchProcesses(pool, on_failure=pytest.fail), SearchProcesses()
-
-
-def ask(
-    searches: SearchProcesses,
-    function: Callable[[Q, Means], A],
-    question: Q,
-    *,
-    budget: Budget | None = None,
-    corrections: CorrectionCache | None = None,
-) -> A:
-    """Return the answer for somebody who waits."""
-    return searches.run(
-        function,
-        question,
-        budget or make_budget(),
-        plans=PlanCache(),
-        corrections=corrections or CorrectionCache(read_changed=lambda _since: ()),
-    )
-
-
 def ask_version(pool: ChildPool, corrections: CorrectionCache) -> int:
     """Return the version of what a child looks in."""
     return ask(SearchProcesses(pool), get_version, None, corrections=corrections)
-
-
-def make_budget(seconds: float = 30.0) -> Budget:
-    """Return a budget of somebody who waits."""
-    return Budget(seconds=seconds, check_caller=lambda: None)
-
-
-def drop_times(document: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return an answer without what no two have alike."""
-    match document:
-        case dict():
-            left_out = {"elapsed_s", "elapsed_ms", "request_id"}
-            return {name: drop_times(document[name]) for name in document.keys() - left_out}
-        case list():
-            return [drop_times(item) for item in document]
-        case _:
-            return document
