@@ -106,6 +106,8 @@ def _insert_questions(
         for decision in (repeated.decision for repeated in decisions)
         if decision.digest is not None and decision.question is not None
     }
+    for repeated in decisions:
+        questions |= {digest: dict(other) for digest, other in repeated.questions.items()}
     if questions:
         _insert_documents(session, questions, now)
 

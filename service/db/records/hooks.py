@@ -35,10 +35,14 @@ class HookDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedDecision:
-    """A decision that was made ``num_times`` between two ages."""
+    """A decision that was made ``num_times`` between two ages.
+
+    ``questions`` are others that were answered alike, by their digests.
+    """
 
     decision: HookDecision
     num_times: int
+    questions: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     first_age: timedelta
     last_age: timedelta
 

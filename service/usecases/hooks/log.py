@@ -8,7 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -53,6 +53,18 @@ class _Waiting:
     first_at: float
     last_at: float
     num_times: int = 1
+    questions: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    """Of later decisions of the row, by their digests."""
+
+    def add(self, decision: HookDecision, now: float) -> None:
+        """Count a decision of the same row."""
+        self.num_times += 1
+        self.last_at = now
+        if self.decision.user_name is None:
+            self.decision = replace(self.decision, user_name=decision.user_name)
+        if decision.digest is not None and decision.question is not None:
+            # A job whose GPUs were changed runs under the later one.
+            self.questions[decision.digest] = decision.question
 
 
 class DecisionLog:
@@ -80,10 +92,7 @@ class DecisionLog:
             decision_id = self._recent.find_row(decision, now)
             waiting = self._waiting.get(decision_id)
             if waiting is not None:
-                waiting.num_times += 1
-                waiting.last_at = now
-                if waiting.decision.user_name is None:
-                    waiting.decision = replace(waiting.decision, user_name=decision.user_name)
+                waiting.add(decision, now)
                 return
             self._waiting[decision_id] = _Waiting(replace(decision, id=decision_id), now, now)
             num_lost = self._drop_oldest()
@@ -137,6 +146,7 @@ class DecisionLog:
             RepeatedDecision(
                 decision=waiting.decision,
                 num_times=waiting.num_times,
+                questions=waiting.questions,
                 first_age=timedelta(seconds=now - waiting.first_at),
                 last_age=timedelta(seconds=now - waiting.last_at),
             )
@@ -154,8 +164,9 @@ class DecisionLog:
                 if older is None:
                     self._waiting[row_id] = waiting
                 else:
-                    older.num_times += waiting.num_times
-                    older.last_at = waiting.last_at
+                    older.add(waiting.decision, waiting.last_at)
+                    older.num_times += waiting.num_times - 1
+                    older.questions |= waiting.questions
             num_lost = self._drop_oldest()
         if num_lost:
             self._on_loss(num_lost)

@@ -115,6 +115,29 @@ def test_a_scheduler_that_asks_twice_names_its_user_later(sessions: Sessions) ->
     assert list_all(sessions) == [("skypilot", "ann", 2)]
 
 
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_job_that_was_changed_has_its_later_question_too(
+    sessions: Sessions, *, is_stored: bool
+) -> None:
+    """Its task carries the second digest, though both answers are one decision."""
+    kept = DecisionLog(sessions)
+    first = a_decision(door="skypilot", action="change", question=QUESTION | {"layout": {}})
+    later = replace(
+        a_decision(door="skypilot", verdict="fits", action="allow", digest="2" * 32),
+        question=QUESTION | {"layout": {"data_parallel": 2}},
+    )
+    kept.add(first)
+    if is_stored:
+        kept.flush()
+    kept.add(later)
+
+    kept.flush()
+
+    assert list_all(sessions) == [("skypilot", "ann", 2)]
+    assert log.find_question(sessions, "2" * 32)["layout"] == {"data_parallel": 2}
+    assert log.find_question(sessions, DIGEST)["layout"] == {}
+
+
 def test_what_the_database_missed_waits_for_it() -> None:
     """As many as there is room for; the oldest are lost, and counted."""
     lost: list[int] = []
