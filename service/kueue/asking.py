@@ -48,16 +48,20 @@ class Asker:
     """Whether what cannot be said is refused, also by a server that lets it pass."""
     breaker: Breaker = field(default_factory=Breaker)
 
-    async def ask(self, alternatives: Sequence[Json], mode: Mode) -> Answer:
+    async def ask(
+        self, alternatives: Sequence[Json], mode: Mode, *, is_placed: bool = False
+    ) -> Answer:
         """Return the decision about an object.
 
-        Of one that may get several kinds of GPUs there is an alternative for each.
+        Of one that may get several kinds of GPUs there is an alternative for each. ``is_placed``
+        says that it runs on the kind that it selects, also where its question names another.
 
         Raises AskError where the server does not answer, or was too busy to.
         """
         body = {
             "objects": [_strip(document) for document in alternatives],
             "fails_closed": self.fails_closed,
+            "is_placed": is_placed,
         }
         path = f"/v1/hooks/kueue/{mode.value}"
         async with self.breaker.guard():

@@ -173,7 +173,7 @@ class CheckKeeper:
         products: Sequence[Product | None] = place.products[:MAX_ALTERNATIVES] or (None,)
         jobs = [make_job_set(workload, pod_sets, pod_set, product) for product in products]
         mode = Mode.WARN if self.unfit is Unfit.WARN else Mode.REFUSE
-        answer = await ask_patiently(self.asker, jobs, mode, unanswered)
+        answer = await ask_patiently(self.asker, jobs, mode, unanswered, is_placed=True)
         judged = products[answer.choice]
         if place.is_settled:
             return answer, None

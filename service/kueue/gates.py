@@ -97,14 +97,19 @@ def _choose(answer: Answer) -> GateAction:
 
 
 async def ask_patiently(
-    asker: Asker, alternatives: Sequence[Json], mode: Mode, unanswered: int
+    asker: Asker,
+    alternatives: Sequence[Json],
+    mode: Mode,
+    unanswered: int,
+    *,
+    is_placed: bool = False,
 ) -> Answer:
     """Return the decision about an object, by its alternatives.
 
     After several failures in a row it is that nothing can be said; raises AskError before that.
     """
     try:
-        return await asker.ask(alternatives, mode)
+        return await asker.ask(alternatives, mode, is_placed=is_placed)
     except AskError as error:
         if unanswered + 1 < MAX_ATTEMPTS:
             raise

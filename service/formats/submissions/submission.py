@@ -71,6 +71,8 @@ class Submission:
     environment: Mapping[str, str] = field(default_factory=dict)
     files: tuple[LaunchFile, ...] = ()
     can_change: bool = True
+    is_placed: bool = False
+    """Whether it runs on the GPUs that it names, whatever its question says."""
 
     @property
     def has_question(self) -> bool:

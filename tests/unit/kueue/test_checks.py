@@ -74,7 +74,7 @@ def test_what_fits_is_ready() -> None:
     [event] = cluster.list_events()
     assert (event["regarding"]["kind"], event["reason"]) == ("Job", "HeadroomCheckReady")
     [(path, body)] = headroom.asked
-    assert path == "/v1/hooks/kueue/refuse"
+    assert (path, body["is_placed"]) == ("/v1/hooks/kueue/refuse", True)
     [shown] = body["objects"]
     assert shown["metadata"]["name"] == "tune"
     assert shown["metadata"]["annotations"] == {"headroom.dev/question": "gpt2"}

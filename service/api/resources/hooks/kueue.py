@@ -59,13 +59,15 @@ async def judge_job(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         )
         return json_response(_build_answer(0, None, decision))
     choice, decision = await decide_alternatives(
-        request, [_submit(job) for job in jobs], mode, fails_closed=payload.fails_closed
+        request, [_submit(job, payload) for job in jobs], mode, fails_closed=payload.fails_closed
     )
     return json_response(_build_answer(choice, jobs[choice], decision))
 
 
-def _submit(job: PodJob | None) -> Submission | None:
-    return None if job is None else replace(job.submission, scheduler=_SCHEDULER)
+def _submit(job: PodJob | None, payload: KueueRequest) -> Submission | None:
+    if job is None:
+        return None
+    return replace(job.submission, scheduler=_SCHEDULER, is_placed=payload.is_placed)
 
 
 def _build_answer(choice: int, job: PodJob | None, decision: Decision) -> KueueAnswer:

@@ -21,11 +21,14 @@ class KueueRequest:
     Attributes:
         objects (list[KueueRequestObjectsItem]): The job as an object of Kubernetes; of one that may get several kinds
             of GPUs once for each, the preferred first.
+        is_placed (bool | Unset): Whether the job runs on the GPUs that its node selectors name, also where its question
+            names another. Default: False.
         fails_closed (bool | Unset): Whether it is refused where nothing can be said, also by a server that is open.
             Default: False.
     """
 
     objects: list[KueueRequestObjectsItem]
+    is_placed: bool | Unset = False
     fails_closed: bool | Unset = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -33,6 +36,8 @@ class KueueRequest:
         for objects_item_data in self.objects:
             objects_item = objects_item_data.to_dict()
             objects.append(objects_item)
+
+        is_placed = self.is_placed
 
         fails_closed = self.fails_closed
 
@@ -43,6 +48,8 @@ class KueueRequest:
                 "objects": objects,
             }
         )
+        if is_placed is not UNSET:
+            field_dict["is_placed"] = is_placed
         if fails_closed is not UNSET:
             field_dict["fails_closed"] = fails_closed
 
@@ -60,10 +67,13 @@ class KueueRequest:
 
             objects.append(objects_item)
 
+        is_placed = d.pop("is_placed", UNSET)
+
         fails_closed = d.pop("fails_closed", UNSET)
 
         kueue_request = cls(
             objects=objects,
+            is_placed=is_placed,
             fails_closed=fails_closed,
         )
 

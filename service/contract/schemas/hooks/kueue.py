@@ -24,6 +24,15 @@ class KueueRequest(Strict, frozen=True, kw_only=True):
             ),
         ),
     ]
+    is_placed: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether the job runs on the GPUs that its node selectors name, also where its "
+                "question names another."
+            )
+        ),
+    ] = False
     fails_closed: Annotated[
         bool,
         Meta(

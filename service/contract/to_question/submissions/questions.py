@@ -71,7 +71,7 @@ def read_submission(
         except LaunchFormatError as error:
             message = f"its launch cannot be read: {error.message}"
             raise OpenSubmissionError(message, field="question") from error
-    if "gpu" not in document:
+    if "gpu" not in document or _is_placed(submission):
         document["gpu"] = _choose_gpu(submission.gpus, default_gpu)
     missing = tuple(name for name in missing if name != "gpu")
     assumed: tuple[str, ...] = ()
@@ -93,6 +93,11 @@ def read_submission(
         is_stated=note is not None,
         assumed=assumed,
     )
+
+
+def _is_placed(submission: Submission) -> bool:
+    gpus = submission.gpus
+    return submission.is_placed and gpus is not None and bool(gpus.names)
 
 
 def drop_replicas(request: FitRequest, workload: Workload) -> dict[str, object]:

@@ -98,6 +98,28 @@ def test_alternatives_are_one_decision(
     assert (row.verdict, row.action) == (answer["verdict"], answer["action"])
 
 
+@pytest.mark.parametrize(("is_placed", "verdict"), [(False, "fits"), (True, "does_not_fit")])
+def test_a_job_that_has_its_nodes_is_judged_on_their_gpu(
+    door: Door, *, is_placed: bool, verdict: str
+) -> None:
+    """Its question names the GPU that it hoped for."""
+    job = a_job(f"{LORA} --gpu A100-SXM4-80GB", T4)
+
+    answer, [row] = door.ask("refuse", job, is_placed=is_placed)
+
+    gpu = "T4" if is_placed else "A100-SXM4-80GB"
+    assert (answer["verdict"], answer["gpu"], row.gpu) == (verdict, gpu, gpu)
+
+
+def test_a_pin_is_of_the_gpu_that_was_judged(door: Door) -> None:
+    """Not of the cheaper one that comes first, on the word of the question."""
+    question = f"{LORA} --gpu A100-SXM4-80GB"
+
+    answer, _ = door.ask("refuse", a_job(question, T4), a_job(question), is_placed=True)
+
+    assert (answer["choice"], answer["verdict"]) == (1, "fits")
+
+
 @pytest.mark.parametrize(
     ("job", "words"),
     [
