@@ -94,8 +94,8 @@ SERVING = (
         "Whisper on vLLM?",
         f"fit whisper-large-v3 --gpu L4 {_VLLM} --num-sequences 8 --prompt-tokens 4 "
         "--output-tokens 200",
-        REFUSED,
-        "engine transformers",
+        FITS,
+        "sequences of this length",
     ),
     ask(
         "SGLang?",

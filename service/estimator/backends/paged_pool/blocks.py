@@ -52,6 +52,8 @@ class KvBlockPool:
     blocks_of_states: int = 0
     """Blocks that the states of one sequence take, however long it is."""
     state_groups: int = 0
+    start_blocks: int | None = None
+    """What is asked in place of those blocks when the engine starts, where it is another number."""
 
     @property
     def bytes(self) -> int:
@@ -79,7 +81,7 @@ class KvBlockPool:
         longest length (vLLM 0.21.0, ``get_kv_cache_capacity``).
         """
         if self.paging.counts_requests:
-            return int(self.count_sequences(longest) * longest)
+            return int(self.count_concurrency(longest) * longest)
         if not self.groups:
             return self.num_blocks * longest
         groups = len(self.groups) + self.state_groups
@@ -97,6 +99,18 @@ class KvBlockPool:
     def count_bytes(self, num_sequences: int, tokens: int) -> int:
         """Return the bytes that sequences take."""
         return num_sequences * self.count_blocks(tokens) * self.block_bytes
+
+    def count_start_bytes(self, longest: int) -> int:
+        """Return the bytes that one sequence needs when the engine starts."""
+        return self._count_start_blocks(longest) * self.block_bytes
+
+    def count_concurrency(self, longest: int) -> float:
+        """Return the sequences of the longest length, as the engine prints them."""
+        return self.num_blocks / self._count_start_blocks(longest)
+
+    def _count_start_blocks(self, longest: int) -> int:
+        more = 0 if self.start_blocks is None else self.start_blocks - self.blocks_of_states
+        return self.count_blocks(longest) + more
 
     def count_required_bytes(self, num_sequences: int, tokens: int) -> int:
         """Return the bytes that sequences need of the pool."""

@@ -100,9 +100,9 @@ class FilledPool:
                 pool_bytes=pool.bytes,
                 pool_tokens=smallest.count_tokens(limits.max_model_len),
                 token_bytes=count_token_elements(largest.rank) * kv_width,
-                max_concurrency=smallest.count_sequences(limits.max_model_len),
+                max_concurrency=smallest.count_concurrency(limits.max_model_len),
                 smallest_bytes=max(
-                    memory.fixed_bytes + memory.pool.count_required_bytes(1, limits.max_model_len)
+                    memory.fixed_bytes + memory.pool.count_start_bytes(limits.max_model_len)
                     for memory in distinct
                 ),
                 budget_bytes=limits.budget_bytes,

@@ -85,6 +85,14 @@ class SplitPool:
         slots = num_sequences * self.request_slots
         return num_sequences * tokens * self.token_bytes + slots * self.slot_bytes
 
+    def count_concurrency(self, longest: int) -> float:
+        """Return the sequences of the longest length that run at once."""
+        return self.count_sequences(longest)
+
+    def count_start_bytes(self, longest: int) -> int:
+        """Return the bytes that one sequence needs at the start."""
+        return self.count_required_bytes(1, longest)
+
     def count_required_bytes(self, num_sequences: int, tokens: int) -> int:
         """Return the shared bytes from which on sequences always have room.
 

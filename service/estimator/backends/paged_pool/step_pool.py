@@ -49,6 +49,14 @@ class StepPool:
         del num_sequences, tokens
         return 0
 
+    def count_concurrency(self, longest: int) -> float:
+        """Return the sequences of the longest length that run at once."""
+        return self.count_sequences(longest)
+
+    def count_start_bytes(self, longest: int) -> int:
+        """Return the bytes that one sequence needs at the start."""
+        return self.count_required_bytes(1, longest)
+
     def count_required_bytes(self, num_sequences: int, tokens: int) -> int:
         """Return the bytes that prompts need of a pool: none."""
         return self.count_bytes(num_sequences, tokens)

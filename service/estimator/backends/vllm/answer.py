@@ -5,13 +5,9 @@ The fraction is of the total; weights, the profiled peak, what lies outside of P
 (``determine_available_memory``); 0.7.3, ``worker/worker.py``.
 """
 
-from dataclasses import replace
-
 from service.estimator.backends.paged_pool.activation_part import make_activation_part
 from service.estimator.backends.paged_pool.blocks import build_pool
 from service.estimator.backends.paged_pool.encoders import (
-    VLLM_ENCODERS,
-    count_difference,
     is_encoder,
 )
 from service.estimator.backends.paged_pool.engine_memory import (
@@ -21,7 +17,6 @@ from service.estimator.backends.paged_pool.engine_memory import (
     RankMemory,
     build_rank_memories,
 )
-from service.estimator.backends.paged_pool.host_weights import offload_weights
 from service.estimator.backends.paged_pool.memory_parts import (
     MemoryPart,
     make_exact_part,
@@ -29,7 +24,7 @@ from service.estimator.backends.paged_pool.memory_parts import (
 from service.estimator.backends.paged_pool.pool import (
     build_pool_estimate,
 )
-from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.paged_pool.rank_memory import Rank
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.vllm.adapter_slots import count_adapter_slots
 from service.estimator.backends.vllm.encoders import (
@@ -45,6 +40,7 @@ from service.estimator.backends.vllm.overheads import (
     estimate_non_torch,
 )
 from service.estimator.backends.vllm.profile import ProfilingBatch, profile_rank
+from service.estimator.backends.vllm.ranks import build_engine_ranks
 from service.estimator.backends.vllm.release import VllmRelease, resolve_release
 from service.estimator.backends.vllm.runners import (
     check_pooling,
@@ -56,17 +52,17 @@ from service.estimator.backends.vllm.settings import (
     resolve_max_model_len,
     resolve_settings,
 )
+from service.estimator.backends.vllm.speech import (
+    build_speech_pool,
+    check_speech_release,
+    is_speech,
+    run_encoder,
+)
 from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
-from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.speculative import FIELD as DRAFT_FIELD
 from service.estimator.model.families.speculative import get_draft_model
-from service.estimator.model.quantization.loading import adapt_to_engine
-from service.estimator.model.quantization.weights import select_scheme
-from service.estimator.model.recorded.engine_models import runs_transformers_code
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, SERVE_VLLM
 from service.estimator.values.device import Device
-from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Estimate
@@ -95,8 +91,10 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
                 runs_second=lambda version: runs_second_runner(model, workload, version),
             ),
         )
-        if not model.generates:
+        if not model.generates and not is_speech(model):
             check_pooling(release.version)
+        if is_speech(model):
+            check_speech_release(release.version)
         if is_encoder(model):
             check_encoder_release(release.version)
     cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, question.layout)
@@ -118,20 +116,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
 
 def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
     model, workload, layout = question.model, question.workload, question.layout
-    scheme = adapt_to_engine(select_scheme(workload.quantization, model))
-    target_ranks = build_ranks(
-        model,
-        layout,
-        scheme=scheme,
-        dtype=workload.weight_dtype,
-        tiles=True,
-        by_plan=runs_transformers_code(model, workload.engine),
-    )
-    ranks = add_draft(target_ranks, _resolve_draft(model, workload), layout, workload.weight_dtype)
-    ranks = offload_weights(ranks, workload.cpu_offload_gb)
-    if is_encoder(model):
-        more = count_difference(model, VLLM_ENCODERS, workload.weight_dtype)
-        ranks = tuple(replace(rank, weight_bytes=rank.weight_bytes + more) for rank in ranks)
+    ranks = build_engine_ranks(question)
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, layout, settings, question.device)
     )
@@ -161,21 +146,6 @@ def _get_budget(
         return settings.budget_bytes
     parts = memories[0].parts
     return question.device.usable_bytes - sum(part.bytes for part in parts if not part.budgeted)
-
-
-def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture | None:
-    """Return the draft model.
-
-    vLLM refuses one of another vocabulary (``verify_equal_vocab_size_if_draft_model``).
-    """
-    draft = get_draft_model(workload.speculative)
-    if draft is not None and draft.vocab_size != model.vocab_size:
-        message = (
-            f"vLLM verifies drafts of its model's vocabulary: it has {model.vocab_size} tokens, "
-            f"the draft {draft.vocab_size}"
-        )
-        raise InvalidInputError(message, field=DRAFT_FIELD)
-    return draft
 
 
 def _build_rank_memory(
@@ -217,13 +187,13 @@ def _build_pool(
 ) -> Pool:
     if is_encoder(rank.model):
         return build_step_pool(settings.batched_tokens, settings.max_num_sequences)
-    return build_pool(
-        rank.caches,
+    width, available = (
         workload.kv_cache_dtype.bytes_per_element,
         settings.budget_bytes - fixed_bytes,
-        settings.paging,
-        rank.states,
     )
+    if settings.speech is not None:
+        return build_speech_pool(rank, settings.speech, width, available, settings.paging)
+    return build_pool(rank.caches, width, available, settings.paging, rank.states)
 
 
 def _profile(
@@ -237,7 +207,16 @@ def _profile(
         samples=rank.model.generates
         and settings.release.is_sampling_profiled(settings.max_model_len),
     )
-    profiling = profile_rank(rank, batch, settings.release, gpu, eager=workload.enforce_eager)
+    profiling = profile_rank(
+        rank,
+        batch,
+        settings.release,
+        gpu,
+        eager=workload.enforce_eager,
+        tower=None
+        if settings.speech is None
+        else run_encoder(settings.speech, batch, workspace_bytes=gpu.workspace_bytes),
+    )
     return make_activation_part(
         rank,
         profiling.peak_bytes,

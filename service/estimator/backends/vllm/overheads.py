@@ -61,6 +61,10 @@ _OLD_GRAPHS = 190 * MIB
 """35 sizes captured whole: 0.17 to 0.20 GiB of Qwen2.5-1.5B."""
 
 
+_WHOLE_ALONE = frozenset({"whisper"})
+"""Families of which no pieces are captured."""
+
+
 def estimate_non_torch(
     release: VllmRelease, gpu: GpuProperties, layout: Layout, gpu_name: str
 ) -> MemoryPart:
@@ -134,7 +138,8 @@ def estimate_cuda_graphs(
 
     They are of batches to so many sequences, None is without. Until 0.19 they were captured
     after the pool had taken the budget: beside it. Of a model that pools, pieces alone are captured
-    ("Pooling models do not support full cudagraphs", ``config/vllm.py``). With slots of adapters
+    ("Pooling models do not support full cudagraphs", ``config/vllm.py``), of an encoder-decoder the
+    whole of decode steps (``FULL_DECODE_ONLY``). With slots of adapters
     all are captured twice, with and without (``v1/cudagraph_dispatcher.py``, ``_get_lora_cases``).
     """
     size, formula = _OLD_GRAPHS, f"{rank.num_layers} layers captured for each batch size"
@@ -146,11 +151,12 @@ def estimate_cuda_graphs(
             if get_gpu_properties(device).is_hopper_or_later
             else _PIECES_OF_LAYER_BEFORE_HOPPER
         )
-        pieces = of_layer * rank.num_layers * sizes.pieces
+        num_pieces = 0 if rank.model.family in _WHOLE_ALONE else sizes.pieces
+        pieces = of_layer * rank.num_layers * num_pieces
         size = (_WHOLE_GRAPHS * full + pieces) // _MEASURED_SIZES
         size = size * 4 // 5 if layout.tensor_parallel > 1 else size
         formula = (
-            f"{rank.num_layers} layers captured in pieces for {sizes.pieces} batch sizes, whole "
+            f"{rank.num_layers} layers captured in pieces for {num_pieces} batch sizes, whole "
             f"for {full}"
         )
     if has_adapters:

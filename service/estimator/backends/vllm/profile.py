@@ -26,11 +26,24 @@ class ProfilingBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TowerRun:
+    """Run of a tower before that of the language model.
+
+    It has the bytes at its own peak, and of what it hands on, which stays until all is over.
+    """
+
+    peak_bytes: int
+    output_bytes: int
+    formula: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilingRun:
-    """Bytes of the three candidates for the peak.
+    """Bytes of the candidates for the peak.
 
     ``persistent`` is alive in each: tensors between stages, images. ``buffers`` of the experts are
-    made when the first layer runs: after the trial, and before the others.
+    made when the first layer runs: after the trial, and before the others. A ``tower`` runs before
+    any of them.
     """
 
     layer: int
@@ -39,11 +52,13 @@ class ProfilingRun:
     persistent: int
     buffers: int
     gpu: GpuProperties
+    tower: TowerRun | None = None
 
     @property
     def peak_bytes(self) -> int:
         """Bytes above the weights at the peak."""
-        return max(max(self.layer, self.sampling) + self.buffers, self.tables) + self.persistent
+        text = max(max(self.layer, self.sampling) + self.buffers, self.tables) + self.persistent
+        return max(text, 0 if self.tower is None else self.tower.peak_bytes)
 
     @property
     def formula(self) -> str:
@@ -53,11 +68,19 @@ class ProfilingRun:
             "sampling": self.sampling + self.buffers,
             "inductor's trial of the embedding": self.tables,
         }
+        if self.tower is not None:
+            candidates[self.tower.formula] = self.tower.peak_bytes - self.persistent
         return max(candidates, key=lambda name: candidates[name])
 
 
 def profile_rank(
-    rank: Rank, batch: ProfilingBatch, release: VllmRelease, gpu: GpuProperties, *, eager: bool
+    rank: Rank,
+    batch: ProfilingBatch,
+    release: VllmRelease,
+    gpu: GpuProperties,
+    *,
+    eager: bool,
+    tower: TowerRun | None = None,
 ) -> ProfilingRun:
     """Return the profiling run of one rank.
 
@@ -91,11 +114,12 @@ def profile_rank(
         tables=trial
         if compiled and release.combines_kernels and rank.is_first and gpu.is_hopper_or_later
         else 0,
-        persistent=_count_image_bytes(rank, batch)
+        persistent=(_count_image_bytes(rank, batch) + (tower.output_bytes if tower else 0))
         if rank.is_first and release.compiles
         else 2 * tokens * hidden * (not rank.is_first),
         buffers=0 if shared_buffers is None else tokens * shared_buffers.buffers,
         gpu=gpu,
+        tower=tower,
     )
 
 

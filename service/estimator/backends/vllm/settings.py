@@ -6,6 +6,12 @@ from service.estimator.backends.paged_pool.blocks import Paging
 from service.estimator.backends.paged_pool.encoders import is_encoder
 from service.estimator.backends.vllm.encoders import resolve_encoder_length, resolve_step_tokens
 from service.estimator.backends.vllm.release import VllmRelease, get_block_tokens
+from service.estimator.backends.vllm.speech import (
+    SpeechEncoder,
+    check_batched_tokens,
+    is_speech,
+    load_encoder,
+)
 from service.estimator.memory.kv_cache import is_latent
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
@@ -22,6 +28,7 @@ class VllmSettings:
     max_num_sequences: int
     budget_bytes: int
     paging: Paging
+    speech: SpeechEncoder | None = None
 
 
 def resolve_max_model_len(model: Architecture, workload: ServeWorkload) -> int:
@@ -43,6 +50,9 @@ def resolve_settings(
         if is_encoder(model)
         else workload.max_num_batched_tokens or default
     )
+    speech = load_encoder(model) if is_speech(model) else None
+    if speech is not None:
+        check_batched_tokens(speech, tokens)
     fraction = (
         release.memory_fraction
         if workload.gpu_memory_fraction is None
@@ -64,4 +74,5 @@ def resolve_settings(
         max_num_sequences=sequences,
         budget_bytes=int(device.usable_bytes * fraction),
         paging=paging,
+        speech=speech,
     )

@@ -97,6 +97,11 @@ def has_engine_encoder(case: Case) -> bool:
     return case.model.family in families and task is not None and task.kind in _ENGINE_HEADS
 
 
+def has_engine_speech(case: Case) -> bool:
+    """Return whether an engine has a speech model."""
+    return case.model.family == "whisper" and get_serving(case).engine is Engine.VLLM
+
+
 def is_text_decoder(case: Case) -> bool:
     """Return whether a model is a decoder that reads text alone."""
     tree = case.model.tree

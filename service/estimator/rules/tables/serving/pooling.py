@@ -16,6 +16,7 @@ from service.estimator.rules.predicates.models import (
     describe_reader,
     get_serving,
     has_engine_encoder,
+    has_engine_speech,
 )
 from service.estimator.values.workload import Engine, Quantization
 
@@ -27,6 +28,8 @@ _POOLED_BY_ENGINE = all_of(
     is_true(model.pooled), is_in(workload.engine, Engine.VLLM, Engine.SGLANG)
 )
 _ENCODED = satisfies(has_engine_encoder, model.family, model.head, workload.engine)
+_SPEECH = satisfies(has_engine_speech, model.family, workload.engine)
+_READS_ALONE = all_of(is_false(model.decoder), is_false(model.has_encoder))
 _IS_ENCODER = all_of(is_false(model.decoder), is_false(model.pooled))
 
 
@@ -42,7 +45,7 @@ def _get_place(case: Case) -> str:
 
 POOLING = (
     Rule(
-        require=any_of(is_true(model.decoder), _POOLED_BY_ENGINE, _ENCODED),
+        require=any_of(is_true(model.decoder), _POOLED_BY_ENGINE, _ENCODED, _SPEECH),
         topic=Topic.LABELS,
         refusal=unmodelled(
             lambda case: f"{get_serving(case).engine} with {case.model.family}, {_get_kind(case)}",
@@ -50,12 +53,13 @@ POOLING = (
             "engine vllm or sglang with decoders of head none, sequence_classification, reward",
             "engine vllm with bert, modernbert, roberta and xlm-roberta, sglang with bert and "
             "xlm-roberta, of head none or sequence_classification",
+            "engine vllm with whisper",
             field="workload.engine",
         ),
         reason=lambda case: f"{case.model.family} is {_get_place(case)}",
     ),
     Rule(
-        when=is_false(model.decoder),
+        when=_READS_ALONE,
         require=is_in(workload.output_tokens, 0),
         topic=Topic.LABELS,
         refusal=invalid(
@@ -71,15 +75,15 @@ POOLING = (
         when=is_false(model.decoder),
         require=is_in(layout.pipeline_parallel, 1),
         topic=Topic.LABELS,
-        refusal=unmodelled("pipeline_parallel of what is pooled", "1", "tensor_parallel"),
-        reason="pipeline_parallel {layout.pipeline_parallel} of what is pooled",
+        refusal=unmodelled("pipeline_parallel of {model.family}, which is no decoder", "1"),
+        reason="pipeline_parallel {layout.pipeline_parallel} of what is no decoder",
         source=_SOURCE,
     ),
     Rule(
         when=_IS_ENCODER,
         require=is_in(layout.tensor_parallel, 1),
         topic=Topic.LABELS,
-        refusal=unmodelled("tensor_parallel of an encoder", "1", "data_parallel"),
+        refusal=unmodelled("tensor_parallel of {model.family} in serving", "1", "data_parallel"),
         reason="tensor_parallel {layout.tensor_parallel} of an encoder",
         source=_SOURCE,
     ),
@@ -88,13 +92,24 @@ POOLING = (
         require=is_in(workload.quantization, Quantization.NONE),
         topic=Topic.LABELS,
         refusal=unmodelled(
-            "quantization {workload.quantization} of an encoder on {workload.engine}", "none"
+            "quantization {workload.quantization} of {model.family} on {workload.engine}", "none"
         ),
         reason="quantization {workload.quantization} of an encoder",
         source=_SOURCE,
     ),
     Rule(
-        when=is_false(model.decoder),
+        when=is_true(model.has_encoder),
+        require=is_absent(workload.speculative),
+        topic=Topic.LABELS,
+        refusal=unmodelled(
+            "speculative decoding of {model.family} on {workload.engine}",
+            "requests without speculative",
+        ),
+        reason="speculative decoding of {model.family}",
+        source=_SOURCE,
+    ),
+    Rule(
+        when=_READS_ALONE,
         require=is_absent(workload.speculative),
         topic=Topic.LABELS,
         refusal=invalid("nothing is generated, so that nothing can be guessed: drop speculative"),

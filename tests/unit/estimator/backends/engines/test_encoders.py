@@ -120,9 +120,9 @@ def test_weights_of_an_embedding_are_its_parameters_less_the_pooler() -> None:
         ({"output_tokens": 1}, Layout(), "say 0"),
         ({"engine_version": "0.11.0"}, Layout(), "0.14"),
         ({"max_num_batched_tokens": 4096}, Layout(), "say 8192 or more"),
-        ({"quantization": Quantization.FP8}, Layout(), "quantization fp8 of an encoder"),
+        ({"quantization": Quantization.FP8}, Layout(), "quantization fp8 of xlm-roberta"),
         ({"engine": Engine.LLAMA_CPP}, Layout(), "engine vllm with bert"),
-        ({}, Layout(tensor_parallel=2), "tensor_parallel of an encoder"),
+        ({}, Layout(tensor_parallel=2), "tensor_parallel of xlm-roberta"),
     ],
 )
 def test_what_has_no_term_is_refused(change: dict[str, Any], layout: Layout, names: str) -> None:

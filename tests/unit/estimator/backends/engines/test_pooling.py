@@ -106,7 +106,7 @@ def test_one_score_stands_on_every_rank() -> None:
         ({"engine_version": "0.9.2"}, Layout(), "0.10"),
         ({"speculative": Speculative(num_tokens=3)}, Layout(), "drop speculative"),
         ({"engine": Engine.TENSORRT_LLM}, Layout(), "engine vllm or sglang"),
-        ({}, Layout(pipeline_parallel=2), "pipeline_parallel of what is pooled"),
+        ({}, Layout(pipeline_parallel=2), "pipeline_parallel of qwen3"),
     ],
 )
 def test_what_is_not_pooled_so_is_refused(
