@@ -10,6 +10,7 @@ from litestar import Request
 from service.access.keys import Principal
 from service.api.computing.reading import FileReader
 from service.api.computing.search_processes import SearchProcesses
+from service.api.computing.streams import OpenStreams
 from service.api.computing.turns import Turns
 from service.api.http.auth import Guard, make_open_guard
 from service.api.metrics.registry import Metrics
@@ -78,6 +79,8 @@ class Dependencies:
     """Processes that compute plans, ceilings and numbers of GPUs."""
     files: FileReader = field(default_factory=FileReader)
     """Reader of these files."""
+    event_streams: OpenStreams = field(default_factory=OpenStreams)
+    """Event streams that clients of this process follow."""
     computing_limiter: CapacityLimiter = field(
         default_factory=lambda: CapacityLimiter(Settings().num_searches + OTHER_TURNS)
     )

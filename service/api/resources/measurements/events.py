@@ -10,13 +10,16 @@ from time import monotonic
 import anyio
 import anyio.to_thread
 import msgspec
+from litestar.enums import ScopeType
 from litestar.response.streaming import ASGIStreamingResponse
+from litestar.types import Receive, Scope, Send
 
+from service.api.computing.streams import LEAST_POLL_S, OpenStreams
+from service.api.http.computing import get_asker
 from service.base.errors import ForbiddenError, UnauthorizedError, UnavailableError
 from service.usecases.jobs.measurements import EventBatch
 from service.usecases.stored import StoredEvent
 
-POLL_S = 0.25
 HEARTBEAT_S = 15.0
 RETRY_MS = 2000
 _HEARTBEAT = b": still here\n\n"
@@ -26,19 +29,35 @@ Readmit = Callable[[], Awaitable[None]]
 """Raises once whoever listens would no longer be let in."""
 
 
-def stream_events(
-    first: EventBatch, seq: int, read_after: ReadAfter, readmit: Readmit
-) -> ASGIStreamingResponse:
-    """Return a stream of events until the job is over.
+class EventStream:
+    """Response that streams events until the job is over.
 
     It sends ``first``, which was read after event ``seq``, and what follows. It also ends when the
     key is no longer let in.
     """
-    return ASGIStreamingResponse(
-        iterator=iter_chunks(first, seq, read_after, readmit),
-        media_type="text/event-stream",
-        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
-    )
+
+    def __init__(
+        self,
+        first: EventBatch,
+        seq: int,
+        read_after: ReadAfter,
+        readmit: Readmit,
+        *,
+        streams: OpenStreams,
+    ) -> None:
+        """Prepare; whether there are too many is asked when it begins."""
+        self._streams = streams
+        self._response = ASGIStreamingResponse(
+            iterator=iter_chunks(first, seq, read_after, readmit, get_poll_s=streams.get_poll_s),
+            media_type="text/event-stream",
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream, as one of the caller's."""
+        assert scope["type"] == ScopeType.HTTP  # noqa: S101 - the route is one of HTTP
+        with self._streams.hold(get_asker(scope)):
+            await self._response(scope, receive, send)
 
 
 async def iter_chunks(
@@ -48,6 +67,7 @@ async def iter_chunks(
     readmit: Readmit,
     *,
     heartbeat_s: float = HEARTBEAT_S,
+    get_poll_s: Callable[[], float] = lambda: LEAST_POLL_S,
 ) -> AsyncIterator[bytes]:
     """Yield the stream's chunks, with a comment as heartbeat.
 
@@ -65,7 +85,7 @@ async def iter_chunks(
             yield _HEARTBEAT
         if batch.is_last:
             return
-        await anyio.sleep(POLL_S)
+        await anyio.sleep(get_poll_s())
         try:
             batch = await _read(read_after, seq, readmit)
         except (UnauthorizedError, ForbiddenError):

@@ -20,7 +20,7 @@ from service.api.http.pagination import make_page_request
 from service.api.http.rate_limits import charge_quota
 from service.api.http.responses import json_response, no_content
 from service.api.resources.measurements.artifacts import read_artifact
-from service.api.resources.measurements.events import stream_events
+from service.api.resources.measurements.events import EventStream
 from service.api.resources.measurements.imports import import_file
 from service.api.resources.measurements.listing import list_all
 from service.api.resources.measurements.shapes import (
@@ -229,11 +229,12 @@ def events(request: AnyRequest) -> ASGIApp:
         _require_sent(seq, measurements.read(deps.sessions, job_id).last_event)
         if first.is_last:
             return no_content()
-    return stream_events(
+    return EventStream(
         first,
         seq,
         lambda after: measurements.list_events_after(deps.sessions, job_id, seq=after),
         partial(deps.guard.readmit, request.scope, request.scope["state"]["operation"]),
+        streams=deps.event_streams,
     )
 
 
