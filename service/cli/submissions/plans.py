@@ -48,14 +48,10 @@ def read_question(plan: dict[str, Any]) -> dict[str, Any] | None:
     It is a body of ``POST /v1/fit``, and None where its model has no name.
     """
     best = plan["candidates"][0]
-    if not isinstance(plan.get("model"), str):
+    parts = {name: best.get(name) for name in ("gpu", "layout", "workload")}
+    if not isinstance(plan.get("model"), str) or None in parts.values():
         return None
-    return {
-        "model": plan["model"],
-        "gpu": best["gpu"],
-        "layout": best["layout"],
-        "workload": best["workload"],
-    }
+    return {"model": plan["model"], **parts}
 
 
 def read_best(plan: dict[str, Any], scheduler: Scheduler) -> tuple[dict[str, Any], Any]:

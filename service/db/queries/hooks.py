@@ -22,7 +22,7 @@ from service.db.tables.hooks import HookDecisionRow, HookQuestionRow
 
 LIST = "hook_decisions"
 Row = HookDecisionRow
-_COPIED = tuple(name for name in HookDecision.__slots__ if name != "question")
+_COPIED = tuple(name for name in HookDecision.__slots__ if name not in {"question", "before"})
 _STORED = StoredDecision.__slots__
 _DOORS_OF_PODS = ("kubernetes", "kueue")
 """Doors that are shown the objects that make pods."""

@@ -31,6 +31,8 @@ class HookDecision:
     needed_bytes: int | None
     usable_bytes: int | None
     sentence: str
+    before: tuple[str, Mapping[str, object]] | None = None
+    """Digest and question of a job before its GPUs were changed, to which its line links."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,9 @@ class Decision:
     lacks_memory: bool = False
     """Whether a GPU of the job is too small, not their number."""
     question: HookQuestion | None = None
+    """Of the job as it runs, with its new GPUs where it gets others."""
+    before: HookQuestion | None = None
+    """Of the job as it was submitted, where it gets others."""
     needed_bytes: int | None = None
     """Of one GPU: at most where it fits."""
     usable_bytes: int | None = None

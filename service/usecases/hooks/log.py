@@ -94,7 +94,11 @@ class DecisionLog:
             if waiting is not None:
                 waiting.add(decision, now)
                 return
-            self._waiting[decision_id] = _Waiting(replace(decision, id=decision_id), now, now)
+            waiting = _Waiting(replace(decision, id=decision_id), now, now)
+            if decision.before is not None:
+                digest, question = decision.before
+                waiting.questions[digest] = question
+            self._waiting[decision_id] = waiting
             num_lost = self._drop_oldest()
         if num_lost:
             self._on_loss(num_lost)

@@ -41,7 +41,9 @@ class RecentDecisions:
         """
         if decision.door in _ROUNDS:
             # Neither its id nor the request makes a decision another one.
-            key: Hashable = replace(decision, id=_NOTHING, request_id="", question=None)
+            key: Hashable = replace(
+                decision, id=_NOTHING, request_id="", question=None, before=None
+            )
             lasts_s = _ROUNDS[decision.door]
         elif decision.door in _SUBMISSIONS:
             key, lasts_s = _identify(decision), _SUBMISSIONS[decision.door]

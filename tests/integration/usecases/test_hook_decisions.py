@@ -138,6 +138,17 @@ def test_a_job_that_was_changed_has_its_later_question_too(
     assert log.find_question(sessions, DIGEST)["layout"] == {}
 
 
+def test_the_question_of_a_changed_job_is_kept_from_before(sessions: Sessions) -> None:
+    """Its line links to it."""
+    kept = DecisionLog(sessions)
+    kept.add(a_decision(action="change", before=("3" * 32, {"model": "gpt2"})))
+
+    kept.flush()
+
+    assert log.find_question(sessions, "3" * 32) == {"model": "gpt2"}
+    assert log.find_question(sessions, DIGEST) == QUESTION
+
+
 def test_what_the_database_missed_waits_for_it() -> None:
     """As many as there is room for; the oldest are lost, and counted."""
     lost: list[int] = []

@@ -234,10 +234,12 @@ def _compute(
         if shortage is None
         else _settle(submission, job.question, shortage, terms.mode)
     )
+    changed = _name_changed(deps, request, submission, decision)
     return replace(
         decision,
         sentence=make_line(decision.sentence, link),
-        question=job.named,
+        question=changed or job.named,
+        before=None if changed is None else job.named,
         needed_bytes=count_needed_bytes(job.report),
         usable_bytes=job.report.device.usable_bytes,
     )
@@ -260,6 +262,26 @@ def _judge(
         fit_question=fit_question,
         report=report,
         calibrations=calibrations,
+    )
+
+
+def _name_changed(
+    deps: Dependencies,
+    request: Request[Any, Any, Any],
+    submission: Submission,
+    decision: Decision,
+) -> HookQuestion | None:
+    """Return the question of a job on the GPUs that it gets.
+
+    On these it will be measured.
+    """
+    gpus = submission.gpus
+    if decision.action is not Action.CHANGE or gpus is None or decision.per_node is None:
+        return None
+    changed = replace(submission, gpus=replace(gpus, per_node=decision.per_node))
+    resolve = partial(resolve_model, deps, scope=request.scope)
+    return digest_question(
+        read_submission(changed, resolve, default_gpu=deps.settings.hook_gpu).request
     )
 
 

@@ -47,6 +47,9 @@ def record_decision(
             else UUID(principal.key_id),
             digest=None if question is None else question.digest,
             question=None if question is None else question.document,
+            before=None
+            if decision.before is None
+            else (decision.before.digest, decision.before.document),
             gpu=decision.gpu,
             verdict=decision.verdict.value,
             action=decision.action.value,

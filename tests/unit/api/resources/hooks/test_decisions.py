@@ -164,6 +164,9 @@ def test_a_launch_of_skypilot_is_one_decision(door: Door) -> None:
     recent = RecentDecisions()
     assert (first.action, later.action) == ("change", "allow")
     assert (first.user_name, later.user_name) == (None, "root")
+    assert first.digest == later.digest
+    assert first.before is not None
+    assert first.before[0] != first.digest
     assert recent.find_row(first, 0.0) == recent.find_row(later, 1.0)
 
 

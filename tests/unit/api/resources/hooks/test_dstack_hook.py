@@ -105,7 +105,8 @@ def test_the_real_servers_own_body(client: TestClient[Any]) -> None:
     again = apply(client, copy.deepcopy(first), "refuse")
 
     assert first["configuration"]["resources"]["gpu"]["count"] == {"min": 2, "max": 2}
-    assert drop_digest(again["spec"]) != drop_digest(first)
+    # A run that got other GPUs carries the question about these.
+    assert drop_digest(again["spec"]) == drop_digest(first)
     assert again == {"spec": first, "error": None}
 
 

@@ -140,6 +140,19 @@ def test_what_cannot_be_said_is_refused_where_the_controller_wants_that(
     assert (row.job_name, row.action) == ("tune", action)
 
 
+def test_a_changed_job_is_known_by_what_it_runs_as(door: Door) -> None:
+    """Its nodes measure it on the GPUs that it gets; its line links to what was asked."""
+    words = f"{TOO_LARGE} --activation-checkpointing full"
+    _, [submitted] = door.ask("refuse", a_job(words))
+
+    _, [changed] = door.ask("change", a_job(words))
+
+    _, [running] = door.ask("refuse", a_job(words, gpus=2))
+    assert changed.before == (submitted.digest, submitted.question)
+    assert (changed.digest, changed.question) == (running.digest, running.question)
+    assert running.before is None
+
+
 def test_a_job_without_gpus_passes_without_a_row(door: Door) -> None:
     """Nothing was decided about it."""
     job = a_job(LORA, gpus=0)
