@@ -17,13 +17,14 @@ from service.estimator.backends.paged_pool.rank_memory import Rank
 from service.estimator.backends.paged_pool.split_pool import SplitPool
 from service.estimator.backends.paged_pool.step_pool import StepPool
 from service.estimator.memory.offloading import count_ranks_per_node
+from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import count_draft_tokens
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Stage
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import ServeWorkload
 
-_TOWER = ("the engine profiles the model's vision tower as well, whose own work is not counted",)
+_TOWER = ("the work of the model's vision tower on images is not counted",)
 
 
 Pool = KvBlockPool | SplitPool | StepPool
@@ -55,6 +56,8 @@ class PoolLimits:
     usable_bytes: int
     max_model_len: int
     warnings: tuple[str, ...] = ()
+    profiles_tower: bool = False
+    """Whether a vision tower's own work is counted."""
 
 
 def build_rank_memories(
@@ -113,7 +116,7 @@ class FilledPool:
                 rank_weight_bytes=largest.rank.weight_bytes,
                 host_bytes=_sum_host_bytes(memories, count_ranks_per_node(layout)),
                 approximate=model.spec.approximate,
-                warnings=(*limits.warnings, *(_TOWER if model.images is not None else ())),
+                warnings=(*limits.warnings, *_list_tower_warnings(model, limits)),
                 has_pool=not isinstance(pool, StepPool),
             )
         )
@@ -139,6 +142,10 @@ class FilledPool:
             limits=self._smallest.list_limits(num_sequences, tokens),
             state_bytes=num_sequences * model.spec.hidden_size * width,
         )
+
+
+def _list_tower_warnings(model: Architecture, limits: PoolLimits) -> tuple[str, ...]:
+    return () if model.images is None or limits.profiles_tower else _TOWER
 
 
 def _sum_host_bytes(memories: Sequence[RankMemory], ranks_per_node: int) -> int:

@@ -35,7 +35,13 @@ from service.estimator.backends.paged_pool.replicas import answer_replica
 from service.estimator.backends.paged_pool.split_pool import SplitPool
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.sglang.backend import NEWEST, OLDEST
-from service.estimator.backends.sglang.defaults import get_chunk_tokens, get_memory_fraction
+from service.estimator.backends.sglang.defaults import (
+    adjust_for_images,
+    get_chunk_tokens,
+    get_embedding_cache_bytes,
+    get_memory_fraction,
+    reads_images,
+)
 from service.estimator.backends.sglang.states import (
     CONTEXT_TOKENS,
     CONVOLUTION,
@@ -78,6 +84,8 @@ class SglangSettings:
     chunk_tokens: int
     max_model_len: int
     free_bytes: int
+    image_bytes: int = 0
+    """Of the pool's, what features of images get."""
 
 
 def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
@@ -142,6 +150,8 @@ def _resolve_settings(
     fraction = workload.gpu_memory_fraction
     if fraction is None:
         fraction = get_memory_fraction(version, memory_mib, chunk, layout, latent=is_latent(model))
+        if reads_images(model, workload):
+            fraction = adjust_for_images(fraction, model.spec)
     ranks = layout.tensor_parallel * layout.pipeline_parallel
     communicators = communicator_bytes(get_gpu_properties(device), layout, device.name)
     return SglangSettings(
@@ -153,6 +163,7 @@ def _resolve_settings(
         free_bytes=device.usable_bytes
         - _get_context_bytes(device)
         - (max(_COMMUNICATOR, communicators) if ranks > 1 else 0),
+        image_bytes=get_embedding_cache_bytes(version) if reads_images(model, workload) else 0,
     )
 
 
@@ -182,7 +193,7 @@ def _build_rank_memory(
         max(tokens * bytes_per_element * rank.get_peak_elements(flash=gpu.supports_flash), logits)
         + gpu.workspace_bytes
     )
-    fixed = rank.weight_bytes + _LOADED
+    fixed = rank.weight_bytes + _LOADED + settings.image_bytes
     # Graphs are of decode steps, which a model that pools has not (``init_decode_cuda_graph``).
     graphs = 0 if workload.enforce_eager or not rank.model.generates else _GRAPHS
     return RankMemory(
@@ -198,6 +209,13 @@ def _build_rank_memory(
                 "libraries that loading brings",
                 MemoryLedger.DEVICE,
                 budgeted=True,
+            ),
+            make_exact_part(
+                "activations",
+                settings.image_bytes,
+                "SGLANG_VLM_CACHE_SIZE_MB of image features",
+                _SOURCE,
+                persistent=True,
             ),
             _make_free_part("activations", peak, f"widest layer of a chunk of {tokens} tokens"),
             _make_measured_part(

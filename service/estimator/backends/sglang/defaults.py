@@ -5,8 +5,12 @@ They are ``chunked_prefill_size``, the largest captured decode batch, and ``mem_
 ``srt/arg_groups/memory_hook.py`` (``handle_gpu_memory_settings``).
 """
 
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.spec import DecoderSpec
 from service.estimator.values.engine_versions import Version
 from service.estimator.values.layout import Layout
+from service.estimator.values.units import MIB
+from service.estimator.values.workload import ServeWorkload
 
 _COMPUTED_FRACTION = Version(0, 5)
 _ATTENTION_RANKS = Version(0, 5, 9)
@@ -18,6 +22,12 @@ _WIDER_MIDDLE = Version(0, 5, 20)
 """GPUs of 20 to 35 GiB get the chunks of larger ones, and larger decode graphs."""
 _SMALL_MIB, _MIDDLE_MIB, _LARGE_MIB, _HUGE_MIB = 20 * 1024, 35 * 1024, 60 * 1024, 160 * 1024
 _FEW_RANKS = 4
+_VIT_LAYERS, _VIT_WIDTH, _VIT_FACTOR = 24, 1024, 0.95
+"""The tower that fractions are reduced for, and by how much (0.5.6 to 0.5.23)."""
+_EMBEDDING_CACHE_MIB, _EMBEDDING_CACHE_RESERVED = 100, Version(0, 5, 20)
+"""``SGLANG_VLM_CACHE_SIZE_MB``, and the release that takes it off the pool."""
+_TEXT_ALONE = frozenset({"gemma3"})
+"""Families whose images are off unless ``--enable-multimodal`` is said."""
 _LATENT_PREFILL_MIB = 1536
 _PREFILL_GRAPH_MIB = 8
 
@@ -38,6 +48,30 @@ def get_memory_fraction(
     if version < _COMPUTED_FRACTION:
         return _get_tabled_fraction(memory_mib, layout)
     return _compute_fraction(version, memory_mib, chunk_tokens, layout, latent=latent)
+
+
+def reads_images(model: Architecture, workload: ServeWorkload) -> bool:
+    """Return whether a server runs a model's vision tower."""
+    has_images = workload.num_images is not None or workload.inputs is not None
+    return model.images is not None and (has_images or model.family not in _TEXT_ALONE)
+
+
+def get_embedding_cache_bytes(version: Version) -> int:
+    """Return what is kept of the pool for the features of images."""
+    return _EMBEDDING_CACHE_MIB * MIB if version >= _EMBEDDING_CACHE_RESERVED else 0
+
+
+def adjust_for_images(fraction: float, spec: DecoderSpec) -> float:
+    """Return a default fraction beside a vision tower (``adjust_mem_fraction_for_vlm``).
+
+    The larger the tower by the fields ``num_hidden_layers`` and ``hidden_size`` of its config, the
+    less: Qwen-VL's has no such depth, and of Qwen2-VL the width is that of what it hands out.
+    """
+    layers = getattr(spec, "vision_layers", _VIT_LAYERS)
+    width = getattr(spec, "vision_output_size", 0) if spec.family == "qwen2_vl" else 0
+    width = width or getattr(spec, "vision_hidden_size", _VIT_WIDTH)
+    score = layers * width**2 / (_VIT_LAYERS * _VIT_WIDTH**2)
+    return fraction * _VIT_FACTOR * max(0.8, min(1.05, 1.0 - 0.1 * (score - 1.0)))
 
 
 def _get_tabled_fraction(memory_mib: int, layout: Layout) -> float:

@@ -39,7 +39,7 @@ from service.estimator.backends.vllm.overheads import (
     estimate_cuda_graphs,
     estimate_non_torch,
 )
-from service.estimator.backends.vllm.profile import ProfilingBatch, profile_rank
+from service.estimator.backends.vllm.profile import ProfilingBatch, TowerRun, profile_rank
 from service.estimator.backends.vllm.ranks import build_engine_ranks
 from service.estimator.backends.vllm.release import VllmRelease, resolve_release
 from service.estimator.backends.vllm.runners import (
@@ -58,6 +58,7 @@ from service.estimator.backends.vllm.speech import (
     is_speech,
     run_encoder,
 )
+from service.estimator.backends.vllm.towers import run_tower
 from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.families.speculative import get_draft_model
@@ -115,7 +116,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
 
 
 def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
-    model, workload, layout = question.model, question.workload, question.layout
+    workload, layout = question.workload, question.layout
     ranks = build_engine_ranks(question)
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, layout, settings, question.device)
@@ -125,7 +126,8 @@ def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
         budget_bytes=_get_budget(question, memories, settings),
         usable_bytes=question.device.usable_bytes,
         max_model_len=settings.max_model_len,
-        warnings=(FRACTION_NOTE,) if is_encoder(model) else (),
+        warnings=_list_warnings(question, settings),
+        profiles_tower=settings.tower is not None,
     )
     return FilledPool(
         memories,
@@ -133,6 +135,13 @@ def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
         layout=layout,
         kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
+
+
+def _list_warnings(question: ServeQuestion, settings: VllmSettings) -> tuple[str, ...]:
+    """Return what an engine's fraction and its profiling run rest on."""
+    if is_encoder(question.model):
+        return (FRACTION_NOTE,)
+    return () if settings.tower is None else settings.tower.list_warnings()
 
 
 def _get_budget(
@@ -213,9 +222,7 @@ def _profile(
         settings.release,
         gpu,
         eager=workload.enforce_eager,
-        tower=None
-        if settings.speech is None
-        else run_encoder(settings.speech, batch, workspace_bytes=gpu.workspace_bytes),
+        tower=_run_tower(rank, batch, settings, gpu),
     )
     return make_activation_part(
         rank,
@@ -225,6 +232,22 @@ def _profile(
         "vLLM, v1/worker/gpu_worker.py, compile_or_warm_up_model"
         if is_encoder(rank.model)
         else "vLLM, v1/worker/gpu_model_runner.py, profile_run",
+    )
+
+
+def _run_tower(
+    rank: Rank, batch: ProfilingBatch, settings: VllmSettings, gpu: GpuProperties
+) -> TowerRun | None:
+    """Return the run of what is profiled before the language model."""
+    if settings.speech is not None:
+        return run_encoder(settings.speech, batch, workspace_bytes=gpu.workspace_bytes)
+    if settings.tower is None or not (rank.is_first and settings.release.compiles):
+        return None
+    return run_tower(
+        settings.tower,
+        batch,
+        max_model_len=settings.max_model_len,
+        keeps_pixels=not settings.release.second_runner,
     )
 
 

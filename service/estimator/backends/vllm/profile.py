@@ -114,27 +114,13 @@ def profile_rank(
         tables=trial
         if compiled and release.combines_kernels and rank.is_first and gpu.is_hopper_or_later
         else 0,
-        persistent=(_count_image_bytes(rank, batch) + (tower.output_bytes if tower else 0))
-        if rank.is_first and release.compiles
+        persistent=tower.output_bytes
+        if tower is not None
         else 2 * tokens * hidden * (not rank.is_first),
         buffers=0 if shared_buffers is None else tokens * shared_buffers.buffers,
         gpu=gpu,
         tower=tower,
     )
-
-
-def _count_image_bytes(rank: Rank, batch: ProfilingBatch) -> int:
-    """Return the bytes of the dummy images and their features.
-
-    There are as many images as the batch has room for; the tower made the features. Both have names
-    until the run is over. The tower's own work is not counted.
-    """
-    images = rank.model.images
-    if images is None or not images.pixels:
-        return 0
-    tokens = images.tokens or images.most_tokens
-    count = max(1, batch.num_tokens // tokens)
-    return count * (images.pixels + tokens * rank.model.spec.hidden_size) * batch.bytes_per_element
 
 
 def _count_sampling_bytes(

@@ -12,6 +12,7 @@ from service.estimator.backends.vllm.speech import (
     is_speech,
     load_encoder,
 )
+from service.estimator.backends.vllm.towers import ImageTower, find_tower
 from service.estimator.memory.kv_cache import is_latent
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
@@ -29,6 +30,7 @@ class VllmSettings:
     budget_bytes: int
     paging: Paging
     speech: SpeechEncoder | None = None
+    tower: ImageTower | None = None
 
 
 def resolve_max_model_len(model: Architecture, workload: ServeWorkload) -> int:
@@ -75,4 +77,10 @@ def resolve_settings(
         budget_bytes=int(device.usable_bytes * fraction),
         paging=paging,
         speech=speech,
+        tower=find_tower(
+            model.spec,
+            model.images,
+            max_model_len=max_model_len,
+            ranks=question.layout.tensor_parallel,
+        ),
     )

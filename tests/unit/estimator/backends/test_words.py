@@ -65,12 +65,12 @@ def test_a_workload_says_none_only_where_it_was_said() -> None:
     assert "unquantised" not in absent.keys() | said.keys()
 
 
-@pytest.mark.parametrize("model", ["bert-base", "whisper-tiny"])
-def test_models_with_encoders_are_refused_by_what_they_are(model: str) -> None:
-    """A model with a decoder behind its encoder has a cache; both are served by transformers
-    alone.
-    """
-    workload = ServeWorkload(num_sequences=1, prompt_tokens=64, engine=Engine.VLLM)
+@pytest.mark.parametrize(
+    ("model", "engine"), [("bert-base", Engine.VLLM), ("whisper-tiny", Engine.SGLANG)]
+)
+def test_models_with_encoders_are_refused_by_what_they_are(model: str, engine: Engine) -> None:
+    """A model with a decoder behind its encoder has a cache; transformers serves both."""
+    workload = ServeWorkload(num_sequences=1, prompt_tokens=64, engine=engine)
     device = resolve_gpu("H100-SXM5-80GB").to_device()
 
     with pytest.raises(NotModelledError, match="engine transformers") as refusal:
