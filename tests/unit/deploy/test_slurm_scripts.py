@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from service.formats.measured.detect import parse
+
 KIT = Path(__file__).parents[3] / "deploy" / "slurm"
 SHELLS = [path for name in ("dash", "bash") if (path := shutil.which(name))]
 LUA = next((path for name in ("lua5.4", "lua5.3", "lua") if (path := shutil.which(name))), None)
@@ -20,6 +22,17 @@ for word in "$@"; do
   case $word in @*) cp "${word#@}" "$(dirname "$0")/sent" ;; esac
 done
 """
+NVIDIA_SMI = """\
+#!/bin/sh
+case "$*" in
+  "-i 1 -caa") exit 1 ;;
+  "-i "?" -am 1" | "-i 0 -caa") ;;
+  "-i 0 --query-accounted-apps=gpu_uuid,max_memory_usage --format=csv,noheader,nounits")
+    printf 'GPU-00-0, 12\\nGPU-00-0, 4989\\nGPU-00-0, [N/A]\\nno uuid, 99999\\n' ;;
+  *) echo "$*" > "$(dirname "$0")/unexpected"; exit 1 ;;
+esac
+"""
+"""One whose second GPU keeps what it counted of an earlier job."""
 SLURM = """\
 slurm = {SUCCESS = 0, ERROR = -1, log_info = print, log_error = print}
 function slurm.json_cli_options() return "{}" end
@@ -56,7 +69,9 @@ class Node:
         curl.write_text(CURL)
         curl.chmod(0o755)
 
-    def start(self, script: str, **limits: int) -> subprocess.CompletedProcess[str]:
+    def start(
+        self, script: str, gpus: str = "0", **limits: int
+    ) -> subprocess.CompletedProcess[str]:
         """Run a script by this node's shell, with other limits than its own."""
         text = (KIT / script).read_text().replace("#!/bin/sh", f"#!{self.program}", 1)
         for name, limit in limits.items():
@@ -71,7 +86,7 @@ class Node:
                 "HEADROOM_CONF": str(self.root / "all.conf"),
                 "SLURM_JOB_ID": "7",
                 "SLURM_JOB_UID": str(os.getuid()),
-                "SLURM_JOB_GPUS": "0",
+                "SLURM_JOB_GPUS": gpus,
                 "SLURM_JOB_COMMENT": "headroom-question=" + "0" * 32,
             },
             capture_output=True,
@@ -148,6 +163,37 @@ def test_a_job_does_not_say_how_much_is_read(node: Node) -> None:
 
     assert files == 2
     assert len(node.read_sent().partition("[rank]")[2]) < 1000
+
+
+def test_the_driver_tells_peaks_where_dcgm_is_missing(node: Node) -> None:
+    """Of GPUs on which nothing of an earlier job was counted: the largest process on each."""
+    smi = node.root / "nvidia-smi"
+    smi.write_text(NVIDIA_SMI)
+    smi.chmod(0o755)
+    node.write("HEADROOM_ACCOUNTING=yes\n")
+
+    node.start("headroom-prolog", gpus="0,1")
+    node.start("headroom-epilog", gpus="0,1")
+
+    parsed = parse(node.read_sent().encode())
+    assert {(each.place.gpu_uuid, each.low, each.high) for each in parsed.readings} == {
+        ("GPU-00-0", 4989 * 2**20, None)
+    }
+    assert list(node.stats.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("setting", ["", "HEADROOM_ACCOUNTING=no\n"])
+def test_accounting_is_turned_on_for_nobody_who_does_not_want_it(node: Node, setting: str) -> None:
+    """It is a setting of the GPU, and outlives the job."""
+    smi = node.root / "nvidia-smi"
+    smi.write_text('#!/bin/sh\ntouch "$(dirname "$0")/called"\n')
+    smi.chmod(0o755)
+    node.write(setting)
+
+    node.start("headroom-prolog")
+    node.start("headroom-epilog")
+
+    assert not (node.root / "called").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to somebody else")
