@@ -57,6 +57,7 @@ def make_alembic_config(database_url: str | None = None) -> Config:
     config = Config(stdout=io.StringIO())
     # Alembic reads options as ConfigParser does, where % starts an interpolation.
     config.set_main_option("script_location", scripts.replace("%", "%%"))
+    config.set_main_option("recursive_version_locations", "true")
     if database_url is not None:
         config.attributes["database_url"] = parse_psycopg_url("DATABASE_URL", database_url)
     return config

@@ -3,10 +3,10 @@
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Interval, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Interval, func, literal, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from service.db.tables.core import MeasureJobRow
@@ -72,10 +72,18 @@ def lock_overdue(session: Session, *, limit: int) -> Sequence[MeasureJobRow]:
     return session.scalars(query).all()
 
 
-def lock_unreadable(session: Session, *, within_s: float, limit: int) -> Sequence[MeasureJobRow]:
+def lock_unreadable(
+    session: Session,
+    *,
+    devices: Collection[str],
+    within_s: float,
+    after: tuple[datetime | None, uuid.UUID] | None,
+    limit: int,
+) -> Sequence[MeasureJobRow]:
     """Return and lock jobs that their worker could not read.
 
-    They ended in the last ``within_s`` seconds.
+    They are of ``devices``, the oldest first, and ended in the last ``within_s`` seconds, ``after``
+    a time and an id.
     """
     query = (
         select(Job)
@@ -83,11 +91,21 @@ def lock_unreadable(session: Session, *, within_s: float, limit: int) -> Sequenc
             Job.state == Status.FAILED,
             Job.error["type"].as_string() == UNREADABLE,
             Job.finished_at > func.now() - timedelta(seconds=within_s),
+            Job.device.in_(devices),
         )
+        .order_by(Job.finished_at, Job.id)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
+    if after is not None:
+        query = query.where(tuple_(Job.finished_at, Job.id) > after)
     return session.scalars(query).all()
+
+
+def filter_queued(session: Session, job_ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
+    """Return the jobs among some that are queued."""
+    query = select(Job.id).where(Job.id.in_(job_ids), Job.state == Status.QUEUED)
+    return set(session.scalars(query))
 
 
 def list_queued_devices(session: Session) -> Sequence[tuple[str, str | None]]:

@@ -9,7 +9,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, delete, exists, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    CursorResult,
+    Delete,
+    Select,
+    and_,
+    delete,
+    func,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.orm import Session
 
 from service.db.tables.access import AuditEventRow
@@ -29,34 +40,60 @@ class DetailCounts:
     artifacts: int
 
 
-def list_jobs_with_detail(session: Session, *, older_than: timedelta, limit: int) -> Sequence[UUID]:
-    """Return old ended measurements that still have detail.
-
-    Detail is samples or files, or events beside their statuses.
-    """
-    return session.scalars(_select_jobs(older_than).limit(limit)).all()
-
-
-def delete_detail(session: Session, job_ids: Sequence[UUID]) -> DetailCounts:
-    """Delete detail of measurements and return the counts.
-
-    Detail is events but statuses, samples and files.
-    """
-    events = delete(MeasurementEventRow).where(
-        MeasurementEventRow.job_id.in_(job_ids), MeasurementEventRow.kind != _STATUS
+def build_unpruned_query(older_than: timedelta, *, limit: int) -> Select[UUID]:
+    """Select old ended measurements that were not pruned, oldest first."""
+    return (
+        select(MeasureJobRow.id)
+        .where(_is_unpruned(older_than))
+        .order_by(MeasureJobRow.finished_at)
+        .limit(limit)
     )
-    samples = delete(MeasurementSampleRow).where(MeasurementSampleRow.job_id.in_(job_ids))
-    artifacts = delete(ArtifactRow).where(ArtifactRow.job_id.in_(job_ids))
-    return DetailCounts(
-        events=_count_deleted(session, events.returning(MeasurementEventRow.seq)),
-        samples=_count_deleted(session, samples.returning(MeasurementSampleRow.seq)),
-        artifacts=_count_deleted(session, artifacts.returning(ArtifactRow.name)),
+
+
+def list_unpruned_jobs(session: Session, *, older_than: timedelta, limit: int) -> Sequence[UUID]:
+    """Return these measurements."""
+    return session.scalars(build_unpruned_query(older_than, limit=limit)).all()
+
+
+def mark_pruned(session: Session, job_ids: Sequence[UUID]) -> None:
+    """Store that measurements have no detail any more."""
+    session.execute(
+        update(MeasureJobRow).where(MeasureJobRow.id.in_(job_ids)).values(is_pruned=True)
     )
+
+
+def delete_events(session: Session, *, job_ids: Sequence[UUID], limit: int) -> int:
+    """Delete progress of measurements, which leaves their statuses; return how many rows."""
+    rows = (
+        select(MeasurementEventRow.job_id, MeasurementEventRow.seq)
+        .where(MeasurementEventRow.job_id.in_(job_ids), MeasurementEventRow.kind != _STATUS)
+        .limit(limit)
+    )
+    key = tuple_(MeasurementEventRow.job_id, MeasurementEventRow.seq)
+    return _count_deleted(session, delete(MeasurementEventRow).where(key.in_(rows)))
+
+
+def delete_samples(session: Session, *, job_ids: Sequence[UUID], limit: int) -> int:
+    """Delete samples of measurements and return how many."""
+    columns = (
+        MeasurementSampleRow.job_id,
+        MeasurementSampleRow.attempt,
+        MeasurementSampleRow.seq,
+    )
+    rows = select(*columns).where(MeasurementSampleRow.job_id.in_(job_ids)).limit(limit)
+    return _count_deleted(session, delete(MeasurementSampleRow).where(tuple_(*columns).in_(rows)))
+
+
+def delete_artifacts(session: Session, *, job_ids: Sequence[UUID], limit: int) -> int:
+    """Delete files of measurements and return how many."""
+    columns = ArtifactRow.job_id, ArtifactRow.name
+    rows = select(*columns).where(ArtifactRow.job_id.in_(job_ids)).limit(limit)
+    return _count_deleted(session, delete(ArtifactRow).where(tuple_(*columns).in_(rows)))
 
 
 def count_detail(session: Session, *, older_than: timedelta) -> DetailCounts:
-    """Count the rows that ``delete_detail`` would delete."""
-    jobs = select(MeasureJobRow.id).where(_is_ended(older_than))
+    """Count progress, samples and files of old ended measurements."""
+    jobs = select(MeasureJobRow.id).where(_is_unpruned(older_than))
     events = select(func.count()).where(
         MeasurementEventRow.job_id.in_(jobs), MeasurementEventRow.kind != _STATUS
     )
@@ -77,10 +114,7 @@ def delete_changes(session: Session, *, older_than: timedelta, limit: int) -> in
         .order_by(AuditEventRow.created_at)
         .limit(limit)
     )
-    return _count_deleted(
-        session,
-        delete(AuditEventRow).where(AuditEventRow.id.in_(oldest)).returning(AuditEventRow.id),
-    )
+    return _count_deleted(session, delete(AuditEventRow).where(AuditEventRow.id.in_(oldest)))
 
 
 def delete_decisions(session: Session, *, older_than: timedelta, limit: int) -> int:
@@ -94,10 +128,7 @@ def delete_decisions(session: Session, *, older_than: timedelta, limit: int) -> 
         .order_by(HookDecisionRow.created_at)
         .limit(limit)
     )
-    deleted = _count_deleted(
-        session,
-        delete(HookDecisionRow).where(HookDecisionRow.id.in_(oldest)).returning(HookDecisionRow.id),
-    )
+    deleted = _count_deleted(session, delete(HookDecisionRow).where(HookDecisionRow.id.in_(oldest)))
     unasked = (
         select(HookQuestionRow.digest)
         .where(HookQuestionRow.last_at < func.now() - older_than)
@@ -117,21 +148,12 @@ def count_changes(session: Session, *, older_than: timedelta) -> int:
     return session.scalars(select(func.count()).where(_is_written_before(older_than))).one()
 
 
-def _select_jobs(older_than: timedelta) -> Select[UUID]:
-    event = exists().where(
-        MeasurementEventRow.job_id == MeasureJobRow.id, MeasurementEventRow.kind != _STATUS
+def _is_unpruned(older_than: timedelta) -> ColumnElement[bool]:
+    return and_(
+        MeasureJobRow.finished_at.is_not(None),
+        ~MeasureJobRow.is_pruned,
+        MeasureJobRow.finished_at < func.now() - older_than,
     )
-    sample = exists().where(MeasurementSampleRow.job_id == MeasureJobRow.id)
-    file = exists().where(ArtifactRow.job_id == MeasureJobRow.id)
-    return (
-        select(MeasureJobRow.id)
-        .where(_is_ended(older_than), or_(event, sample, file))
-        .order_by(MeasureJobRow.finished_at)
-    )
-
-
-def _is_ended(older_than: timedelta) -> ColumnElement[bool]:
-    return MeasureJobRow.finished_at < func.now() - older_than
 
 
 def _is_written_before(older_than: timedelta) -> ColumnElement[bool]:
@@ -142,5 +164,7 @@ def _is_decided_before(older_than: timedelta) -> ColumnElement[bool]:
     return HookDecisionRow.created_at < func.now() - older_than
 
 
-def _count_deleted(session: Session, statement: object) -> int:
-    return len(session.scalars(statement).all())  # type: ignore[call-overload]  # a DELETE that returns a column
+def _count_deleted(session: Session, statement: Delete) -> int:
+    result = session.execute(statement, execution_options={"synchronize_session": False})
+    assert isinstance(result, CursorResult)  # noqa: S101 - of a DELETE
+    return result.rowcount

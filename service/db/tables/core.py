@@ -99,6 +99,12 @@ class MeasureJobRow(Base):
             "finished_at",
             postgresql_where=text("state = 'failed' AND (error ->> 'type') = 'unreadable-request'"),
         ),
+        # Ended ones whose progress, samples and files may be there still.
+        Index(
+            "ix_measurements_unpruned",
+            "finished_at",
+            postgresql_where=text("finished_at IS NOT NULL AND NOT is_pruned"),
+        ),
         Index("ix_measurements_running", "lease_until", postgresql_where=text("state = 'running'")),
     )
 
@@ -152,6 +158,8 @@ class MeasureJobRow(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+    is_pruned: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    """Whether its progress, samples and files were deleted."""
 
 
 class MeasurementResultRow(Base):

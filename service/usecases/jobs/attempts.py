@@ -85,6 +85,9 @@ def find_queued(
     # Bytes that a processor or fake tensors tell are the same whatever GPU they are asked for.
     gpus = None if device is not ProbeDevice.CUDA else [gpu] if gpu is not None else []
     with transaction(sessions) as session:
+        if skipped:
+            # Those that a later version ran, or nobody will, are not in the queue any more.
+            skipped &= queued_jobs.filter_queued(session, skipped)
         while True:
             waiting = queued_jobs.find_next_queued(
                 session, device=device.value, gpus=gpus, skipped=skipped

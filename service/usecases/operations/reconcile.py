@@ -8,6 +8,7 @@ is harmless.
 """
 
 import threading
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -35,6 +36,8 @@ from service.usecases.stored import Sessions
 
 BATCH = 100
 HOUSEKEEPING_INTERVAL_S = 300.0
+PRUNE_S = 5.0
+"""Of which old data is deleted; what is left then has its turn at the next."""
 _QUEUE_LIMIT_DAYS = QUEUE_LIMIT_S / (24 * 3600)
 
 _log = get_logger(__name__)
@@ -94,11 +97,21 @@ def run_forever(
                 forget_ended(sessions)
                 forget_old(sessions)
                 if keep is not None:
-                    prune(sessions, older_than=keep)
+                    _prune_for_a_while(sessions, keep, stop)
             passes += 1
         except ServiceError as error:
             _log.warning("reconcile.waits", reason=error.detail)
         stop.wait(settings.reconcile_interval_s)
+
+
+def _prune_for_a_while(sessions: Sessions, keep: timedelta, stop: threading.Event) -> None:
+    """Delete what is older, for so long that no lost lease waits."""
+    end = time.monotonic() + PRUNE_S
+    prune(
+        sessions,
+        older_than=keep,
+        is_over=lambda: stop.is_set() or time.monotonic() > end,
+    )
 
 
 def _reclaim_expired(sessions: Sessions, notify: Notify) -> tuple[int, int]:

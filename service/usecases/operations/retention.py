@@ -6,6 +6,7 @@ deleted after a time.
 What was measured, calibrations, models, clusters and keys are never deleted: answers rest on them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -33,29 +34,33 @@ class Pruned:
     decisions: int = 0
 
 
-def prune(sessions: Sessions, *, older_than: timedelta) -> Pruned:
+def prune(
+    sessions: Sessions, *, older_than: timedelta, is_over: Callable[[], bool] = lambda: False
+) -> Pruned:
     """Delete older data in small transactions and return the counts.
 
-    Nobody waits for a small transaction.
+    Nobody waits for a small transaction. Once ``is_over``, the rest is left for the next time.
     """
+    deletions = _Deletions(sessions=sessions, is_over=is_over)
     events = samples = artifacts = 0
-    while True:
+    while not is_over():
         with transaction(sessions) as session:
-            jobs = queries.list_jobs_with_detail(session, older_than=older_than, limit=JOBS_AT_ONCE)
-            gone = queries.delete_detail(session, jobs)
-        events, samples, artifacts = (
-            events + gone.events,
-            samples + gone.samples,
-            artifacts + gone.artifacts,
-        )
+            jobs = queries.list_unpruned_jobs(session, older_than=older_than, limit=JOBS_AT_ONCE)
+        events += deletions.run(partial(queries.delete_events, job_ids=jobs))
+        samples += deletions.run(partial(queries.delete_samples, job_ids=jobs))
+        artifacts += deletions.run(partial(queries.delete_artifacts, job_ids=jobs))
+        if is_over():
+            break
+        with transaction(sessions) as session:
+            queries.mark_pruned(session, jobs)
         if len(jobs) < JOBS_AT_ONCE:
             break
     return Pruned(
         events=events,
         samples=samples,
         artifacts=artifacts,
-        changes=_delete_all(sessions, partial(queries.delete_changes, older_than=older_than)),
-        decisions=_delete_all(sessions, partial(queries.delete_decisions, older_than=older_than)),
+        changes=deletions.run(partial(queries.delete_changes, older_than=older_than)),
+        decisions=deletions.run(partial(queries.delete_decisions, older_than=older_than)),
     )
 
 
@@ -79,12 +84,20 @@ class _DeleteRows(Protocol):
         """Delete up to ``limit`` rows and return their number."""
 
 
-def _delete_all(sessions: Sessions, delete_rows: _DeleteRows) -> int:
-    """Delete old rows in small transactions and return their number."""
-    total = 0
-    while True:
-        with transaction(sessions) as session:
-            deleted = delete_rows(session, limit=ROWS_AT_ONCE)
-        total += deleted
-        if deleted < ROWS_AT_ONCE:
-            return total
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Deletions:
+    """Deletions in small transactions, until they are over."""
+
+    sessions: Sessions
+    is_over: Callable[[], bool]
+
+    def run(self, delete_rows: _DeleteRows) -> int:
+        """Delete old rows and return their number."""
+        total = 0
+        while not self.is_over():
+            with transaction(self.sessions) as session:
+                deleted = delete_rows(session, limit=ROWS_AT_ONCE)
+            total += deleted
+            if deleted < ROWS_AT_ONCE:
+                break
+        return total

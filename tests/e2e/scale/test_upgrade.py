@@ -13,7 +13,9 @@ from service.app import create_app
 from service.runtime.settings import Settings
 from tests.e2e.cli.conftest import headroom
 
-MIGRATIONS = sorted((Path(__file__).resolve().parents[3] / "migrations" / "versions").glob("r*.py"))
+MIGRATIONS = sorted(
+    (Path(__file__).resolve().parents[3] / "migrations" / "versions").rglob("r*.py")
+)
 TAKES_AWAY = {"drop_table", "drop_column", "rename_table"}
 
 

@@ -5,9 +5,10 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.db.queries.retention import build_unpruned_query
 from service.db.records.keys import AuditEvent
 from service.db.tables.access import AuditEventRow
 from service.db.tables.core import (
@@ -123,6 +124,40 @@ def test_many_are_deleted_in_small_steps(
     """More than one transaction takes goes all the same."""
     for _ in range(3):
         changed_ago(sessions, timedelta(days=91))
-    monkeypatch.setattr(retention, "ROWS_AT_ONCE", 2)
+    for length in (64, 128):
+        ended_ago(sessions, timedelta(days=91), sequence_length=length)
+    monkeypatch.setattr(retention, "JOBS_AT_ONCE", 1)
+    monkeypatch.setattr(retention, "ROWS_AT_ONCE", 1)
 
-    assert prune(sessions, older_than=AGE).changes == 3
+    pruned = prune(sessions, older_than=AGE)
+
+    assert pruned == Pruned(events=4, samples=4, artifacts=2, changes=3)
+
+
+def test_what_time_is_left_for_goes_the_next_time(
+    sessions: sessionmaker[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop has leases to look after; a measurement that is half done is not forgotten."""
+    ended_ago(sessions, timedelta(days=91), sequence_length=64)
+    monkeypatch.setattr(retention, "ROWS_AT_ONCE", 1)
+    steps = iter([False] * 4)
+
+    first = prune(sessions, older_than=AGE, is_over=lambda: next(steps, True))
+    second = prune(sessions, older_than=AGE)
+
+    assert (first.events, first.samples) == (2, 0)
+    assert (second.events, second.samples, second.artifacts) == (0, 2, 1)
+
+
+def test_what_was_pruned_is_not_looked_at_again(sessions: sessionmaker[Session]) -> None:
+    """An index of what is left leads to the oldest, however many went before."""
+    query = build_unpruned_query(AGE, limit=100)
+    with sessions() as session:
+        # A table of a few rows is read as it is, whatever indexes it has.
+        session.execute(text("SET LOCAL enable_seqscan = off"))
+        session.execute(text("SET LOCAL enable_bitmapscan = off"))
+        compiled = query.compile(session.get_bind(), compile_kwargs={"literal_binds": True})
+        plan = "\n".join(session.scalars(text(f"EXPLAIN {compiled}")))
+
+    assert "Index Scan using ix_measurements_unpruned" in plan
+    assert "Sort" not in plan

@@ -11,7 +11,7 @@ from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError
 from service.jobs.notify import skip_notification
 from service.jobs.states import QUEUE_LIMIT_S, Status
 from service.runtime.settings import Settings
-from service.usecases.jobs import attempts, measurements, workers
+from service.usecases.jobs import attempts, measurements, unreadable, workers
 from service.usecases.jobs.status_changes import make_problem
 from service.usecases.jobs.workers import WorkerInfo
 from tests.integration.usecases.jobs.builders import (
@@ -112,6 +112,19 @@ def test_a_job_of_a_later_version_is_left_to_its_workers(sessions: Sessions) -> 
     assert (job.status, job.attempt, job.error) == (Status.QUEUED, 0, None)
 
 
+def test_a_job_that_left_the_queue_is_forgotten(sessions: Sessions) -> None:
+    """What a worker cannot read it remembers for as long as it is asked about."""
+    later = submitted(sessions)
+    ask_in_later_words(sessions, later)
+    left: set[UUID] = set()
+    attempts.find_queued(sessions, device=ProbeDevice.CPU, unreadable=left)
+    measurements.cancel(sessions, later)
+
+    attempts.find_queued(sessions, device=ProbeDevice.CPU, unreadable=left)
+
+    assert left == set()
+
+
 @pytest.mark.parametrize(
     ("versions", "status"),
     [
@@ -127,15 +140,8 @@ def test_what_an_earlier_worker_could_not_read_comes_back(
     nor while nobody would run it.
     """
     job_id = submitted(sessions)
-    attempt = claimed(sessions, job_id, worker="earlier")
-    problem = make_problem("unreadable-request", "This version cannot read the request", "x")
-    attempts.settle(sessions, attempt, status=Status.FAILED, error=problem)
-    for number, known in enumerate(versions):
-        device = {"device": "cpu", "name": "CPU"}
-        workers.register(
-            sessions,
-            WorkerInfo(name=f"w{number}", host="h", pid=1, devices=[device], versions=known),
-        )
+    end_unread(sessions, job_id)
+    register_workers(sessions, versions)
 
     requeue(sessions)
     job = measurements.read(sessions, job_id)
@@ -143,6 +149,40 @@ def test_what_an_earlier_worker_could_not_read_comes_back(
     assert job.status is status
     assert (job.finished_at is None) is (status is Status.QUEUED)
     assert job.max_attempts - job.attempt == (3 if status is Status.QUEUED else 2)
+
+
+def test_what_has_to_stay_holds_up_nothing_behind_it(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that this version cannot read either may be more than one look takes."""
+    monkeypatch.setattr(unreadable, "BATCH", 1)
+    later, readable = submitted(sessions), submitted(sessions)
+    for job_id in (later, readable):
+        end_unread(sessions, job_id)
+    ask_in_later_words(sessions, later)
+    register_workers(sessions, [{"jobs": "2"}])
+
+    requeue(sessions)
+
+    assert measurements.read(sessions, later).status is Status.FAILED
+    assert measurements.read(sessions, readable).status is Status.QUEUED
+
+
+def end_unread(sessions: Sessions, job_id: UUID) -> None:
+    """End a job as a worker of an earlier version does that cannot read it."""
+    attempt = claimed(sessions, job_id, worker="earlier")
+    problem = make_problem("unreadable-request", "This version cannot read the request", "x")
+    attempts.settle(sessions, attempt, status=Status.FAILED, error=problem)
+
+
+def register_workers(sessions: Sessions, versions: list[dict[str, str]]) -> None:
+    """Register live workers that name what they know."""
+    for number, known in enumerate(versions):
+        device = {"device": "cpu", "name": "CPU"}
+        workers.register(
+            sessions,
+            WorkerInfo(name=f"w{number}", host="h", pid=1, devices=[device], versions=known),
+        )
 
 
 def test_the_next_job_is_the_oldest_of_the_highest_priority(sessions: Sessions) -> None:
