@@ -11,6 +11,7 @@ from service.runtime.children.pool import (
     ChildError,
     ChildPool,
     MemoryExceededError,
+    ReplyExceededError,
     TimeExceededError,
 )
 from service.runtime.children.starting import ChildStartError
@@ -23,8 +24,8 @@ SMALL_BYTES = 1 << 16
 are a pickle's empty lists, 80 bytes of memory each: 5 MiB.
 """
 MEMORY_RATIO = 40
-"""Bytes of memory that reading one byte may take. Of what tools write a matrix of Prometheus takes
-most, 35; a pickled snapshot takes 17, ``sacct`` 17, ``nvidia-smi`` 11, JSON of a snapshot 5.
+"""Bytes of memory that reading one byte may take. Of what tools write a pickled snapshot and
+``sacct`` take most, 17; a matrix of Prometheus takes 12, ``nvidia-smi`` 11, JSON of a snapshot 5.
 """
 REPLY_BYTES = 16 * 2**20
 """Of what was read, on its way back: 10,000 nodes have 3 MB, 100,000 readings 12."""
@@ -55,6 +56,13 @@ class FileReader:
         )
         try:
             return self._pool.call(function, body, limits=limits, count=budget.add)
+        except ReplyExceededError as error:
+            message = (
+                f"what these {format_bytes(len(body))} say takes more than "
+                f"{format_bytes(REPLY_BYTES)}, which is what may be read of one file; send it in "
+                "parts"
+            )
+            raise TooCostlyError(message, budget_bytes=REPLY_BYTES) from error
         except MemoryExceededError as error:
             message = (
                 f"reading these {format_bytes(len(body))} takes more than "

@@ -8,10 +8,10 @@ The exporter's own page is read, or the answer to a query for its metric.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from math import isfinite
+from math import inf, isfinite
 
 from service.formats.measured.reading import (
     MIB,
@@ -22,7 +22,6 @@ from service.formats.measured.reading import (
     Place,
     Quantity,
     Reading,
-    merge_highest,
 )
 from service.formats.measured.text import format_value, iter_lines, parse_finite
 
@@ -41,16 +40,46 @@ _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 _ESCAPE = re.compile(r'\\[\\"n]')
 _MISSING = frozenset({"NaN", "+Inf", "-Inf"})
+_EARLIEST_S = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+_LATEST_S = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 _SERIES = ("matrix", "vector")
 _GPU_LABELS = frozenset({"gpu", "UUID", "uuid", "device", "modelName"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sample:
-    labels: Mapping[str, str]
-    mib: float
-    at: str | None
-    line: int | None
+@dataclass(slots=True, kw_only=True)
+class _Peak:
+    """The highest of one counter's samples.
+
+    A month of samples is read one by one: as a value each would take ten times its bytes.
+    """
+
+    mib: float = -1.0
+    line: int | None = None
+    num_samples: int = 0
+    first_s: float = inf
+    last_s: float = -inf
+
+    def add(self, mib: float, moment_s: float | None, line: int | None = None) -> None:
+        """Add a sample and when it was taken, if that is known."""
+        self.num_samples += 1
+        if mib > self.mib:
+            self.mib, self.line = mib, line
+        if moment_s is not None and _EARLIEST_S <= moment_s <= _LATEST_S:
+            self.first_s = min(self.first_s, moment_s)
+            self.last_s = max(self.last_s, moment_s)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Peaks:
+    """Peaks of all counters, by their place."""
+
+    by_place: dict[Place, _Peak] = field(default_factory=dict)
+    driver: str | None = None
+
+    def find(self, labels: Mapping[str, str]) -> _Peak:
+        """Return the peak of a counter with these labels."""
+        self.driver = self.driver or labels.get("DCGM_FI_DRIVER_VERSION") or None
+        return self.by_place.setdefault(_make_place(labels), _Peak())
 
 
 def parse_exposition(text: str) -> Parsed:
@@ -58,12 +87,12 @@ def parse_exposition(text: str) -> Parsed:
 
     Many pages may follow one another.
     """
-    samples: list[_Sample] = []
+    peaks = _Peaks()
     for number, line in iter_lines(text):
         stripped = line.strip()
-        if stripped.startswith(METRIC) and (sample := _parse_sample(stripped, number)) is not None:
-            samples.append(sample)
-    return _build_parsed(samples, (), ())
+        if stripped.startswith(METRIC):
+            _add_line(peaks, stripped, number)
+    return _build_parsed(peaks, (), ())
 
 
 def parse_query(document: Mapping[str, object]) -> Parsed:
@@ -81,7 +110,7 @@ def parse_query(document: Mapping[str, object]) -> Parsed:
             "series"
         )
         raise MeasuredFormatError(message)
-    samples: list[_Sample] = []
+    peaks = _Peaks()
     left_out: list[LeftOut] = []
     notes: set[str] = set()
     for index, series in enumerate(result):
@@ -91,21 +120,21 @@ def parse_query(document: Mapping[str, object]) -> Parsed:
             left_out.append(LeftOut(what=f"series {index}", reason=reason))
             continue
         notes |= set() if "__name__" in labels else {UNNAMED_NOTE}
-        samples += _iter_samples(series, labels, index)
-    return _build_parsed(samples, left_out, sorted(notes))
+        _add_series(peaks, series, labels, index)
+    return _build_parsed(peaks, left_out, sorted(notes))
 
 
-def _parse_sample(line: str, number: int) -> _Sample | None:
+def _add_line(peaks: _Peaks, line: str, number: int) -> None:
     match = _SAMPLE.fullmatch(line)
     if match is None:
         message = f'expected {METRIC}{{gpu="0",…}} 40537, and found {line[:80]!r}'
         raise MeasuredFormatError(message, line=number)
     if match["name"] != METRIC or match["value"] in _MISSING:
-        return None
+        return
     value = parse_finite(match["value"], what=METRIC, line=number)
+    moment_s = None if match["time"] is None else int(match["time"]) / 1000
     labels = _parse_labels(match["labels"] or "", number)
-    at = None if match["time"] is None else _format_time(int(match["time"]) / 1000)
-    return _Sample(labels=labels, mib=_check_mib(value, number), at=at, line=number)
+    peaks.find(labels).add(_check_mib(value, number), moment_s, number)
 
 
 def _parse_labels(text: str, line: int) -> dict[str, str]:
@@ -146,7 +175,7 @@ def _explain_unfit(labels: Mapping[str, str]) -> str | None:
     return None
 
 
-def _iter_samples(series: object, labels: Mapping[str, str], index: int) -> Iterator[_Sample]:
+def _add_series(peaks: _Peaks, series: object, labels: Mapping[str, str], index: int) -> None:
     assert isinstance(series, Mapping)  # noqa: S101 - its labels were read from it
     values = series["values"] if "values" in series else [series.get("value")]
     if not isinstance(values, list):
@@ -155,17 +184,17 @@ def _iter_samples(series: object, labels: Mapping[str, str], index: int) -> Iter
             "value]"
         )
         raise MeasuredFormatError(message)
+    peak = None
     for pair in values:
         if not isinstance(pair, list) or len(pair) != 2:  # noqa: PLR2004 - a time and a value
             message = f'series {index} has {format_value(pair)}; expected [time, "value"]'
             raise MeasuredFormatError(message)
         if isinstance(pair[1], str) and pair[1] in _MISSING:
             continue
-        moment = parse_finite(pair[0], what=f"a time of series {index}")
+        moment_s = parse_finite(pair[0], what=f"a time of series {index}")
         value = parse_finite(pair[1], what=f"a value of series {index}")
-        yield _Sample(
-            labels=labels, mib=_check_mib(value, None), at=_format_time(moment), line=None
-        )
+        peak = peak or peaks.find(labels)
+        peak.add(_check_mib(value, None), moment_s)
 
 
 def _check_mib(value: float, line: int | None) -> float:
@@ -178,56 +207,46 @@ def _check_mib(value: float, line: int | None) -> float:
     return value
 
 
-def _format_time(seconds: float) -> str | None:
-    try:
-        return (
-            datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-            if isfinite(seconds)
-            else None
-        )
-    except (OverflowError, ValueError, OSError):
-        return None
-
-
 def _build_parsed(
-    samples: list[_Sample],
+    peaks: _Peaks,
     left_out: tuple[LeftOut, ...] | list[LeftOut],
     notes: tuple[str, ...] | list[str],
 ) -> Parsed:
-    if not samples and not left_out:
+    if not peaks.by_place and not left_out:
         message = (
             f"has no number of {METRIC}; expected lines or series such as "
             f'{METRIC}{{gpu="0",UUID="GPU-…"}} 40537'
         )
         raise MeasuredFormatError(message)
-    by_place: dict[Place, list[Reading]] = {}
-    for sample in samples:
-        by_place.setdefault(_make_place(sample.labels), []).append(_make_reading(sample))
-    driver = next(
-        (version for sample in samples if (version := sample.labels.get("DCGM_FI_DRIVER_VERSION"))),
-        None,
-    )
     return Parsed(
         format=Format.PROMETHEUS,
-        readings=tuple(merge_highest(readings) for readings in by_place.values()),
+        readings=tuple(_make_reading(place, peak) for place, peak in peaks.by_place.items()),
         left_out=tuple(left_out),
-        environment={} if driver is None else {"driver": driver},
+        environment={} if peaks.driver is None else {"driver": peaks.driver},
         notes=tuple(notes),
     )
 
 
-def _make_reading(sample: _Sample) -> Reading:
-    value = int(sample.mib * MIB)
+def _make_reading(place: Place, peak: _Peak) -> Reading:
+    value = int(peak.mib * MIB)
     return Reading(
         quantity=Quantity.DEVICE_TOTAL_USED,
         value=value,
         low=value,
         high=value + MIB - 1,
-        place=_make_place(sample.labels),
-        line=sample.line,
+        place=place,
+        line=peak.line,
         sampled=True,
-        since=sample.at,
+        num_samples=peak.num_samples,
+        since=_format_time(peak.first_s),
+        until=_format_time(peak.last_s),
     )
+
+
+def _format_time(seconds: float) -> str | None:
+    if not isfinite(seconds):
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _make_place(labels: Mapping[str, str]) -> Place:

@@ -109,15 +109,17 @@ def give_way() -> None:
 
 
 def _answer(call: Call) -> bytes:
-    started_s = time.process_time()
+    started_s, is_reply = time.process_time(), False
     with apply_limits(call.limits):
         try:
             encoded = _call(call, started_s)
             if len(encoded) <= call.limits.reply_bytes:
                 return encoded
+            is_reply = True
         except MemoryError:
             pass
-    return encode_message(OutOfMemory(processor_s=time.process_time() - started_s))
+    passed_s = time.process_time() - started_s
+    return encode_message(OutOfMemory(processor_s=passed_s, is_reply=is_reply))
 
 
 def _call(call: Call, started_s: float) -> bytes:

@@ -50,6 +50,7 @@ class OutOfMemory:
     """A call that took more memory than it may, or returned more."""
 
     processor_s: float
+    is_reply: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

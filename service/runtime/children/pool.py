@@ -44,6 +44,10 @@ class MemoryExceededError(ChildError):
     """A call took more memory than it may."""
 
 
+class ReplyExceededError(MemoryExceededError):
+    """A call returned more than it may."""
+
+
 class TimeExceededError(ChildError):
     """A call took more time than it may."""
 
@@ -100,6 +104,9 @@ class ChildPool:
                 raise error
             case Unsendable(reason=reason):
                 raise TravelError(reason)
+            case OutOfMemory(is_reply=True):
+                message = f"returned more than {limits.reply_bytes:,} bytes"
+                raise ReplyExceededError(message)
             case OutOfMemory():
                 message = f"took more than {limits.memory_bytes:,} bytes of memory"
                 raise MemoryExceededError(message)

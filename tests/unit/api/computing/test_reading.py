@@ -6,16 +6,24 @@ import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
 from litestar.testing import TestClient
 
-from service.api.computing.reading import FILE_MODULES, SMALL_BYTES, FileReader
+from service.api.computing.budgets import Budget, TooCostlyError
+from service.api.computing.reading import (
+    FILE_MODULES,
+    MOST_MEMORY_BYTES,
+    SMALL_BYTES,
+    FileReader,
+)
 from service.api.http.dependencies import Dependencies
+from service.contract.schemas.imports.measurements import MAX_IMPORT_BYTES
 from service.formats.measured.detect import parse
 from service.formats.measured.reading import MeasuredFormatError
-from service.runtime.children.pool import ChildPool
+from service.runtime.children.pool import ChildPool, ReplyExceededError
 from service.runtime.children.starting import ChildStarter
 from tests.unit.api.builders import parts, served
 
@@ -119,6 +127,33 @@ def test_a_large_file_is_answered_as_in_the_servers_process(
         expected.status_code,
         _drop_id(expected.json()),
     )
+
+
+def test_a_month_of_samples_takes_as_much_as_a_file_may() -> None:
+    """A matrix of Prometheus is read sample by sample: its largest import fits into a process."""
+    values = ",".join(
+        f'[{1_700_000_000 + 15 * number},"{20_000 + number % 977}"]' for number in range(20_000)
+    )
+    series = f'{{"metric":{{"__name__":"DCGM_FI_DEV_FB_USED","gpu":"0"}},"values":[{values}]}}'
+    file = f'{{"status":"success","data":{{"resultType":"matrix","result":[{series}]}}}}'.encode()
+    tracemalloc.start()
+
+    parsed = parse(file)
+
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert parsed.readings[0].num_samples == 20_000
+    assert peak_bytes < 14 * len(file) < len(file) * (MOST_MEMORY_BYTES // MAX_IMPORT_BYTES)
+
+
+def test_what_a_file_says_has_a_bound_of_its_own() -> None:
+    """Who is refused for it learns that, and not that memory was short."""
+    pool = Mock(spec=ChildPool)
+    pool.call.side_effect = ReplyExceededError("returned more")
+    budget = Budget(seconds=1.0, check_caller=lambda: None)
+
+    with pytest.raises(TooCostlyError, match=r"say takes more than 16\.00 MiB.*in parts"):
+        FileReader(pool).read(len, b"x" * (SMALL_BYTES + 1), budget)
 
 
 def test_what_a_file_took_counts_against_its_sender(

@@ -89,11 +89,12 @@ def test_a_refusal_arrives_as_it_is(pool: ChildPool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "size"), [(functions.allocate, 80 * MIB), (functions.repeat, 2 * MIB)]
+    ("function", "size", "reason"),
+    [(functions.allocate, 80 * MIB, "of memory"), (functions.repeat, 2 * MIB, "returned more")],
 )
-def test_memory_has_a_limit(pool: ChildPool, function: object, size: int) -> None:
+def test_memory_has_a_limit(pool: ChildPool, function: object, size: int, reason: str) -> None:
     """What a call takes has one, and so has what it returns; below it is served."""
-    with pytest.raises(MemoryExceededError):
+    with pytest.raises(MemoryExceededError, match=reason):
         pool.call(function, size, limits=LIMITS)  # type: ignore[arg-type]  # either function
 
     assert pool.call(functions.allocate, 40 * MIB, limits=LIMITS) == 40 * MIB
