@@ -224,6 +224,7 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "allowed_hosts": ("HEADROOM_ALLOWED_HOSTS", _parse_hosts),
     "hook_deadline_s": ("HEADROOM_HOOK_DEADLINE_S", _parse_seconds),
     "hook_search_s": ("HEADROOM_HOOK_SEARCH_S", _parse_seconds),
+    "hook_replay": ("HEADROOM_HOOK_REPLAY", _parse_flag),
     "hook_fail": ("HEADROOM_HOOK_FAIL", _make_choice_parser(("open", "closed"))),
     "hook_gpu": ("HEADROOM_HOOK_GPU", _parse_text),
     "only_hooks": ("HEADROOM_ONLY_HOOKS", _parse_flag),

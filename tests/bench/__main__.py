@@ -33,7 +33,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 from tests.bench.batches import measure_batches
-from tests.bench.hooks import measure_hooks
+from tests.bench.hooks import measure_bursts, measure_hooks
 from tests.bench.inventories import time_imports
 from tests.bench.page import write_page
 from tests.bench.published import tabulate_published
@@ -168,6 +168,7 @@ def main() -> None:
         measure_requests,
         measure_batches,
         measure_hooks,
+        measure_bursts,
     ):
         tables.append(part())
         console.print(tables[-1])

@@ -12,14 +12,18 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from litestar.testing import TestClient
 from rich.table import Table
 
+from service.api.http.dependencies import Dependencies
 from service.cli.gc_tuning import shorten_pauses
-from tests.unit.api.builders import served
+from service.usecases.hooks.way_out import WayOuts
+from tests.unit.api.builders import parts, served
 
 _ASKED = 60
 """Questions of each kind at each door, in turn: what slows the machine slows all of them."""
@@ -89,6 +93,7 @@ _DOORS: dict[str, tuple[str, Callable[[str], Body]]] = {
     "kubernetes": ("kubernetes/warn", _make_review),
     "skypilot": ("skypilot/warn", _make_task),
     "dstack": ("dstack/warn/apply_policies/on_run_apply", _make_dstack_spec),
+    "kueue": ("kueue/warn", lambda question: {"objects": [_make_pod(question)]}),
     "kube-scheduler": ("kube-scheduler/warn/filter", _make_filter),
     "volcano": ("volcano/warn/predicate", _make_predicate),
 }
@@ -126,13 +131,60 @@ def measure_hooks() -> Table:
             for case in cases:
                 together[case].append(_time(partial(_ask_together, threads, client, case)))
     for case in cases:
-        figures = (
-            figure
-            for times in (alone[case], together[case])
-            for figure in (statistics.median(times), sorted(times)[len(times) * 99 // 100])
-        )
-        table.add_row(*case, *(f"{figure:.1f}" for figure in figures))
+        table.add_row(*case, *_format_figures(alone[case], together[case]))
     return table
+
+
+def measure_bursts() -> Table:
+    """Measure new questions with the allocator replayed, and where it could turn a verdict."""
+    table = Table(
+        "question",
+        "replayed",
+        "p50 ms",
+        "p99 ms",
+        f"p50 ms, {_AT_ONCE} at once",
+        f"p99 ms, {_AT_ONCE} at once",
+        title="Hooks, new questions, milliseconds of a processor until the last is answered",
+    )
+    shorten_pauses()
+    with ExitStack() as stack:
+        threads = stack.enter_context(ThreadPoolExecutor(_AT_ONCE))
+        way_outs = WayOuts()
+        clients = {
+            is_replayed: stack.enter_context(served(_make_parts(way_outs, is_replayed=is_replayed)))
+            for is_replayed in (True, False)
+        }
+        for client, kind in itertools.product(clients.values(), _KINDS):
+            _ask(client, "slurm", kind)
+        gc.collect()
+        for kind in ("fits, new", "does not fit, new"):
+            alone: dict[bool, list[float]] = {True: [], False: []}
+            together: dict[bool, list[float]] = {True: [], False: []}
+            for _, (is_replayed, client) in itertools.product(range(_ASKED), clients.items()):
+                alone[is_replayed].append(_time(partial(_ask, client, "slurm", kind)))
+            for _, (is_replayed, client) in itertools.product(range(_ASKED), clients.items()):
+                ask = partial(_ask_together, threads, client, ("slurm", kind))
+                together[is_replayed].append(_time(ask))
+            for is_replayed in clients:
+                figures = _format_figures(alone[is_replayed], together[is_replayed])
+                table.add_row(kind, "always" if is_replayed else "where it matters", *figures)
+    return table
+
+
+def _make_parts(way_outs: WayOuts, *, is_replayed: bool) -> Dependencies:
+    """Return parts whose searches stand still while either server answers."""
+    made = parts()
+    settings = replace(made.settings, hook_replay=is_replayed)
+    return replace(made, settings=settings, way_outs=way_outs)
+
+
+def _format_figures(*all_times: list[float]) -> list[str]:
+    """Return median and 99th percentile of each list."""
+    return [
+        f"{figure:.1f}"
+        for times in all_times
+        for figure in (statistics.median(times), sorted(times)[len(times) * 99 // 100])
+    ]
 
 
 def _time(call: Callable[[], object]) -> float:

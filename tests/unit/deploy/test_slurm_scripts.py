@@ -179,6 +179,7 @@ def test_the_driver_tells_peaks_where_dcgm_is_missing(node: Node) -> None:
     assert {(each.place.gpu_uuid, each.low, each.high) for each in parsed.readings} == {
         ("GPU-00-0", 4989 * 2**20, None)
     }
+    assert not (node.root / "unexpected").exists()
     assert list(node.stats.parent.iterdir()) == []
 
 

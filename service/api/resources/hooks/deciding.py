@@ -32,6 +32,7 @@ from service.contract.to_question.submissions.questions import (
 from service.estimator.values.errors import EstimatorError
 from service.formats.submissions.submission import Submission
 from service.planner.fit.fit import FitReport
+from service.planner.fit.parts import NO_PARTS
 from service.planner.fit.verdict import Verdict
 from service.usecases.hooks.decision import (
     SILENT,
@@ -253,6 +254,8 @@ def _judge(
     model = resolve(question.request.model)
     calibrations = deps.corrections.version
     fit_question = read_fit(question.request, model)
+    if not deps.settings.hook_replay:
+        fit_question = replace(fit_question, parts=NO_PARTS)
     plans = deps.plans.with_cancellation(budget.check)
     report = judge_fit(fit_question, plans=plans, find_corrections=budget.limit(deps.corrections))
     return JudgedJob(

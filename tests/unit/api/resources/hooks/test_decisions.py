@@ -170,6 +170,21 @@ def test_a_launch_of_skypilot_is_one_decision(door: Door) -> None:
     assert recent.find_row(first, 0.0) == recent.find_row(later, 1.0)
 
 
+@pytest.mark.parametrize("words", [FITS, TOO_LARGE, f"{FITS} --gpu T4", f"{TOO_LARGE} --gpu T4"])
+def test_a_verdict_needs_no_replay(door: Door, words: str) -> None:
+    """Where that could not turn it; its bytes are rougher then."""
+    _, [replayed] = door.ask("slurm/refuse", a_job(words))
+    written = list[HookDecision]()
+    made = patient_parts(hook_replay=False)
+    with served(replace(made, record_decision=written.append)) as client:
+        client.post("/v1/hooks/slurm/refuse", json=a_job(words))
+
+    [estimated] = written
+    assert (estimated.verdict, estimated.action) == (replayed.verdict, replayed.action)
+    assert estimated.needed_bytes is not None
+    assert estimated.needed_bytes == pytest.approx(replayed.needed_bytes, rel=0.2)
+
+
 @pytest.mark.parametrize(("rule", "action"), [("open", "warn"), ("closed", "refuse")])
 def test_a_fault_of_the_service_holds_up_no_job(rule: str, action: str) -> None:
     """It is logged, and the job passes or is refused as the operator says."""
