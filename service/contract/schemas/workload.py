@@ -137,7 +137,8 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
         Loss | UnsetType,
         Meta(
             description=(
-                "How the loss treats the logits; `chunked_nll`, `nll` and `dft` are TRL's of SFT."
+                "How the loss treats the logits; `chunked_nll`, `nll` and `dft` are TRL's of SFT, "
+                "`selective` is that of its DPO and KTO before 1.15."
             )
         ),
     ] = UNSET

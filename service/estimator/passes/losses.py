@@ -69,7 +69,8 @@ def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logit
             walk,
             hidden,
             trainer=config.trainer,
-            num_tokens=None if config.kind is Loss.FULL_LOGITS else config.chunk_tokens,
+            kind=config.kind,
+            num_tokens=config.chunk_tokens,
             reference=config.reference,
         )
     if config.trainer is Trainer.REWARD:

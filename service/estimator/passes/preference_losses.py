@@ -5,13 +5,17 @@ TRL 1.16: ``trl/trainer/dpo_trainer.py`` and ``kto_trainer.py``, ``_compute_loss
 ``concatenated_forward``.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from service.estimator.model.recording import Recording
 from service.estimator.passes.heads import record_task
 from service.estimator.passes.log_prob_losses import build_head, count_scored_rows
 from service.estimator.passes.step import ModelWalk
-from service.estimator.passes.whole_logits import record_upcast_log_probs
+from service.estimator.passes.whole_logits import (
+    record_entropy,
+    record_selective_log_probs,
+    record_upcast_log_probs,
+)
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage
@@ -26,7 +30,7 @@ from service.estimator.tape.ops.loss.log_probs import (
 from service.estimator.tape.ops.products import allocate_integers, end_autocast
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
-from service.estimator.values.losses import Reference, Trainer
+from service.estimator.values.losses import Loss, Reference, Trainer
 
 _POLICY = {
     Trainer.DPO: Metrics(entropy=True, mean_logits=True, is_top1=True),
@@ -44,29 +48,38 @@ def record_referred_loss(
     hidden: Value,
     *,
     trainer: Trainer,
-    num_tokens: int | None,
+    kind: Loss,
+    num_tokens: int,
     reference: Reference | None,
 ) -> Value:
     """Record two models' log-probabilities and the loss of DPO or KTO.
 
-    ``hidden`` is dropped. Every token is taken for one of a completion. ``num_tokens`` are scored
-    at once as TRL does, None is all logits in fp32, as LLaMA-Factory has them.
+    ``hidden`` is dropped. Every token is taken for one of a completion. ``kind`` says how logits
+    become log-probabilities: ``num_tokens`` are scored at once as TRL does.
     """
     tape, rows = walk.tape, count_scored_rows(walk)
     masks = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(_NUM_MASKS[trainer])]
-    log_probs, kept = _score(walk, hidden, rows, num_tokens, _POLICY[trainer])
+    scorer = Scorer(kind=kind, rows=rows, num_tokens=num_tokens)
+    log_probs, kept = scorer.score(walk, hidden, _POLICY[trainer])
     sums = _sum_positions(tape, log_probs.value, rows)
-    is_whole, has_mismatched = num_tokens is None, trainer is Trainer.KTO
-    if is_whole and has_mismatched:
-        _record_scoring(walk, rows, num_tokens, times=1, is_model=False, adapts=True)
-        kept = _split_by_label(tape, kept)
+    has_mismatched, is_whole = trainer is Trainer.KTO, kind is Loss.FULL_LOGITS
+    if has_mismatched and is_whole:
+        tape.free(*_record_scoring(walk, scorer, times=1, is_model=False, adapts=True))
+    if has_mismatched:
+        copies = _split_by_label(tape, kept)
+        tape.free(*(kept if is_whole else ()))
+        kept = copies if is_whole else (*kept, *copies)
+    scored: list[Value] = []
     if reference is not Reference.PRECOMPUTED:
         # KTO's first pass of two is over mismatched completions, which have labels of their own.
         labels = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(has_mismatched)]
         times = 1 + (is_whole and has_mismatched)
         is_model = reference is Reference.MODEL
-        _record_scoring(walk, rows, num_tokens, times=times, is_model=is_model, adapts=False)
+        scored = _record_scoring(walk, scorer, times=times, is_model=is_model, adapts=False)
         tape.free(*labels)
+    if kind is Loss.SELECTIVE:
+        record_entropy(walk, rows, kept[0].dtype)
+    tape.free(*scored)
     loss = _average(tape, sums)
     tape.free(sums, log_probs.value, *masks, *kept)
     tape.release(*log_probs.names)
@@ -74,8 +87,8 @@ def record_referred_loss(
 
 
 def _split_by_label(tape: Tape, kept: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Return copies of logits by label, and drop the logits."""
-    copies = tuple(
+    """Return copies of logits by label."""
+    return tuple(
         Value(
             tape.allocate(Category.LOGITS, count_bytes(logits.numel, logits.dtype)),
             logits.numel,
@@ -83,40 +96,55 @@ def _split_by_label(tape: Tape, kept: tuple[Value, ...]) -> tuple[Value, ...]:
         )
         for logits in kept
     )
-    tape.free(*kept)
-    return copies
 
 
-def _score(
-    walk: ModelWalk, hidden: Value, rows: Size, num_tokens: int | None, metrics: Metrics
-) -> tuple[LogProbs, tuple[Value, ...]]:
-    """Return the log-probabilities, and the logits that metrics read; ``hidden`` is dropped."""
-    tape = walk.tape
-    if num_tokens is None:
-        log_probs, logits = record_upcast_log_probs(walk, hidden, rows)
-        return LogProbs(value=log_probs, names=()), (logits,)
-    view = drop_last_position(tape, hidden, rows, walk.model.spec.hidden_size)
-    scored = compute_log_probs(
-        tape, view, build_head(walk), rows, labels=Labels(num_tokens=num_tokens), metrics=metrics
-    )
-    tape.free(view, hidden)
-    end_autocast(tape)
-    return scored, ()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scorer:
+    """Scoring of every label by a trainer."""
+
+    kind: Loss
+    rows: Size
+    num_tokens: int
+
+    def score(
+        self, walk: ModelWalk, hidden: Value, metrics: Metrics
+    ) -> tuple[LogProbs, tuple[Value, ...]]:
+        """Return log-probabilities, and logits that metrics read; ``hidden`` is dropped."""
+        tape, rows = walk.tape, self.rows
+        record = _WHOLE.get(self.kind)
+        if record is not None:
+            log_probs, logits = record(walk, hidden, rows)
+            return LogProbs(value=log_probs, names=()), (logits,)
+        view = drop_last_position(tape, hidden, rows, walk.model.spec.hidden_size)
+        labels = Labels(num_tokens=self.num_tokens)
+        scored = compute_log_probs(
+            tape, view, build_head(walk), rows, labels=labels, metrics=metrics
+        )
+        tape.free(view, hidden)
+        end_autocast(tape)
+        return scored, ()
+
+
+_WHOLE = {
+    Loss.FULL_LOGITS: record_upcast_log_probs,
+    Loss.SELECTIVE: record_selective_log_probs,
+}
 
 
 def _record_scoring(
     walk: ModelWalk,
-    rows: Size,
-    num_tokens: int | None,
+    scorer: Scorer,
     *,
     times: int,
     is_model: bool,
     adapts: bool,
-) -> None:
-    """Record forward passes of the reference, or of the policy, which ``adapts``.
+) -> list[Value]:
+    """Return what further forward passes return.
+
+    They are the reference's, or those of the policy, which ``adapts``.
 
     There is no graph and no checkpoint. The weights of a second model ask for gradients, so that
-    autocast keeps its copies of them. What the passes return is dropped behind the last.
+    autocast keeps its copies of them.
     """
     tape, settings = walk.tape, walk.ctx.settings
     mode, tape.mode = tape.mode, Mode.INFERENCE
@@ -131,11 +159,11 @@ def _record_scoring(
         hidden = other.hidden_states(ids)
         other.drop_tables()
         tape.ledger.enter(Section.LOSS_FORWARD)
-        returned.append(_score(other, hidden, rows, num_tokens, Metrics()))
-    for scored, kept in returned:
-        tape.free(scored.value, *kept)
+        returned.append(scorer.score(other, hidden, Metrics()))
+    for scored, _ in returned:
         tape.release(*scored.names)
     tape.mode = mode
+    return [value for scored, kept in returned for value in (scored.value, *kept)]
 
 
 def record_reward_loss(walk: ModelWalk, hidden: Value) -> Value:

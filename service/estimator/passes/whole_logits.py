@@ -1,14 +1,21 @@
 """Logits of every position, and the log-probabilities that are read from them."""
 
 from service.estimator.passes.step import ModelWalk
+from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value, count_bytes
-from service.estimator.tape.ops.elementwise import cast, chain
+from service.estimator.tape.ops.elementwise import add, cast, chain
 from service.estimator.tape.ops.loss.log_probs import drop_last_position
 from service.estimator.tape.ops.products import end_autocast
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
+
+ENTROPY_ROWS = 128
+ENTROPY_TENSORS = 3
+"""Rows that an entropy is computed of at once, and tensors of them: logarithms, probabilities and
+their products.
+"""
 
 
 def record_logits(walk: ModelWalk, hidden: Value) -> Value:
@@ -25,13 +32,79 @@ def record_upcast_log_probs(walk: ModelWalk, hidden: Value, rows: Size) -> tuple
     log-softmax is another tensor of that size (LLaMA-Factory 0.9.5 ``train/trainer_utils.py``,
     ``get_batch_logps``).
     """
-    tape, logits = walk.tape, record_logits(walk, hidden)
-    tape.free(hidden)
-    end_autocast(tape)
-    logits = chain(tape, logits, lambda t, x: cast(t, x, DType.FP32, category=Category.LOGITS))
+    tape, logits = walk.tape, _record_returned(walk, hidden, upcasts=True)
     view = drop_last_position(tape, logits, rows, walk.model.vocab_size)
     log_probs = chain(tape, view, _log_softmax)
     return chain(tape, log_probs, lambda t, x: _gather(t, x, rows)), logits
+
+
+def record_selective_log_probs(walk: ModelWalk, hidden: Value, rows: Size) -> tuple[Value, Value]:
+    """Return the log-probability of every label, and the logits.
+
+    ``hidden`` is dropped. accelerate casts to fp32 what leaves autocast; then each sequence's
+    logsumexp keeps the logits, else its log-softmax is kept (TRL 1.8 ``trainer/utils.py``,
+    ``selective_log_softmax``). Gradients of all sequences are stacked.
+    """
+    tape, upcasts = walk.tape, walk.tape.autocast is not None
+    logits = _record_returned(walk, hidden, upcasts=upcasts)
+    view = drop_last_position(tape, logits, rows, walk.model.vocab_size)
+    size = count_bytes(view.numel, view.dtype)
+
+    def stack(_: Storage) -> None:
+        # A log-softmax gives way to its gradient, sequence by sequence.
+        pieces = [tape.allocate(Category.LOGITS, size) for _ in range(upcasts)]
+        stacked = tape.allocate(Category.LOGITS, size)
+        tape.release(*pieces)
+        tape.ledger.enter(Section.BACKWARD)
+        tape.send(view, stacked)
+
+    if not upcasts:
+        kept = tape.emit(
+            view.numel,
+            view.dtype,
+            inputs=(view,),
+            saves_output=True,
+            category=Category.LOGITS,
+            backward=stack,
+        )
+        tape.free(view)
+        return chain(tape, kept, lambda t, x: _gather_each(t, x, rows)), logits
+    chosen = _gather(tape, view, rows)
+    sums = tape.emit(rows, view.dtype, inputs=(view,), saves=(view,), backward=stack)
+    tape.free(view)
+    log_probs = add(tape, chosen, sums)
+    tape.free(chosen, sums)
+    return log_probs, logits
+
+
+def record_entropy(walk: ModelWalk, rows: Size, dtype: DType) -> None:
+    """Record the entropy of every position, which is logged.
+
+    A slice of the logits is copied, and three tensors are made of some rows at a time (TRL 1.8
+    ``entropy_from_logits``).
+    """
+    tape, row_bytes = walk.tape, walk.model.vocab_size * dtype.bytes_per_element
+    copy = tape.allocate(Category.LOGITS, sizes.scale(rows, row_bytes))
+    chunk = sizes.constant(ENTROPY_ROWS * row_bytes)
+    chunks = [tape.allocate(Category.LOGITS, chunk) for _ in range(ENTROPY_TENSORS)]
+    tape.release(*chunks, copy)
+
+
+def _record_returned(walk: ModelWalk, hidden: Value, *, upcasts: bool) -> Value:
+    """Return the logits as whoever called the model gets them; drop ``hidden``."""
+    tape, logits = walk.tape, record_logits(walk, hidden)
+    tape.free(hidden)
+    end_autocast(tape)
+    if not upcasts:
+        return logits
+    return chain(tape, logits, lambda t, x: cast(t, x, DType.FP32, category=Category.LOGITS))
+
+
+def _gather_each(tape: Tape, x: Value, rows: Size) -> Value:
+    """Return one number of each row; gradients pass on by sequence."""
+    return tape.emit(
+        rows, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad))
+    )
 
 
 def _log_softmax(tape: Tape, x: Value) -> Value:

@@ -18,6 +18,8 @@ class Loss(StrEnum):
     """TRL's of SFT: log-probabilities in tiles, the logits never whole"""
     NLL = "nll"
     """the same since TRL 1.16, of which ``chunked_nll`` is an older name"""
+    SELECTIVE = "selective"
+    """TRL's of DPO and KTO before 1.15: all logits, and log-probabilities sequence by sequence"""
     DFT = "dft"
     """TRL's Dynamic Fine-Tuning (arXiv:2508.05629), with the same tiles"""
 

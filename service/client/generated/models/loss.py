@@ -1,7 +1,15 @@
 from typing import Literal
 
 Loss = Literal[
-    "chunked", "chunked_nll", "dft", "flash_cross_entropy", "full_logits", "fused_cross_entropy", "fused_linear", "nll"
+    "chunked",
+    "chunked_nll",
+    "dft",
+    "flash_cross_entropy",
+    "full_logits",
+    "fused_cross_entropy",
+    "fused_linear",
+    "nll",
+    "selective",
 ]
 
 LOSS_VALUES: set[Loss] = {
@@ -13,6 +21,7 @@ LOSS_VALUES: set[Loss] = {
     "fused_cross_entropy",
     "fused_linear",
     "nll",
+    "selective",
 }
 
 

@@ -63,6 +63,9 @@ def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
         uses_all_gpus=True,
     )
     lower_trainer(setup, draft, handed_in)
+    if client in {Client.DPO, Client.KTO} and draft.get("workload.loss") is None:
+        # It installs TRL 1.8, whose trainers hold all logits (``pyproject.toml``).
+        draft.put("workload.loss", "selective")
     for key, reason in UNMODELLED.items():
         setting = config.take(key)
         if setting is not None and str(setting.value).casefold() not in {"false", "1"}:

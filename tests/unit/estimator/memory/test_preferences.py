@@ -126,6 +126,33 @@ def test_whole_logits_of_preferences_are_those_of_llama_factory(
     assert phases["backward_pass"] == pytest.approx(backward, rel=2e-5)
 
 
+@pytest.mark.parametrize(
+    ("trainer", "precision", "reference", "forward", "backward"),
+    [
+        (Trainer.DPO, "bf16", Reference.PRECOMPUTED, 718750998, 489941752),
+        (Trainer.DPO, "bf16", Reference.MODEL, 920105878, 559962488),
+        (Trainer.DPO, "amp_bf16", Reference.MODEL, 1635587496, None),
+        (Trainer.KTO, "bf16", Reference.MODEL, 1051444166, 559966584),
+        (Trainer.KTO, "amp_bf16", Reference.PRECOMPUTED, 1495550296, None),
+        (Trainer.KTO, "amp_bf16", Reference.MODEL, 1898259944, None),
+    ],
+)
+def test_selective_scores_are_those_of_trl_before_its_fused_head(
+    trainer: Trainer, precision: str, reference: Reference, forward: int, backward: int | None
+) -> None:
+    """Live bytes of TRL 1.8's operations on the CPU, whose listener adds a gradient out of place
+    under autocast.
+    """
+    model = architecture_from_config(_CONFIG)
+    number = 2 if trainer is Trainer.DPO else 4
+    changes = {"loss": Loss.SELECTIVE, "micro_batch_size": number, "sequence_length": 128}
+    workload = replace(_dpo(reference, precision=precision, **changes), trainer=trainer)
+    phases = dict(build_train_timeline(model, workload, Layout()).phases)
+
+    assert phases["forward_pass"] == pytest.approx(forward, rel=1e-4)
+    assert backward is None or phases["backward_pass"] == pytest.approx(backward, rel=1e-4)
+
+
 def test_a_second_model_is_resident() -> None:
     """Its weights and buffers are there from the first step on."""
     model = architecture_from_config(_CONFIG)

@@ -27,7 +27,10 @@ BASE = "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_siz
         ),
         ("lora_1b", {"method": "lora", "micro_batch_size": 2, "gradient_accumulation_steps": 2}),
         ("qlora_fsdp_70b", {"method": "qlora", "reentrant_checkpointing": True}),
-        ("instruct_dpo_lora_8b", {"trainer": "dpo", "quantization_bits": 8}),
+        (
+            "instruct_dpo_lora_8b",
+            {"trainer": "dpo", "quantization_bits": 8, "loss": "selective"},
+        ),
         ("reward_model", {"trainer": "reward"}),
         ("fft_8b_liger_fsdp", {"kernels": "liger", "method": "full"}),
     ],

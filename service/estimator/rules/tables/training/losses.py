@@ -130,13 +130,24 @@ LOSSES = (
         source=_TRL,
     ),
     Rule(
+        when=is_in(workload.loss, Loss.SELECTIVE),
+        require=is_in(workload.trainer, *sorted(REFERRING_TRAINERS)),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "loss selective is of trainers dpo and kto, not {workload.trainer}: leave loss out"
+        ),
+        source="trl 1.8 trainer/utils.py, selective_log_softmax",
+    ),
+    Rule(
         when=is_in(workload.trainer, *sorted(REFERRING_TRAINERS)),
-        require=is_in(workload.loss, Loss.CHUNKED_NLL, Loss.NLL, Loss.FULL_LOGITS),
+        require=is_in(workload.loss, Loss.CHUNKED_NLL, Loss.NLL, Loss.FULL_LOGITS, Loss.SELECTIVE),
         field=workload.loss.path,
         topic=Topic.LOSS,
         refusal=invalid(
             "trainer {workload.trainer} scores its sequences with loss chunked_nll, as TRL does, "
-            "or full_logits, as LLaMA-Factory does, not {workload.loss}"
+            "selective, as it did before 1.15, or full_logits, as LLaMA-Factory does, not "
+            "{workload.loss}"
         ),
         source="trl 1.16 trainer/dpo_trainer.py, kto_trainer.py; "
         "LLaMA-Factory 0.9.5 train/trainer_utils.py, get_batch_logps",
