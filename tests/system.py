@@ -22,6 +22,7 @@ from service.jobs.states import Status
 from service.runtime.settings import Settings
 from service.usecases.jobs import measurements
 from tests.job_builders import a_request
+from tests.running.forked import ForkedProgram
 from tests.waiting import eventually
 
 # Short enough that a test sees a lease run out, long enough that a busy machine does not lose one
@@ -56,24 +57,22 @@ class System:
             self.environment if redis_url is None else {**self.environment, "REDIS_URL": redis_url}
         )
         return self._start(
-            environment, "-m", "worker", "--device", "cpu", "--probe-command", probe, *arguments
+            environment, "worker", "--device", "cpu", "--probe-command", probe, *arguments
         )
 
     def start_recorder(self) -> "subprocess.Popen[bytes]":
         """Start a worker whose recorder plays the script of its config."""
         recorder = f"{sys.executable} -m tests.e2e.kill.fake_recorder"
         device = ("--device", "trace", "--probe-command", "false")
-        return self._start(
-            self.environment, "-m", "worker", *device, "--recorder-command", recorder
-        )
+        return self._start(self.environment, "worker", *device, "--recorder-command", recorder)
 
     def start_real_worker(self) -> "subprocess.Popen[bytes]":
         """Start a worker that runs real models."""
-        return self._start(self.environment, "-m", "worker", "--device", "cpu")
+        return self._start(self.environment, "worker", "--device", "cpu")
 
     def start_reconcile(self) -> "subprocess.Popen[bytes]":
         """Start a reconcile loop."""
-        return self._start(self.environment, "-m", "service", "reconcile")
+        return self._start(self.environment, "service", "reconcile")
 
     def start_api(self, listener: socket.socket) -> "subprocess.Popen[bytes]":
         """Start the API on a socket that outlives it.
@@ -82,7 +81,7 @@ class System:
         """
         number = listener.fileno()
         return self._start(
-            self.environment, "-m", "service", "serve", "--fd", str(number), pass_fds=(number,)
+            self.environment, "service", "serve", "--fd", str(number), pass_fds=(number,)
         )
 
     def submit(self, script: Script, *, ring: Notify = skip_notification) -> UUID:
@@ -116,9 +115,13 @@ class System:
         ]
 
     def _start(
-        self, environment: dict[str, str], *arguments: str, pass_fds: tuple[int, ...] = ()
+        self,
+        environment: dict[str, str],
+        module: str,
+        *arguments: str,
+        pass_fds: tuple[int, ...] = (),
     ) -> "subprocess.Popen[bytes]":
-        process = subprocess.Popen([sys.executable, *arguments], env=environment, pass_fds=pass_fds)
+        process = ForkedProgram(module, *arguments, env=environment, pass_fds=pass_fds)
         self.stack.callback(_end, process)
         self.processes.append(process)
         return process

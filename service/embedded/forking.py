@@ -116,7 +116,7 @@ def preload(modules: Collection[str]) -> None:
 def _run_child(program: ModuleMain, surroundings: Surroundings, preparing: int) -> None:
     os.setsid()
     _NAME.write_text(surroundings.name, encoding="utf-8")
-    _forget_handlers()
+    forget_handlers()
     prepare(
         parent=surroundings.parent,
         death_signal=surroundings.death_signal,
@@ -132,12 +132,12 @@ def _run_child(program: ModuleMain, surroundings: Surroundings, preparing: int) 
         os.chdir("/")
     os.environ.clear()
     os.environ.update(surroundings.environment)
-    _close_files({0, 1, 2, preparing, *surroundings.pass_fds})
+    close_files({0, 1, 2, preparing, *surroundings.pass_fds})
     os.close(preparing)
     sys.exit(program.run())
 
 
-def _forget_handlers() -> None:
+def forget_handlers() -> None:
     """Handle signals as a fresh interpreter does; what is ignored stays so."""
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
@@ -145,7 +145,8 @@ def _forget_handlers() -> None:
             signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
 
 
-def _close_files(kept: Collection[int]) -> None:
+def close_files(kept: Collection[int]) -> None:
+    """Close all files but those that are kept."""
     # The objects that had them are held by frames below this one until the process ends.
     for number in [int(file.name) for file in _OPEN_FILES.iterdir()]:
         if number not in kept:

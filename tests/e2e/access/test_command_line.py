@@ -4,7 +4,6 @@ import json
 import os
 import pwd
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from service.__main__ import main
 from service.access.keys import Scope
 from service.terminal.arguments import UsageError
 from tests.e2e.access.conftest import ask, make_key, until_known
+from tests.running.forked import run_forked
 from tests.waiting import eventually
 
 
@@ -122,14 +122,7 @@ def test_words_of_keys_are_checked_before_anything_is_asked(headroom: Command) -
 
 def start(environment: Mapping[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run one command as a process, which may stay."""
-    return subprocess.run(
-        [sys.executable, "-m", "service", *arguments],
-        env={"HOME": "/nonexistent", **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_forked("service", *arguments, env={"HOME": "/nonexistent", **environment})
 
 
 def test_a_server_for_holders_of_keys_needs_a_key(database_url: str) -> None:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from service.embedded.identity import is_alive, read_record
+from tests.running.forked import ForkedProgram
 
 _READY = "Headroom is ready at "
 _PATIENCE_S = 90.0
@@ -58,14 +60,19 @@ Up = Callable[..., Running]
 
 
 def headroom(*arguments: str, **changes: str) -> subprocess.Popen[str]:
-    """Start the command with an environment of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "service", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(changes),
-    )
+    """Start the command with an environment of its own.
+
+    It is a fresh one where that changes what Python finds.
+    """
+    options: dict[str, Any] = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "env": environment(changes),
+    }
+    if "PYTHONPATH" in changes:
+        return subprocess.Popen([sys.executable, "-m", "service", *arguments], **options)
+    return ForkedProgram("service", *arguments, **options)
 
 
 def environment(changes: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cli.conftest import Running, Up, environment
+from tests.running.forked import make_probe_command, run_forked
 
 CONFIG = {
     "model_type": "llama",
@@ -41,14 +41,7 @@ def client_of(url: str) -> Run:
     """Return a runner of commands that ask this server."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "service", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-            env=environment({"HEADROOM_URL": url}),
-        )
+        return run_forked("service", *arguments, env=environment({"HEADROOM_URL": url}))
 
     return run
 
@@ -153,7 +146,7 @@ def test_offline_and_server_say_the_same(idle: Running) -> None:
 
 def test_a_measurement_is_watched_to_its_end(up: Up, config: Path) -> None:
     """A measurement runs, its result is printed, and the next answer of the server rests on it."""
-    url = up().url
+    url = up("--probe-command", make_probe_command()).url
     run = client_of(url)
     run("models", "add", "tiny", "--config", str(config))
     measured = run("measure", *QUESTION, "--json")

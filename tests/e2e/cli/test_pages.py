@@ -13,6 +13,7 @@ from unittest import mock
 
 from service.__main__ import main
 from tests.e2e.cli.conftest import Up
+from tests.running.forked import make_probe_command, put_on_path
 
 REPOSITORY = Path(__file__).parents[3]
 PAGES = (
@@ -90,11 +91,13 @@ def run(step: Step, server: str) -> list[str]:
     """Return the lines that a command prints, on both streams, against the given server.
 
     A reader names none: his commands find the usual one, and questions are answered offline. A
-    question alone needs no shell, whose Python would take longer to start than to answer; what
-    comes first, in README, is typed into one.
+    question alone needs no shell, and in the others' shells `headroom` is a fork of a process that
+    has its modules: a fresh one takes longer to start than to answer. What comes first, in README,
+    is typed as it is.
     """
+    programs = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     environment = {
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "PATH": programs if step.page == "README.md" else f"{put_on_path()}:{programs}",
         "COLUMNS": "110",
         "HOME": "/nonexistent",
     }
@@ -145,7 +148,7 @@ def run_shell(command: str, environment: dict[str, str]) -> str:
 
 def test_every_command_of_the_pages_prints_what_is_shown(up: Up) -> None:
     """A newcomer who types what is on the pages sees what is on the pages."""
-    server = up().url
+    server = up("--probe-command", make_probe_command()).url
     steps = [step for page in PAGES for step in read_steps(page)]
 
     missing = {}

@@ -4,10 +4,11 @@ nobody up.
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.running.forked import put_on_path
 
 WRAPPER = Path(__file__).resolve().parents[3] / "deploy" / "slurm" / "headroom-sbatch"
 FITS = (
@@ -23,7 +24,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> str:
     sbatch = tmp_path_factory.mktemp("bin") / "sbatch"
     sbatch.write_text('#!/bin/sh\necho "submitted $*"\n[ -t 0 ] || cat\n')
     sbatch.chmod(0o755)
-    return f"{sbatch.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return f"{sbatch.parent}:{put_on_path()}:{os.environ['PATH']}"
 
 
 def submit(path: str, job: Path, *head: str, mode: str = "") -> "subprocess.CompletedProcess[str]":

@@ -1,7 +1,6 @@
 """A server of this machine's own, a worker that plays a probe, and a client of both."""
 
 import atexit
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -13,6 +12,7 @@ import pytest
 from deploy.release.native.staging import write_front
 from service.client.headroom import Headroom
 from tests.e2e.access.conftest import serving
+from tests.running.forked import ForkedProgram
 from tests.system import build_environment
 
 REPOSITORY = Path(__file__).parents[3]
@@ -45,9 +45,9 @@ def headroom(url: str) -> Iterator[Headroom]:
 def worker(database_url: str, redis_url: str) -> Iterator[None]:
     """Run a real worker whose probe answers at once."""
     probe = f"{sys.executable} -m tests.fake_probe"
-    command = [sys.executable, "-m", "worker", "--device", "cpu", "--probe-command", probe]
+    arguments = ("--device", "cpu", "--probe-command", probe)
     environment = {**build_environment(database_url), "REDIS_URL": redis_url}
-    with subprocess.Popen(command, env=environment, cwd=REPOSITORY) as process:
+    with ForkedProgram("worker", *arguments, env=environment, cwd=REPOSITORY) as process:
         yield
         process.terminate()
         process.wait(timeout=30)

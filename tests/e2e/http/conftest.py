@@ -1,7 +1,6 @@
 """The API on a real socket, over a real Postgres and Redis, fresh for every test."""
 
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import uvicorn
 from service.app import create_app
 from service.cli.serving.connection import BoundedConnection
 from service.runtime.settings import Settings
+from tests.running.forked import ForkedProgram
 from tests.waiting import eventually
 
 REPOSITORY = Path(__file__).parents[3]
@@ -71,13 +71,13 @@ def client(servers: Servers) -> Iterator[httpx.Client]:
 def worker(servers: Servers) -> Iterator[None]:
     """Run a real worker whose probe plays the script in the request's model."""
     probe = f"{sys.executable} -m tests.fake_probe"
-    command = [sys.executable, "-m", "worker", "--device", "cpu", "--probe-command", probe]
+    arguments = ("--device", "cpu", "--probe-command", probe)
     environment = {
         **servers.environment(),
         "HEADROOM_POLL_INTERVAL_S": "0.5",
         "PATH": "/usr/bin:/bin",
     }
-    with subprocess.Popen(command, env=environment, cwd=REPOSITORY) as process:
+    with ForkedProgram("worker", *arguments, env=environment, cwd=REPOSITORY) as process:
         yield
         process.terminate()
         process.wait(timeout=30)

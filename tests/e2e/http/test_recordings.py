@@ -1,6 +1,5 @@
 """A config of a type without a module, as its user sees it over HTTP."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 
 from tests.e2e.http.conftest import REPOSITORY, Servers
 from tests.recordings import HELIUM
+from tests.running.forked import ForkedProgram
 from tests.waiting import eventually
 
 IN_TIME_S = 120.0
@@ -20,10 +20,10 @@ QUESTION = {"workload": WORKLOAD, "gpu": "A100-SXM4-80GB"}
 @pytest.fixture
 def recorder(servers: Servers) -> Iterator[None]:
     """Run a trace worker whose recorder runs transformers' code in one variant."""
-    command = [sys.executable, "-m", "worker", "--device", "trace"]
-    command += ["--recorder-command", f"{sys.executable} -m tests.e2e.http.quick_recorder"]
+    recorder = f"{sys.executable} -m tests.e2e.http.quick_recorder"
+    arguments = ("--device", "trace", "--recorder-command", recorder)
     environment = {**servers.environment(), "PATH": "/usr/bin:/bin"}
-    with subprocess.Popen(command, env=environment, cwd=REPOSITORY) as process:
+    with ForkedProgram("worker", *arguments, env=environment, cwd=REPOSITORY) as process:
         yield
         process.kill()
         process.wait()

@@ -6,7 +6,6 @@ import gzip
 import json
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from service.db.session import make_engine, make_sessions
 from service.runtime.variables import parse_psycopg_url
 from service.usecases.access import keys
 from service.usecases.access.keys import NewKey
+from tests.running.forked import ForkedProgram, make_probe_command
 from tests.servers import fresh_database
 from tests.system import build_environment
 
@@ -158,13 +158,11 @@ def service(
         commands = {
             "api": ("service", "serve", "--fd", str(number)),
             "reconcile": ("service", "reconcile"),
-            "worker": ("worker", "--device", "trace"),
+            "worker": ("worker", "--device", "trace", "--probe-command", make_probe_command()),
         }
         for name, command in commands.items():
             log = stack.enter_context((path / f"{name}.log").open("wb"))
-            process = subprocess.Popen(
-                [sys.executable, "-m", *command], env=environment, stderr=log, pass_fds=(number,)
-            )
+            process = ForkedProgram(*command, env=environment, stderr=log, pass_fds=(number,))
             running.processes[name] = stack.enter_context(process)
             stack.callback(process.terminate)
         yield running

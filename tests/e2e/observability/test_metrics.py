@@ -33,7 +33,7 @@ def url(database_url: str, redis_url: str, tmp_path: Path) -> Iterator[str]:
         with subprocess.Popen(command, env=environment, pass_fds=(listener.fileno(),)) as server:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
             server.terminate()
-            server.wait(timeout=30)
+            assert server.wait(timeout=30) == 0, "it was told to end, and has not failed"
     assert list(tmp_path.glob("headroom-metrics-*")) == [], "the counts outlive their server"
 
 

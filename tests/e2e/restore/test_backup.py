@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from service.embedded.postgres import run_postgres
 from tests.e2e.access.conftest import ask, make_key, serving, until_known
 from tests.integration.usecases.learning.builders import a_request, a_result, measure
 from tests.job_builders import TINY_LLAMA, an_artifact
+from tests.running.forked import put_on_path
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "operating.md").read_text()
 LAB = {"name": "lab", "pools": [{"name": "a", "gpu": "T4", "num_nodes": 1, "gpus_per_node": 2}]}
@@ -33,7 +33,7 @@ def commands_under(heading: str) -> list[str]:
 
 def type_in(command: str, directory: Path, **environment: str) -> None:
     """Run a command of the guide as a person would."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{put_on_path()}:{os.environ['PATH']}"
     subprocess.run(  # noqa: S602 - the guide's own words
         command,
         shell=True,

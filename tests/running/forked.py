@@ -1,0 +1,150 @@
+"""Programs of ours that start as forks, with everything loaded that they import."""
+
+import atexit
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.running.fork_server import MESSAGE_BYTES
+
+_REPOSITORY = Path(__file__).parents[2]
+_CLIENT = Path(__file__).with_name("client.py")
+_LOADED = {
+    "headroom": (
+        *(f"service.cli.commands.{name}" for name in ("migrate", "reconcile", "serve", "up")),
+        *(f"service.cli.commands.{name}" for name in ("clusters", "fit", "measure", "plan")),
+        *("worker.__main__", "tests.fake_probe"),
+    ),
+    "probe": ("worker.probes.__main__", "worker.probes.measure"),
+}
+"""Modules of the fork server of each program."""
+_POLL_S = 0.005
+_LOCK = threading.Lock()
+
+
+class ForkedProgram(subprocess.Popen[Any]):
+    """``python -m MODULE ARGUMENTS``, started by a fork server, in all else a ``Popen``.
+
+    It is no child of this process, and has no group of its own unless it leads a session.
+    """
+
+    def __init__(self, module: str, *arguments: str, **options: Any) -> None:  # noqa: ANN401 - Popen's own
+        """Start it."""
+        name = f"{module}.__main__" if module in {"service", "worker"} else module
+        self._program = {"module": name, "arguments": arguments}
+        super().__init__([sys.executable, "-m", module, *arguments], **options)
+
+    def _execute_child(self, *values: object) -> None:
+        """Have it forked; the values are those that Popen gives to its own method."""
+        assert values[17:20] == (None, None, None), "a fork has the user of its server"
+        (_, _, _, _, pass_fds, cwd, env, _, _, _, *pipes) = values[:16]
+        to_child, _, _, from_child, _, errors = (int(str(pipe)) for pipe in pipes)
+        leads = bool(values[-2])
+        ends = [
+            end if end != -1 else number
+            for number, end in ((0, to_child), (1, from_child), (2, errors))
+        ]
+        passed = [int(str(file)) for file in pass_fds]  # type: ignore[attr-defined]  # a sequence of numbers
+        request = {
+            **self._program,
+            "files": [0, 1, 2, *passed],
+            "environ": dict(os.environ if env is None else env),  # type: ignore[call-overload]  # a mapping
+            "directory": str(cwd or Path.cwd()),
+            "leads": leads,
+        }
+        self.pid = _ask(request, *ends, *passed)
+        self._child_created = True
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # of Popen, as all that begins so here
+
+    def _internal_poll(self, *_values: object, **_more: object) -> int | None:
+        if self.returncode is None:
+            self.returncode = _ask({"pid": self.pid})
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        end = None if timeout is None else time.monotonic() + timeout
+        while self._internal_poll() is None:
+            if end is not None and time.monotonic() > end:
+                assert timeout is not None
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            time.sleep(_POLL_S)
+        return int(self.returncode)
+
+
+def run_forked(module: str, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":  # noqa: ANN401 - Popen's own
+    """Run a program to its end, and return what it wrote."""
+    program = ForkedProgram(
+        module, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
+    with program:
+        out, err = program.communicate(timeout=300)
+    return subprocess.CompletedProcess(program.args, program.returncode, out, err)
+
+
+def put_on_path() -> Path:
+    """Return a folder with a ``headroom`` that is a fork, for shells and scripts."""
+    return _start_server("headroom").folder
+
+
+def make_probe_command() -> str:
+    """Return the command of real probes that are forks of one that has torch loaded."""
+    return str(_start_server("probe").folder / "probe")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Server:
+    """Connection to the fork server of this process, which ends with it."""
+
+    control: socket.socket
+    folder: Path
+
+
+def _ask(request: Mapping[str, object], *files: int) -> Any:  # noqa: ANN401 - what the server says
+    with _LOCK:
+        control = _start_server("headroom").control
+        socket.send_fds(control, [json.dumps(request).encode()], files)
+        return json.loads(control.recv(MESSAGE_BYTES))
+
+
+@cache
+def _start_server(program: str) -> _Server:
+    folder = TemporaryDirectory(prefix="headroom-")
+    address = Path(folder.name) / "socket"
+    client = Path(folder.name) / program
+    client.write_text(f"#!{sys.executable} -IS\n{_CLIENT.read_text()}")
+    client.chmod(0o755)
+    control, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with other_end, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(address))
+        listener.listen()
+        files = other_end.fileno(), listener.fileno()
+        server = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tests.running.fork_server",
+                *map(str, files),
+                *_LOADED[program],
+            ],
+            cwd=_REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            pass_fds=files,
+        )
+
+    def end() -> None:
+        control.close()
+        server.wait()
+        folder.cleanup()
+
+    atexit.register(end)
+    return _Server(control=control, folder=Path(folder.name))
