@@ -79,6 +79,10 @@ _WORST_BATCH = (
 )
 _ALL_SCORED = "every token of a pair is one of its completion: tokens of a prompt take less"
 _ALL_GENERATED = "every token of a sequence is one of its completion: a prompt's take less"
+_FUSED_SCORES = (
+    "loss chunked_nll: TRL 1.15 and later score within the head; before it loss selective holds "
+    "all logits, and LLaMA-Factory's full_logits more"
+)
 _ROLLOUT_FIELDS = tuple(field.name for field in fields(Rollout))
 _TRAIN_OPTIONAL = (
     "packing",
@@ -158,11 +162,15 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
 def _list_scored(request: TrainRequest) -> list[str]:
     """Return what is taken for granted of the scored tokens."""
     if request.trainer is Trainer.DPO:
-        return [_ALL_SCORED]
+        return [_ALL_SCORED, *_list_scoring(request)]
     if request.trainer is Trainer.KTO:
-        return [_ALL_GENERATED]
+        return [_ALL_GENERATED, *_list_scoring(request)]
     is_whole = isinstance(request.completion_length, UnsetType)
     return [_ALL_GENERATED] if request.trainer is Trainer.GRPO and is_whole else []
+
+
+def _list_scoring(request: TrainRequest) -> list[str]:
+    return [_FUSED_SCORES] if isinstance(request.loss, UnsetType) else []
 
 
 def _read_lengths(lengths: list[int] | dict[str, int]) -> Lengths:

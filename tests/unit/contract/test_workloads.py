@@ -261,6 +261,14 @@ def test_a_client_brings_its_own_loss(
     assert (f"workload.loss = {loss}" in assumptions) is ("loss" not in fields)
 
 
+@pytest.mark.parametrize(("loss", "told"), [(None, True), ("selective", False)])
+def test_a_loss_that_is_taken_for_granted_says_whose_it_is(loss: str | None, *, told: bool) -> None:
+    """Releases of TRL before 1.15 hold all logits."""
+    _, assumptions = train(trainer="dpo", **({} if loss is None else {"loss": loss}))
+
+    assert any("before it loss selective" in line for line in assumptions) is told
+
+
 @pytest.mark.parametrize("key", ["long", "0", "-5", "1e3", "٣", "9" * 5000, "999999999"])
 def test_lengths_that_are_none_are_refused(key: str) -> None:
     """A histogram's keys are numbers of tokens, none beyond what a sequence may have."""

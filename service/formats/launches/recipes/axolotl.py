@@ -11,6 +11,8 @@ from service.formats.launches.recipes.axolotl_kernels import (
 )
 from service.formats.launches.recipes.axolotl_words import (
     ADAPTERS,
+    OF_PREFERENCES,
+    OVERRIDES,
     TRAINING,
     UNMODELLED,
     WITHOUT_EFFECT,
@@ -66,11 +68,22 @@ def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
     if client in {Client.DPO, Client.KTO} and draft.get("workload.loss") is None:
         # It installs TRL 1.8, whose trainers hold all logits (``pyproject.toml``).
         draft.put("workload.loss", "selective")
-    for key, reason in UNMODELLED.items():
+    _ignore_unmodelled(config, draft, client)
+    draft.account(config, WITHOUT_EFFECT)
+
+
+def _ignore_unmodelled(config: Settings, draft: Draft, client: Client) -> None:
+    """Name what counts and has no word."""
+    scores = client in {Client.DPO, Client.KTO}
+    for key, reason in (UNMODELLED | (OF_PREFERENCES if scores else {})).items():
         setting = config.take(key)
         if setting is not None and str(setting.value).casefold() not in {"false", "1"}:
             draft.ignore(setting, reason)
-    draft.account(config, WITHOUT_EFFECT)
+    for key, setting in config.list_left():
+        for beginning, reason in OVERRIDES.items():
+            if key.partition(".")[0] == beginning:
+                draft.ignore(setting, reason)
+                config.take(key)
 
 
 def _read_client(config: Settings, draft: Draft) -> Client:

@@ -74,7 +74,18 @@ UNMODELLED = {
     "cut_cross_entropy": "the loss is counted over whole logits",
     "chunked_cross_entropy": "the loss is counted over whole logits",
     "expert_parallel_size": "experts are counted on every GPU",
+    "deepcompile": "gathers are counted as DeepSpeed makes them without its compiler",
 }
+OVERRIDES = {
+    "overrides_of_model_config": "the config is counted as the model's own",
+    "overrides_of_model_kwargs": "the model is counted as the other keys load it",
+}
+"""Beginnings of keys that may change what is loaded."""
+OF_PREFERENCES = {
+    "dpo_use_liger_kernel": "logits of preferences are counted whole",
+    "dpo_padding_free": "rows of preferences are counted as padded",
+}
+"""Keys that count where preferences are trained on."""
 WITHOUT_EFFECT = (
     *("base_model_config", "base_model_ignore_patterns", "model_type", "type_of_model", "plugins"),
     *("tokenizer_*", "processor_*", "is_*_derived_model", "trust_remote_code", "strict", "rl_beta"),
@@ -96,7 +107,7 @@ WITHOUT_EFFECT = (
     *("loss_watchdog_*", "dataloader_*", "remove_unused_columns", "lora_model_dir", "ddp*"),
     *("excess_length_strategy", "sample_packing_*", "eval_sample_packing", "default_system_*"),
     *("multipack_real_batches", "pad_to_sequence_len", "gc_steps", "gc_collect_steps", "device*"),
-    *("load_best_model_at_end", "metric_for_best_model", "greater_is_better", "overrides_of_*"),
+    *("load_best_model_at_end", "metric_for_best_model", "greater_is_better"),
     *("loraplus_*", "merge_lora", "low_cpu_mem_usage", "lora_on_cpu", "include_*", "profiler_*"),
     *("eot_tokens", "fix_untrained_tokens", "skip_prepare_dataset", "streaming*", "is_preprocess"),
     *("dpo_*", "kto_*", "simpo_gamma", "cpo_alpha", "orpo_alpha", "center_rewards_coefficient"),
@@ -105,7 +116,7 @@ WITHOUT_EFFECT = (
     *("revision_of_model", "use_otel_metrics", "otel_*", "generate_samples", "num_labels"),
     *("liger_use_token_scaling", "gptq_disable_exllama", "accelerator_config*", "world_size"),
     *("fsdp_final_state_dict_type", "batch_flattening", "pretrain*", "heads_k_stride"),
-    *("ring_attn_func", "torchdistx_path", "bfloat16", "float16", "deepcompile"),
+    *("ring_attn_func", "torchdistx_path", "bfloat16", "float16"),
     *("tokens.*", "use_swanlab", "swanlab_*", "experimental_skip_move_to_device", "*.eta_min"),
     *("lora_alpha_pattern", "save_first_step", "gptq", "model_config.*", "eta_min"),
     *("bnb_config_kwargs.*", "flex_attn_compile_kwargs.*", "qgalore_*", "dion_*", "early_*"),

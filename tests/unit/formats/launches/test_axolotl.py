@@ -113,6 +113,20 @@ def test_kto_of_adapters_has_the_model_without_them_as_reference() -> None:
     assert (workload["trainer"], workload["reference"]) == ("kto", "adapters_off")
 
 
+def test_what_may_change_the_model_or_its_scores_is_named() -> None:
+    """Overrides of the config, a compiler of gathers, and Liger's loss where there is a choice."""
+    lines = "overrides_of_model_config:\n  rope_theta: 1\ndeepcompile: true\n"
+    liger = "dpo_use_liger_kernel: true\n"
+
+    plain = import_launch({"a.yml": BASE + lines + liger})
+    paired = import_launch({"a.yml": f"{BASE}{lines}{liger}rl: dpo\n"})
+
+    named = ["deepcompile", "overrides_of_model_config"]
+    assert [one.split(".")[0].split(":")[0] for one in sorted(plain.ignored)] == named
+    assert "dpo_use_liger_kernel" in plain.without_effect
+    assert any(one.startswith("dpo_use_liger_kernel") for one in paired.ignored)
+
+
 def test_deepspeed_configurations_that_axolotl_ships_are_known() -> None:
     """A path under ``deepspeed_configs`` is read by its name."""
     imported = import_launch(
