@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from signal import Signals
 from typing import IO, TypeVar
@@ -93,10 +93,12 @@ def start_process(
     files of ``pass_fds``, and no others. With ``ties_to_parent`` the
     kernel ends it with its parent, where its own program would not ask for that: call it from the
     main thread then, and before any other thread exists, since between fork and exec the child runs
-    Python. With ``user`` it runs as that one.
+    Python. With ``user`` it runs as that one, in a home of its own.
     """
     variables = dict(select_environ(os.environ) if environ is None else environ)
-    with tempfile.TemporaryFile() as stdin:
+    with ExitStack() as stack:
+        owner = None if user is None else stack.enter_context(user.open_home())
+        stdin = stack.enter_context(tempfile.TemporaryFile())
         stdin.write(request)
         stdin.seek(0)
         parent = os.getpid()
@@ -105,19 +107,20 @@ def start_process(
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=variables if user is None else user.move_home(variables),
+            env=variables if owner is None else owner.move_home(variables),
             pass_fds=tuple(pass_fds),
             start_new_session=True,
             preexec_fn=(lambda: die_with_parent(parent)) if ties_to_parent else None,  # noqa: PLW1509 - safe while the caller has one thread
-            **({} if user is None else user.process_options),
+            **({} if owner is None else owner.process_options),
         )
-    try:
-        yield process
-    finally:
-        kill_group(process)
-        for pipe in (process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
+        stdin.close()
+        try:
+            yield process
+        finally:
+            kill_group(process)
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
 
 
 def follow_process(

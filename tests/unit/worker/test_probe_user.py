@@ -1,7 +1,9 @@
 """Probes of a worker that is root run as somebody who is not."""
 
+import fcntl
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ from service.runtime.process_user import PROBE_USER, ProcessUser
 from worker.probe_user import explain_unusable, list_device_groups, open_probe_user
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
-TELL = """id -u; id -G; echo $HOME $TMPDIR; pwd; cat; touch $HOME/mine
+TELL = """id -u; id -G; echo $HOME $TMPDIR; pwd; ls $HOME | grep -q mine || echo fresh; cat
+touch $HOME/mine
 ls /root >&2 && echo reads root || echo ends"""
 
 
@@ -26,17 +29,38 @@ def test_a_probe_of_root_is_nobody_with_a_home_of_its_own() -> None:
 
     with open_probe_user("/bin/true") as user:
         assert user is not None
-        with start_process(["/bin/sh", "-c", TELL], b"inherited\n", user=user) as process:
-            follow_process(
-                process, take, deadline_s=60, max_line_bytes=9999, should_stop=lambda: False
-            )
-        home = str(user.home)
-        written = [path.name for path in Path(home).iterdir()]
+        for _ in range(2):
+            with start_process(["/bin/sh", "-c", TELL], b"inherited\n", user=user) as process:
+                follow_process(
+                    process, take, deadline_s=60, max_line_bytes=9999, should_stop=lambda: False
+                )
+        left = list(user.home.iterdir())
 
-    number = str(PROBE_USER)
-    assert said == [number, number, f"{home} {home}", home, "inherited", "ends"]
-    assert written == ["mine"]
-    assert not Path(home).exists()
+    number, homes = str(PROBE_USER), [Path(said[index]) for index in (3, 10)]
+    for home, lines in zip(homes, (said[:7], said[7:]), strict=True):
+        assert lines == [number, number, f"{home} {home}", str(home), "fresh", "inherited", "ends"]
+        assert home.parent == user.home
+    assert homes[0] != homes[1]
+    assert left == []
+    assert not user.home.exists()
+
+
+@AS_ROOT
+def test_homes_of_killed_workers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next worker removes them, and none of one that lives."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    abandoned, used = (tmp_path / f"headroom-probe-{name}" for name in ("abandoned", "used"))
+    for home in (abandoned, used):
+        (home / "cache").mkdir(parents=True)
+        os.utime(home, (0, 0))
+    descriptor = os.open(used, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    with open_probe_user("/bin/true"):
+        found = [home.exists() for home in (abandoned, used)]
+
+    os.close(descriptor)
+    assert found == [False, True]
 
 
 @AS_ROOT
