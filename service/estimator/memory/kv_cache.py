@@ -3,9 +3,9 @@
 They hold all tokens, a window of them, or their full length from the start.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
@@ -134,10 +134,27 @@ def recurrent_state_bytes(model: Architecture, workload: ServeWorkload) -> int:
     return bytes_per_sequence * workload.num_sequences
 
 
+class StateMixer(Protocol):
+    """Mixer that keeps a state of each sequence."""
+
+    def state_bytes(self, dtype: DType) -> int:
+        """Return the bytes that one sequence keeps."""
+        ...
+
+    def splits_over(self, ranks: int) -> bool:
+        """Return whether so many ranks share the state evenly."""
+        ...
+
+
+def find_state_mixer(block: BlockModule) -> StateMixer | None:
+    """Return the mixer of a layer that keeps a state."""
+    mixer: StateMixer | None = getattr(block, "mixer", None) or getattr(block, "attention", None)
+    return mixer if hasattr(mixer, "state_bytes") else None
+
+
 def _state_bytes(block: BlockModule, dtype: DType) -> int:
-    mixer = getattr(block, "mixer", None) or getattr(block, "attention", None)
-    state_bytes: Callable[[DType], int] | None = getattr(mixer, "state_bytes", None)
-    return state_bytes(dtype) if state_bytes is not None else 0
+    mixer = find_state_mixer(block)
+    return 0 if mixer is None else mixer.state_bytes(dtype)
 
 
 def count_cached_tokens(workload: ServeWorkload) -> int:

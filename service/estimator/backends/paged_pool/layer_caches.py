@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from math import prod
 
-from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
+from service.estimator.memory.kv_cache import (
+    count_engine_cache_elements,
+    find_state_mixer,
+    get_cache_window,
+)
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.recorded.recorded_model import SequenceState
@@ -83,16 +87,11 @@ _HEADS = 3
 """Axes of a state that has heads, each with a matrix (Mamba2, gated delta rule)."""
 
 
-def _get_mixer(block: BlockModule) -> object | None:
-    mixer = getattr(block, "mixer", None) or getattr(block, "attention", None)
-    return mixer if hasattr(mixer, "state_bytes") else None
-
-
 def _exports(block: BlockModule) -> bool:
     recorded = _list_recorded_states(block)
     if recorded:
         return any(len(state.recurrent) == _HEADS for state in recorded)
-    return hasattr(_get_mixer(block), "convolved_size")
+    return hasattr(find_state_mixer(block), "convolved_size")
 
 
 def count_slot_bytes(model: Architecture, *, convolution: DType, recurrence: DType) -> int:
@@ -118,7 +117,7 @@ def _count_state_elements(block: BlockModule) -> tuple[int, int]:
     if recorded:
         parts = [_count_recorded_elements(state) for state in recorded]
         return sum(inputs for inputs, _ in parts), sum(states for _, states in parts)
-    mixer = _get_mixer(block)
+    mixer = find_state_mixer(block)
     if mixer is None:
         return 0, 0
     inner = getattr(mixer, "inner_size", 0)

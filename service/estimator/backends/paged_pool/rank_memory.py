@@ -239,6 +239,7 @@ def _split_model(query: _RankQuery) -> Architecture:
         vocabulary_multiple=max(1, VOCABULARY_MULTIPLE // tensor),
         head=tensor > 1 and model.task is None,
         expert_ranks=expert_tensor if model.spec.num_experts else None,
+        splits_states=True,
     )
     if is_recorded(model):
         return split_tower(split_recorded(model, tensor, plan, by_plan=query.by_plan), tensor)

@@ -84,7 +84,7 @@ def check_divisible(model: Architecture, tensor_parallel: int, plan: SplitPlan) 
 
     It has to divide the model's heads and inner features.
     """
-    if model.recurrent:
+    if model.recurrent and not plan.splits_states:
         feature = f"tensor_parallel of {model.family}, whose mixers keep a state"
         raise NotModelledError(feature, field=FIELD, modelled=["tensor_parallel 1"])
     spec = model.spec
@@ -137,6 +137,9 @@ class _Sharder:
             or isinstance(module, type)
         ):
             return module
+        share = getattr(module, "shard", None)
+        if share is not None:
+            return share(self.ranks) if self.ranks > 1 else module
         if self.plan.gathers and _has_full_outputs(module):
             return replace(cast("Any", module), **self._shard_gathered(module))
         kv_width = _get_kv_width(module)

@@ -14,7 +14,7 @@ class SplitPlan:
     the model's code slices or normalises as one are gathered first, so that every rank computes all
     of attention (olmo2, phi3) or of the activation (glm). ``replicates_kv_heads``: more ranks than
     key and value heads share them. ``expert_ranks``: how many ranks split one expert; None is as
-    many as split the layers.
+    many as split the layers. ``splits_states``: they share what layers keep of a sequence.
     """
 
     vocabulary: bool = False
@@ -23,6 +23,7 @@ class SplitPlan:
     gathers: bool = False
     replicates_kv_heads: bool = True
     expert_ranks: int | None = None
+    splits_states: bool = False
 
 
 TRANSFORMERS = SplitPlan(gathers=True, replicates_kv_heads=False)

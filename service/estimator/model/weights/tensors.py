@@ -1,7 +1,7 @@
 """Weight tensors and linear layers, as a model declares them."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod
 
@@ -116,6 +116,18 @@ class Norm:
         yield Weight(f"{self.name}.weight", self.kind, (self.size,))
         if self.bias:
             yield Weight(f"{self.name}.bias", self.kind, (self.size,))
+
+
+def split_columns(layer: Linear, ranks: int) -> Linear:
+    """Return one rank's share of a layer's outputs."""
+    return replace(
+        layer, out_features=layer.out_features // ranks, split=Split.COLUMNS, ranks=ranks
+    )
+
+
+def split_rows(layer: Linear, ranks: int) -> Linear:
+    """Return one rank's share of a layer's inputs."""
+    return replace(layer, in_features=layer.in_features // ranks, split=Split.ROWS, ranks=ranks)
 
 
 def iterate_weights(*modules: Linear | Norm) -> Iterator[Weight]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from service.estimator.memory.adapter_bases import UPCAST, resolve_base_weights
+from service.estimator.memory.kv_cache import find_state_mixer
 from service.estimator.memory.lengths import (
     count_decoder_positions,
     count_frames,
@@ -95,6 +96,16 @@ def has_engine_encoder(case: Case) -> bool:
     families = _ENGINE_ENCODERS.get(get_serving(case).engine, frozenset())
     task = case.model.tree.task
     return case.model.family in families and task is not None and task.kind in _ENGINE_HEADS
+
+
+def shares_states(case: Case) -> bool:
+    """Return whether ranks share the states of layers evenly."""
+    ranks = case.layout.tensor_parallel
+    if ranks == 1:
+        return True
+    mixers = (find_state_mixer(block) for block, _ in case.model.tree.blocks)
+    known = [mixer for mixer in mixers if mixer is not None]
+    return bool(known) and all(mixer.splits_over(ranks) for mixer in known)
 
 
 def has_engine_speech(case: Case) -> bool:

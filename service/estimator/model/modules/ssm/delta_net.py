@@ -4,7 +4,7 @@ As transformers 5.23 runs it without kernels (``torch_chunk_gated_delta_rule``).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.ssm.causal_conv import convolve_causally, mask_padding
@@ -16,7 +16,13 @@ from service.estimator.model.modules.ssm.recurrent_step import (
     update_convolution,
 )
 from service.estimator.model.recording import Recording
-from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.model.weights.tensors import (
+    Linear,
+    Norm,
+    Weight,
+    split_columns,
+    split_rows,
+)
 from service.estimator.tape import sizes
 from service.estimator.tape.nodes import Value, as_value
 from service.estimator.tape.ops.elementwise import (
@@ -77,6 +83,25 @@ class DeltaNet:
     def convolved_size(self) -> int:
         """Channels that are convolved."""
         return 2 * self.key_size + self.value_size
+
+    def splits_over(self, ranks: int) -> bool:
+        """Return whether so many ranks share the heads evenly."""
+        return self.num_key_heads % ranks == 0 and self.num_value_heads % ranks == 0
+
+    def shard(self, ranks: int) -> "DeltaNet":
+        """Return one rank's heads.
+
+        (vLLM 0.33.0, ``layers/mamba/gdn/qwen_gdn_linear_attn.py``; SGLang 0.5.23,
+        ``srt/models/qwen3_next.py``.)
+        """
+        return replace(
+            self,
+            in_proj_qkvz=split_columns(self.in_proj_qkvz, ranks),
+            in_proj_ba=split_columns(self.in_proj_ba, ranks),
+            out_proj=split_rows(self.out_proj, ranks),
+            num_key_heads=self.num_key_heads // ranks,
+            num_value_heads=self.num_value_heads // ranks,
+        )
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""

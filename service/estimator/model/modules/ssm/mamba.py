@@ -4,7 +4,7 @@ As transformers runs it without its kernels.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.ssm.causal_conv import convolve_causally, mask_padding
@@ -16,7 +16,13 @@ from service.estimator.model.modules.ssm.recurrent_step import (
     update_convolution,
 )
 from service.estimator.model.recording import Recording
-from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.model.weights.tensors import (
+    Linear,
+    Norm,
+    Weight,
+    split_columns,
+    split_rows,
+)
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
@@ -74,6 +80,24 @@ class MambaMixer:
     """Steps, B and C of a token are divided by the root of their mean square (falcon_mamba)."""
     selected_norms: tuple[Norm, ...] = ()
     """Norms with weights of steps, B and C of a token (jamba)."""
+
+    def splits_over(self, ranks: int) -> bool:
+        """Return whether so many ranks share the channels evenly."""
+        return self.inner_size % ranks == 0
+
+    def shard(self, ranks: int) -> "MambaMixer":
+        """Return one rank's channels; steps, B and C are those of all.
+
+        (vLLM 0.33.0, ``layers/mamba/mamba_mixer.py``; SGLang 0.5.23, ``configs/mamba_utils.py``.)
+        """
+        return replace(
+            self,
+            in_proj=split_columns(self.in_proj, ranks),
+            x_proj=split_rows(self.x_proj, ranks),
+            dt_proj=split_columns(self.dt_proj, ranks),
+            out_proj=split_rows(self.out_proj, ranks),
+            inner_size=self.inner_size // ranks,
+        )
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""

@@ -4,7 +4,7 @@ As transformers 5.23 runs it without its kernels (``mamba2_chunk_scan``).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.ssm.causal_conv import convolve_causally, mask_padding
@@ -17,7 +17,7 @@ from service.estimator.model.modules.ssm.recurrent_step import (
     update_heads,
 )
 from service.estimator.model.recording import Recording
-from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.model.weights.tensors import Linear, Split, Weight, split_rows
 from service.estimator.tape import sizes
 from service.estimator.tape.nodes import Value, as_value
 from service.estimator.tape.ops.elementwise import (
@@ -72,6 +72,30 @@ class Mamba2Mixer:
     def convolved_size(self) -> int:
         """Channels that are convolved: those of heads, B and C."""
         return self.inner_size + 2 * self.num_groups * self.state_size
+
+    def splits_over(self, ranks: int) -> bool:
+        """Return whether so many ranks share heads and groups evenly.
+
+        Each has a lone group.
+        """
+        return self.num_heads % ranks == 0 and (
+            self.num_groups == 1 or self.num_groups % ranks == 0
+        )
+
+    def shard(self, ranks: int) -> "Mamba2Mixer":
+        """Return one rank's heads, with the groups that they read.
+
+        (vLLM 0.33.0, ``layers/mamba/mamba_mixer2.py``; SGLang 0.5.23, ``configs/mamba_utils.py``.)
+        """
+        heads, groups = self.num_heads // ranks, max(1, self.num_groups // ranks)
+        entering = 2 * heads * self.head_dim + 2 * groups * self.state_size + heads
+        return replace(
+            self,
+            in_proj=replace(self.in_proj, out_features=entering, split=Split.COLUMNS, ranks=ranks),
+            out_proj=split_rows(self.out_proj, ranks),
+            num_heads=heads,
+            num_groups=groups,
+        )
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""

@@ -14,7 +14,7 @@ from service.estimator.rules.grammar.conditions import (
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
-from service.estimator.rules.predicates.models import get_serving
+from service.estimator.rules.predicates.models import get_serving, shares_states
 from service.estimator.values.workload import Engine
 
 NO_MODEL = Rule(
@@ -91,11 +91,13 @@ STATES = (
     ),
     Rule(
         when=is_true(model.recurrent),
-        require=is_in(layout.tensor_parallel, 1),
+        require=satisfies(shares_states, layout.tensor_parallel),
+        field=layout.tensor_parallel.path,
         topic=Topic.RECURRENT,
         refusal=unmodelled(
-            "tensor_parallel of {model.family}, whose layers keep a state",
-            *("tensor_parallel 1", "pipeline_parallel"),
+            "tensor_parallel {layout.tensor_parallel} of {model.family}, whose layers keep a state "
+            "of heads or channels that so many ranks do not share",
+            *("tensor_parallel 1", "a power of two that divides them, of what is not recorded"),
         ),
         reason="tensor_parallel {layout.tensor_parallel} of {model.family}, whose layers keep a "
         "state",

@@ -43,9 +43,9 @@ FAMILIES = {
     "phi3": OWN,
     "olmo3": (Engine.VLLM, Engine.LLAMA_CPP),
     "jamba": (Engine.VLLM,),
-    "mamba2": (Engine.VLLM,),
-    "falcon_mamba": (Engine.VLLM,),
-    "qwen3_next": (Engine.VLLM,),
+    "mamba2": (Engine.VLLM, Engine.SGLANG),
+    "falcon_mamba": (Engine.VLLM, Engine.SGLANG),
+    "qwen3_next": (Engine.VLLM, Engine.SGLANG),
 }
 """Latents, windows, experts, states and both, and the engines that have the family."""
 RANKS = Layout(tensor_parallel=2)
@@ -102,7 +102,9 @@ def ask(
 
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_an_engine_makes_the_same_of_a_recording(family: str) -> None:
-    """Weights, pools, states, graphs and buffers are equal to the byte, on one GPU and on ranks."""
+    """Weights, pools, states, graphs and buffers are equal to the byte, on one GPU and on ranks;
+    recorded states have no term of ranks that share them.
+    """
     written = architecture_from_config(dict(tiny_config(family)) | CHANGES.get(family, {}))
     recorded = record(family)
     layouts = (*LAYOUTS, *EXPERTS) if written.spec.num_experts else LAYOUTS
@@ -111,6 +113,7 @@ def test_an_engine_makes_the_same_of_a_recording(family: str) -> None:
         (serve(engine, max_model_len=length), layout)
         for engine in FAMILIES[family]
         for layout in layouts
+        if not (written.recurrent and layout.tensor_parallel > 1)
     ]
 
     answers = [(case, ask(recorded, *case), ask(written, *case)) for case in cases]

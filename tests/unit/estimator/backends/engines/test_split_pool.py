@@ -75,6 +75,15 @@ def test_a_model_without_attention_leaves_the_tokens_share_empty() -> None:
     assert any("8 run at once" in text for text in crowded.warnings)
 
 
+def test_ranks_share_slots_by_heads() -> None:
+    """Each of four has eight of 32 value heads and their channels, and one of two key heads."""
+    answer = _serve("qwen3-next-80b-a3b", Layout(tensor_parallel=4))
+
+    assert answer.serving is not None
+    assert _get_bytes(answer, "recurrent_state") % (QWEN_SLOT // 4) == 0
+    assert answer.serving.kv_bytes_per_token == 12 * 2 * 256 * 2
+
+
 def test_weights_and_pools_are_what_stays_between_steps() -> None:
     """The states are of the budget and persist, as the keys and values do."""
     answer = _serve("qwen3-next-80b-a3b")
@@ -130,6 +139,7 @@ def test_overlapped_steps_take_two_slots_more(model_class: str, slots: int) -> N
         ("jamba-v0.1", Layout(), {}, InvalidInputError, "engine vllm or transformers"),
         ("mamba-2.8b", Layout(), {"engine_version": "0.5.10"}, NotModelledError, "0.5.20"),
         ("mamba-2.8b", Layout(pipeline_parallel=2), {}, NotModelledError, "engine vllm"),
+        ("qwen3-next-80b-a3b", Layout(tensor_parallel=5), {}, NotModelledError, "do not share"),
     ],
 )
 def test_what_sglang_has_not_is_refused(

@@ -108,18 +108,38 @@ def test_stages_share_layers_and_states() -> None:
     ("layout", "words", "refusal"),
     [
         (Layout(), {"engine": Engine.TENSORRT_LLM}, "engine vllm"),
-        (Layout(tensor_parallel=2), {}, "tensor_parallel 1"),
+        (Layout(tensor_parallel=3), {}, "tensor_parallel 1"),
         (Layout(), {"speculative": Speculative(num_tokens=2)}, "without speculative"),
     ],
 )
 def test_what_has_no_term_says_what_has(
     layout: Layout, words: dict[str, Any], refusal: str
 ) -> None:
-    """Other engines, split states and drafts are refused."""
+    """Other engines, uneven states and drafts are refused."""
     with pytest.raises(NotModelledError) as error:
         _serve("jamba-v0.1", layout, **words)
 
     assert refusal in str(error.value) + str(error.value.modelled)
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks"), [("qwen3-next-80b-a3b", 2), ("jamba-v0.1", 4), ("mamba-codestral-7b", 8)]
+)
+def test_ranks_share_states_and_their_mixers(name: str, ranks: int) -> None:
+    """A rank has its part of the weights but for norms, routers and gates of shared experts, and of
+    a state, whose block it pads anew.
+    """
+    one, many = _serve(name), _serve(name, Layout(tensor_parallel=ranks))
+
+    weights = [
+        sum(part.bytes for part in answer.components if part.name == "weights")
+        for answer in (one, many)
+    ]
+    assert weights[1] == pytest.approx(weights[0] / ranks, rel=5e-3)
+    assert one.serving is not None
+    assert many.serving is not None
+    share = many.serving.kv_cache_bytes / one.serving.kv_cache_bytes
+    assert share == pytest.approx(1 / ranks, rel=0.06)
 
 
 def test_padding_follows_the_larger_state() -> None:
