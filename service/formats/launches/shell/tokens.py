@@ -7,6 +7,10 @@ from enum import StrEnum
 from service.formats.launches.values.errors import LaunchFormatError
 
 MAX_DEPTH = 32
+MAX_SIGNS = 100_000
+"""Blanks, operators, quotes and expansions: a second of parsing. Scripts that people write have some
+thousand.
+"""
 _OPERATORS = (
     *("&>>", "&&", "||", ";;", ">>", "&>", ">&", "<<<", "<<-", "<<", "<&", "<(", ">("),
     *("\n", ";", "&", "|", "(", ")", "<", ">"),
@@ -65,7 +69,8 @@ Token = Word | Operator
 def list_tokens(name: str, text: str) -> list[Token]:
     """Return the words and operators of a script.
 
-    Raises LaunchFormatError where a quote or an expansion does not end.
+    Raises LaunchFormatError where a quote or an expansion does not end, and for a script that is
+    too long.
     """
     return list(_Lexer(name, text).iter_tokens())
 
@@ -83,7 +88,7 @@ class _Lexer:
     def __init__(self, name: str, text: str) -> None:
         """Begin at its first character."""
         self.name, self.text = name, text.replace("\r\n", "\n")
-        self.position, self.line = 0, 1
+        self.position, self.line, self.num_signs = 0, 1, 0
 
     def iter_tokens(self) -> Iterator[Token]:
         """Yield what stands in the script; a here-document belongs to its operator."""
@@ -132,6 +137,10 @@ class _Lexer:
         return self.position == 0 or self.text[self.position - 1] in " \t\n;&|()"
 
     def _advance(self, count: int) -> None:
+        self.num_signs += 1
+        if self.num_signs > MAX_SIGNS:
+            message = f"has more than {MAX_SIGNS:,} blanks, operators, quotes and expansions"
+            raise LaunchFormatError(message, where=self.name)
         self.line += self.text.count("\n", self.position, self.position + count)
         self.position += count
 

@@ -95,11 +95,16 @@ def test_what_is_no_script_is_refused(text: str) -> None:
         f"run {'${A:-' * 200}x{'}' * 200}",
         f"f() {{ {'{ ' * 20} f; {'} ; ' * 20} }}\nf",
         f"{'f() ' * 2_000}a",
+        "1|1\n" * 40_000,
+        '""' * 60_000,
+        "$a" * 101_000,
     ],
     ids=len,
 )
 def test_a_script_that_grows_is_refused(text: str) -> None:
-    """Variables that double, functions that call themselves and blocks in blocks have bounds."""
+    """Variables that double, functions that call themselves, blocks in blocks and signs have
+    bounds.
+    """
     with pytest.raises(LaunchFormatError):
         list_words(text)
 
