@@ -21,7 +21,8 @@ FILE_MODULES = ("service.api.resources.handed_in.bodies",)
 """What a process that reads has loaded before it is asked."""
 SMALL_BYTES = 1 << 16
 """Up to which a file is read in the server's process. The costliest bytes that any reader takes
-are the shortest lines of ``sacct``, 107 bytes of memory each, and a pickle's empty lists, 79: 7 MiB.
+are those of the shortest lines of ``sacct``, 107 bytes of memory each, and a pickle's empty lists,
+79: 7 MiB.
 """
 MEMORY_RATIO = 40
 """Bytes of memory that reading one byte may take. Of what tools write a pickled snapshot and

@@ -8,8 +8,8 @@ from service.formats.launches.values.errors import LaunchFormatError
 
 MAX_DEPTH = 32
 MAX_SIGNS = 100_000
-"""Blanks, operators, quotes and expansions: a second of parsing. Scripts that people write have some
-thousand.
+"""Blanks, operators, quotes and expansions: a second of parsing. Scripts that people write have
+some thousand.
 """
 _OPERATORS = (
     *("&>>", "&&", "||", ";;", ">>", "&>", ">&", "<<<", "<<-", "<<", "<&", "<(", ">("),
