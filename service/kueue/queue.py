@@ -37,17 +37,19 @@ class WorkQueue:
     One that is added again meanwhile is looked at once, and none by two workers at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = anyio.current_time) -> None:
         """Begin empty."""
+        self._clock = clock
         self._due: dict[ObjectKey, float] = {}
         self._failures: dict[ObjectKey, int] = {}
         self._unanswered: dict[ObjectKey, int] = {}
+        self._paused_until: dict[ObjectKey, float] = {}
         self._busy: set[ObjectKey] = set()
         self._added = anyio.Event()
 
     def add(self, key: ObjectKey, *, after_s: float = 0.0) -> None:
         """Make a key due, no later than it is already."""
-        due = anyio.current_time() + after_s
+        due = self._clock() + after_s
         self._due[key] = min(due, self._due.get(key, due))
         self._added.set()
 
@@ -72,8 +74,8 @@ class WorkQueue:
         try:
             await reconcile(key, unanswered)
         except AskError as error:
-            self._unanswered[key] = unanswered + 1
-            self._retry(key, error.detail)
+            if self._retry(key, error.detail):
+                self._unanswered[key] = unanswered + 1
         except ServiceError as error:
             self._retry(key, error.detail)
         except Exception as error:  # noqa: BLE001 - one strange object must not stop all others
@@ -81,11 +83,22 @@ class WorkQueue:
         else:
             self._failures.pop(key, None)
             self._unanswered.pop(key, None)
+            self._paused_until.pop(key, None)
 
-    def _retry(self, key: ObjectKey, reason: str) -> None:
+    def _retry(self, key: ObjectKey, reason: str) -> bool:
+        """Make a key due after a pause; return whether its failure counts.
+
+        One that changed is looked at within its pause: however often it changes, a server that is
+        away is away no longer for that.
+        """
+        now, until = self._clock(), self._paused_until.get(key, 0.0)
+        if now < until:
+            self.add(key, after_s=until - now)
+            return False
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         pause_s = get_pause_s(failures)
+        self._paused_until[key] = now + pause_s
         self.add(key, after_s=pause_s)
         _log.warning(
             "kueue.retried",
@@ -96,10 +109,11 @@ class WorkQueue:
             pause_s=pause_s,
             reason=reason,
         )
+        return True
 
     async def _take(self) -> ObjectKey:
         while True:
-            now = anyio.current_time()
+            now = self._clock()
             key = min(self._due.keys() - self._busy, key=self._due.__getitem__, default=None)
             due = math.inf if key is None else self._due[key]
             if key is not None and due <= now:

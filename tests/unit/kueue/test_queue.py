@@ -10,6 +10,7 @@ from service.kueue.api import ObjectKey
 from service.kueue.asking import Asker
 from service.kueue.breaker import PAUSE_S, Breaker
 from service.kueue.errors import AskError, SilentError
+from service.kueue.gates import MAX_ATTEMPTS
 from service.kueue.queue import NUM_WORKERS, WorkQueue
 from service.kueue.resources import JOBS
 from service.usecases.hooks.decision import Mode
@@ -86,6 +87,26 @@ def test_no_object_is_looked_at_twice_at_once() -> None:
     run(main)
 
     assert at_once == [1, 1]
+
+
+def test_an_object_that_changes_often_is_given_up_no_sooner() -> None:
+    """Looks within its pause count for nothing: the server had no more time to come back."""
+    counts: list[int] = []
+
+    async def main() -> None:
+        queue = WorkQueue()
+
+        async def reconcile(_key: ObjectKey, unanswered: int) -> None:
+            counts.append(unanswered)
+            message = "away"
+            raise AskError(message)
+
+        for _ in range(MAX_ATTEMPTS):
+            await queue.run_one(a_key(0), reconcile)
+
+    run(main)
+
+    assert counts == [0, *[1] * (MAX_ATTEMPTS - 1)]
 
 
 class Clock:
