@@ -1,5 +1,7 @@
 # The API, the reconcile loop and the migrations: no torch, no compiler, no shell needed, nobody's root.
-FROM python:3.11-slim-bookworm AS build
+# A name with a digest holds it: --build-arg PYTHON_IMAGE=python@sha256:…
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
 # The replay of the allocator is compiled: five times as fast. The image that runs has no compiler.
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
@@ -16,7 +18,7 @@ RUN python -m venv /opt/headroom \
     && /opt/headroom/bin/pip install ".[server,mcp,oidc,telemetry]" \
     && /opt/headroom/bin/pip check
 
-FROM python:3.11-slim-bookworm
+FROM ${PYTHON_IMAGE}
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headroom
 COPY --from=build /opt/headroom /opt/headroom
 ENV PATH=/opt/headroom/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HEADROOM_LOG_FORMAT=json

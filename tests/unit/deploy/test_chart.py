@@ -69,6 +69,17 @@ def test_every_manifest_is_valid_for_kubernetes(
     assert OLDEST in (CHART / "Chart.yaml").read_text()
 
 
+def test_an_image_can_be_held_by_its_digest() -> None:
+    """It stands in the place of the tag, for the image that it is of."""
+    digest = f"sha256:{'a' * 64}"
+    image = {"registry": "r.example", "tag": "1", "digests": {"headroom-api": digest}}
+    release = rendered({**MINIMAL, "image": image})
+    used = {c["image"] for _, pod in pods(release) for c in pod["containers"]}
+
+    assert f"r.example/headroom-api@{digest}" in used
+    assert not any("headroom-api:" in name for name in used)
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_a_pod_may_do_little(releases: dict[str, list[dict[str, Any]]], name: str) -> None:
     """Nobody's root, a root that cannot be written to, no capability, a limit of memory, and no

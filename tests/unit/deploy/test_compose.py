@@ -144,6 +144,23 @@ def test_images_copy_what_is_there_and_run_as_nobody(image: Path) -> None:
     assert re.findall(r"^USER (\S+)$", text, re.MULTILINE) == ["10001:10001"]
 
 
+def test_every_image_of_others_can_be_held_by_a_digest() -> None:
+    """A tag is another image tomorrow; what is built on has a variable in either file."""
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    foreign = {name: services[name]["image"] for name in services.keys() - set(OURS)}
+    built = {services[name]["build"]["args"]["PYTHON_IMAGE"] for name in OURS}
+
+    assert all(
+        re.fullmatch(rf"\$\{{{name.upper()}_IMAGE:-[a-z/]+:[\w.-]+\}}", image)
+        for name, image in foreign.items()
+    ), foreign
+    for image in IMAGES:
+        text = image.read_text()
+        assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"${PYTHON_IMAGE}"}
+        (default,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)$", text, re.MULTILINE)
+        assert built == {f"${{PYTHON_IMAGE:-{default}}}"}
+
+
 def test_the_images_install_what_was_measured() -> None:
     """Torch comes into the worker's image alone, in the version that the project pins."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][

@@ -32,7 +32,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- define "headroom.image" -}}
 {{- $root := index . 0 -}}
 {{- $registry := trimSuffix "/" $root.Values.image.registry -}}
-{{- if $registry }}{{ $registry }}/{{ end }}{{ index . 1 }}:{{ default $root.Chart.AppVersion $root.Values.image.tag }}
+{{- $digest := get $root.Values.image.digests (index . 1) -}}
+{{- if $registry }}{{ $registry }}/{{ end }}{{ index . 1 }}{{ if $digest }}@{{ $digest }}{{ else }}:{{ default $root.Chart.AppVersion $root.Values.image.tag }}{{ end }}
 {{- end -}}
 
 {{/* What every process reads. */}}
