@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 _POLL_S = 0.01
@@ -15,20 +16,31 @@ _ANSWER_BYTES = 4096
 MODULES = {"headroom": "service.__main__", "probe": "worker.probes.__main__"}
 
 
+def list_inherited_files() -> list[int]:
+    """Return the files that this program was given: a worker gives a probe more than three."""
+    inherited = []
+    for number in [int(file.name) for file in Path("/proc/self/fd").iterdir()]:
+        with suppress(OSError):  # The folder's own is closed by now.
+            if os.get_inheritable(number):
+                inherited.append(number)
+    return sorted(inherited)
+
+
 def main() -> int:
     """Run the command to its end, with this program's files; return its exit code."""
+    files = list_inherited_files()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.connect(str(Path(__file__).with_name("socket")))
         request = {
             "module": MODULES[Path(__file__).name],
             "arguments": sys.argv[1:],
-            "files": [0, 1, 2],
+            "files": files,
             "environ": dict(os.environ),
             "directory": str(Path.cwd()),
             # A worker gives a probe a session of its own, which the probe makes nice as a whole.
             "leads": os.getsid(0) == os.getpid(),
         }
-        socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
+        socket.send_fds(server, [json.dumps(request).encode()], files)
         pid = json.loads(server.recv(_ANSWER_BYTES))
         while True:
             server.send(json.dumps({"pid": pid}).encode())

@@ -14,6 +14,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing.context import ForkProcess
 from types import FrameType
@@ -71,9 +72,18 @@ class ForkServer:
         if not message:
             return False
         request = json.loads(message)
-        if "pid" in request:
-            connection.send(json.dumps(self._started[request["pid"]].exitcode).encode())
-            return True
+        pid = request.get("pid")
+        reply = self._start(request, files, connection) if pid is None else self._read_code(pid)
+        with suppress(ConnectionError):
+            connection.send(json.dumps(reply).encode())
+        return True
+
+    def _read_code(self, pid: int) -> int | None:
+        return self._started[pid].exitcode
+
+    def _start(
+        self, request: Mapping[str, object], files: Sequence[int], connection: socket.socket
+    ) -> int:
         process = _FORK.Process(target=run, args=(request, files))
         process.start()
         for file in files:
@@ -82,8 +92,7 @@ class ForkServer:
         self._started[process.pid] = process
         if connection is not self._control:
             self._owned[connection] = process
-        connection.send(json.dumps(process.pid).encode())
-        return True
+        return process.pid
 
 
 def run(request: Mapping[str, object], files: Sequence[int]) -> None:
