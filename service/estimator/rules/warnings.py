@@ -58,6 +58,13 @@ def _iter_length_warnings(model: Architecture, tokens: int) -> Iterator[str]:
         )
 
 
+_CAPTURING = frozenset({Engine.TENSORRT_LLM, Engine.TGI})
+"""Engines that capture decode steps unless they are told not to (TensorRT-LLM 1.2
+``llmapi/llm_args.py``, ``cuda_graph_config``; text-generation-inference 3.3.5
+``models/flash_causal_lm.py``, ``warmup``).
+"""
+
+
 def _iter_serving_warnings(
     workload: ServeWorkload, layout: Layout, backend: Backend
 ) -> Iterator[str]:
@@ -79,6 +86,8 @@ def _iter_serving_warnings(
         )
     if workload.enforce_eager and not backend.counts_cuda_graphs:
         yield f"enforce_eager has no effect: no CUDA graphs of {workload.engine.value} are counted"
+    elif workload.engine in _CAPTURING and workload.output_tokens:
+        yield f"the pool of {workload.engine.value}'s CUDA graphs has no term: add it"
     decides = {Attention.SDPA} if backend.owns_kernels else {Attention.SDPA, Attention.EAGER}
     if workload.attention not in decides:
         yield (

@@ -13,6 +13,7 @@ from service.estimator.values.losses import (
     DEFAULT_LOSSES,
     LOG_PROB_LOSSES,
     Kernels,
+    Loss,
     Reference,
     Trainer,
 )
@@ -167,6 +168,13 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
     return tuple(notes)
 
 
+_SCORES = {
+    Loss.SELECTIVE: ("TRL before 1.15 scores so, with all logits",),
+    Loss.FULL_LOGITS: ("LLaMA-Factory's trainer scores so, with all logits in fp32",),
+}
+"""Whose losses of preferences are not those of the script's trainer."""
+
+
 def _list_trainer_notes(workload: TrainWorkload) -> list[str]:
     """Return notes on the trainer, its loss and how it collates."""
     notes = []
@@ -177,6 +185,7 @@ def _list_trainer_notes(workload: TrainWorkload) -> list[str]:
         elif workload.reference is not None:
             name = workload.trainer.value.upper()
             notes.append(_REFERENCES[workload.reference].format(name))
+            notes += _SCORES.get(workload.loss, ())
     elif workload.loss in LOG_PROB_LOSSES:
         notes.append(f"the script trains with TRL's SFTTrainer, loss_type {workload.loss.value}")
     elif workload.loss is not DEFAULT_LOSSES[workload.kernels]:

@@ -233,3 +233,22 @@ def test_a_quantised_checkpoint_is_no_gguf_file() -> None:
 
     with pytest.raises(InvalidInputError):
         serve(Engine.LLAMA_CPP, LLAMA_8B | {"quantization_config": described})
+
+
+@pytest.mark.parametrize(
+    ("engine", "eager", "told"),
+    [
+        (Engine.TENSORRT_LLM, False, True),
+        (Engine.TENSORRT_LLM, True, False),
+        (Engine.SGLANG, False, False),
+    ],
+)
+def test_graphs_that_are_not_counted_are_told(
+    engine: Engine,
+    eager: bool,  # noqa: FBT001 - a row of the table
+    told: bool,  # noqa: FBT001 - a row of the table
+) -> None:
+    """SGLang's pool is a component."""
+    warnings = serve(engine, enforce_eager=eager).warnings
+
+    assert any("CUDA graphs has no term" in warning for warning in warnings) is told
