@@ -21,6 +21,10 @@ _SECRETS = (
 """Passwords in URLs, keys of ours (but for what may be shown of them), and whatever else somebody
 bears.
 """
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What moves a terminal's cursor, or turns the order of what it shows; a stranger's text may have
+it. Ends of lines and tabs of tracebacks are none.
+"""
 _QUIET = ("alembic", "httpx", "httpcore", "rq", "sqlalchemy.engine", "urllib3")
 
 
@@ -85,12 +89,35 @@ def _build_renderers(log_format: str, stream: TextIO) -> list[Processor]:
     if log_format == "json":
         return [
             structlog.processors.format_exc_info,
-            _redact_secrets(structlog.processors.JSONRenderer(ensure_ascii=False)),
+            _redact_secrets(_render_json),
         ]
     console = structlog.dev.ConsoleRenderer(
         colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
     )
-    return [_redact_secrets(console)]
+    # The values of keys are spelled by the renderer itself.
+    return [structlog.processors.format_exc_info, _spell_texts, _redact_secrets(console)]
+
+
+def _render_json(wrapped: WrappedLogger, method: str, event: EventDict) -> str:
+    line = structlog.processors.JSONRenderer(ensure_ascii=False)(wrapped, method, event)
+    text = line if isinstance(line, str) else line.decode()
+    return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
+
+
+def _spell_texts(_wrapped: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Spell control characters out, and keep an event in its line."""
+    spelled = {
+        name: _spell(text)
+        for name in ("event", "exception", "stack")
+        if isinstance(text := event.get(name), str)
+    }
+    if "event" in spelled:
+        spelled["event"] = spelled["event"].replace("\n", "\\n")
+    return {**event, **spelled}
+
+
+def _spell(text: str) -> str:
+    return _CONTROLS.sub(lambda control: ascii(control[0])[1:-1], text)
 
 
 def _redact_secrets(render: Processor) -> Processor:

@@ -155,6 +155,22 @@ def test_a_console_line_is_for_people() -> None:
     assert "\x1b" not in line
 
 
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_no_text_moves_a_terminal(log_format: str) -> None:
+    """Neither in a library's words, a key's value nor what was raised; no line is forged."""
+    hostile = "a\x1b[2J\x9b31m\u202eb\rc"
+    stream = io.StringIO()
+    configure(level="info", log_format=log_format, stream=stream)
+    logging.getLogger("library").warning("%s", f"{hostile}\nforged")
+    get_logger("ours").info("request.answered", path=f"{hostile}\nforged")
+    get_logger("ours").error("request.failed", exc_info=ValueError(hostile))
+    text = stream.getvalue()
+
+    assert not set(text) & set("\x1b\x9b\u202e\r")
+    assert not any(line.startswith("forged") for line in text.splitlines())
+    assert text.count("a\\") >= 3
+
+
 def test_the_last_configuration_holds(capsys: pytest.CaptureFixture[str]) -> None:
     """A logger that a module holds follows a later configuration; stderr is the default, stdout
     stays clean.
