@@ -13,7 +13,8 @@ class ParameterCounts:
 
     ``active`` are those that one token uses, ``embedding`` the input table of tokens. ``tensors``
     are all parameter tensors with their number of occurrences, ``largest_block`` is over the kinds
-    of blocks; ``outside_blocks`` is embedding, final norm and head.
+    of blocks; ``outside_blocks`` is embedding, final norm and head. ``num_sparse_blocks`` have
+    experts that a token is not sent to.
     """
 
     total: int
@@ -24,6 +25,7 @@ class ParameterCounts:
     tensors: tuple[tuple[Weight, int], ...]
     largest_block: int
     outside_blocks: int
+    num_sparse_blocks: int
 
 
 def count_parameters(
@@ -41,17 +43,18 @@ def count_parameters(
     for weight, times in weights:
         by_module[weight.kind] = by_module.get(weight.kind, 0) + weight.numel * times
     total = sum(by_module.values())
-    idle = sum(block.idle_parameters() * times for block, times in blocks)
+    idle = [(block.idle_parameters(), times) for block, times in blocks]
     block_sizes = [
         (sum(weight.numel for weight in block.weights()), times) for block, times in blocks
     ]
     return ParameterCounts(
         total=total,
-        active=total - idle,
+        active=total - sum(parameters * times for parameters, times in idle),
         embedding=embedding.numel if embedding.kind == "embedding" else 0,
         by_module=by_module,
         num_tensors=sum(times for _, times in weights),
         tensors=weights,
         largest_block=max((size for size, _ in block_sizes), default=0),
         outside_blocks=total - sum(size * times for size, times in block_sizes),
+        num_sparse_blocks=sum(times for parameters, times in idle if parameters),
     )

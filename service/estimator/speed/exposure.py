@@ -98,9 +98,7 @@ def _estimate_all_to_all_s(
     """
     if layout.expert_parallel == 1:
         return 0.0
-    layers = sum(
-        count for block, count in model.blocks if block.idle_parameters()
-    ) / get_layers_divisor(model, layout)
+    layers = model.counts.num_sparse_blocks / get_layers_divisor(model, layout)
     routed = _hidden_bytes(model, workload, layout) * model.spec.num_experts_per_token
     return (
         2

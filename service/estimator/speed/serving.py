@@ -267,9 +267,10 @@ def _estimate_gather_s(
         return 0.0
     width = model.spec.hidden_size * workload.weight_dtype.bytes_per_element
     total_bytes = workload.num_sequences * layout.data_parallel * tokens * width
-    layers = sum(count for block, count in model.blocks if block.idle_parameters())
     return (
-        2 * layers * machine.links.gather(total_bytes, layout.data_parallel, layout.tensor_parallel)
+        2
+        * model.counts.num_sparse_blocks
+        * machine.links.gather(total_bytes, layout.data_parallel, layout.tensor_parallel)
     )
 
 
