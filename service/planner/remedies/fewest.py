@@ -15,6 +15,10 @@ from service.planner.search.splits import DEGREES, Split
 _RULED_OUT_AFTER = 32
 """Estimates from which on trying each split on many ranks first saves more than it takes."""
 
+_PROBED_AFTER = 1
+"""Numbers of GPUs that are too few before the largest is looked at: of most kinds that are tried
+for a remedy no number is enough."""
+
 _CONTEXT = DEGREES.index("context_parallel")
 
 
@@ -34,7 +38,7 @@ def find_fewest(
     try:
         if space is None:
             space = SearchSpace(evaluator.architecture, question, offer)
-        search = Search(evaluator, space)
+        search = Search(evaluator, space, probed_after=_PROBED_AFTER)
         counts = [n for n in list_affordable(space.counts, question, offer) if n > more_than]
         is_ruled_out = not fails_on_fewer_shards(space.model, question.workload)
         for index, count in enumerate(counts):

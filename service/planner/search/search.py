@@ -36,9 +36,14 @@ class Search:
     Each configuration is estimated at most once.
     """
 
-    def __init__(self, evaluator: Evaluator, space: SearchSpace) -> None:
-        """Set up the search; nothing is estimated before it is asked."""
-        self.space, self.question = space, space.question
+    def __init__(
+        self, evaluator: Evaluator, space: SearchSpace, *, probed_after: int = _PROBED_AFTER
+    ) -> None:
+        """Set up the search; nothing is estimated before it is asked.
+
+        ``probed_after`` is how many numbers are too few before the largest is looked at.
+        """
+        self.space, self.question, self._probed_after = space, space.question, probed_after
         serves = isinstance(self.question.workload, ServeWorkload)
         self.evaluator = evaluator = memoize_evaluator(evaluator) if serves else evaluator
         self.pruned: Counter[str] = Counter()
@@ -74,7 +79,7 @@ class Search:
         Once several numbers are not, the largest is looked at: what has no room there has none on
         fewer.
         """
-        if self._num_insufficient == _PROBED_AFTER:
+        if self._num_insufficient == self._probed_after:
             self._probe_largest()
         suffices = self._suffices(num_gpus)
         self._num_insufficient += not suffices and bool(self.memory_bounds.list_feasible(num_gpus))
@@ -117,13 +122,7 @@ class Search:
             if self.memory_bounds.list_fitting_batches(option)
         ):
             return True
-        return (
-            next(
-                self._iter_replayed_fits(self._filter_by_memory(options)),
-                None,
-            )
-            is not None
-        )
+        return next(self._iter_replayed_fits(self._filter_by_memory(options)), None) is not None
 
     def _filter_by_time(self, options: Sequence[LayoutOption]) -> Sequence[LayoutOption]:
         """Return the options that may keep the time limits.
