@@ -1,5 +1,7 @@
 """Recorded training steps."""
 
+from collections.abc import Callable
+
 from service.estimator.model.adapters.stacks import build_stack_adapters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pass_context import PassContext
@@ -106,10 +108,16 @@ def _list_unit_tensors(model: Architecture, ranks: int) -> dict[int, tuple[int, 
     return {sum(unit): unit for unit in (*block_tensors, root)}
 
 
-def run_training(tape: Tape, model: Architecture, config: TrainingPass) -> None:
+def run_training(
+    tape: Tape,
+    model: Architecture,
+    config: TrainingPass,
+    *,
+    make: Callable[[Tape, FsdpConfig], ShardedUnits] = make_units,
+) -> None:
     """Record one micro batch on a tape, forward, loss and backward."""
     tape.steps_in_backward, tape.on_gpu = config.steps_in_backward, config.on_gpu
-    units = make_units(tape, config.gathering) if config.gathering is not None else None
+    units = make(tape, config.gathering) if config.gathering is not None else None
     walk = get_walk_class(model)(
         model, Recording(tape, build_training_context(model, config), units=units)
     )

@@ -41,7 +41,6 @@ from service.estimator.memory.training_pass import (
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
-from service.estimator.passes.stored_recordings import load_training
 from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
 from service.estimator.tape import sizes
 from service.estimator.values.memo import Memo
@@ -163,9 +162,8 @@ def _get_prices(
     if prices is not None:
         return prices
     setup = job.static_memory.setup
-    record = partial(load_training, store=cache.store)
     config = select_kernels(build_setup_pass(setup, shape), kernels)
-    candidates = cache.get_recording(setup.model, config, record)
+    candidates = cache.get_training(setup.model, config)
     return memo.store((job, shape, kernels), price_step(job.static_memory, candidates))
 
 

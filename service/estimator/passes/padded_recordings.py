@@ -1,0 +1,172 @@
+"""Recordings of sharded steps that differ in the padding of uneven shards alone.
+
+How many ranks share the rows of tensors changes no operation: only the elements by which units are
+filled up. A step is recorded once with an unknown for the filling of each unit, and then filled up
+for any number of ranks.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import add, ge, itemgetter
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.weights.tensors import count_padded_elements
+from service.estimator.passes.config import PeakCandidates, TrainingPass
+from service.estimator.passes.recorder import run_training
+from service.estimator.tape import sizes
+from service.estimator.tape.graph import Mode, Tape
+from service.estimator.tape.ledger import Category, Ledger, Live, Section, build_point
+from service.estimator.tape.nodes import Value
+from service.estimator.tape.sizes import Size
+from service.estimator.tape.units import NO_PADDING, FsdpConfig, ShardedUnits, ShardPadding
+
+_BITS = 80
+"""Bits of a number beyond which an unknown's factor is: no GPU has as many bytes."""
+_ROOT = 0
+"""Place of the root's unknown; those of the kinds of blocks follow it."""
+_AT_ONE = 5
+"""Place, in the bounds of a moment, of its bytes at one sequence of one token."""
+Factors = tuple[int, ...]
+
+
+def get_unpadded(model: Architecture, config: TrainingPass) -> TrainingPass | None:
+    """Return the pass that a padded one shares its recording with.
+
+    None where it has no padding, or where more than the filling of root and blocks depends on it.
+    """
+    gathering = config.gathering
+    if gathering is None or gathering.uneven_ranks == 1 or not _is_plain(config, gathering):
+        return None
+    is_stack = type(model) is Architecture and model.walker is None and model.images is None
+    if not is_stack or model.shares_weights or len(_list_units(model)) < len(model.blocks):
+        return None
+    return replace(config, gathering=replace(gathering, uneven_ranks=1, padding=NO_PADDING))
+
+
+def _is_plain(config: TrainingPass, gathering: FsdpConfig) -> bool:
+    """Return whether root and blocks are whole units of weights that are all trained."""
+    apart = gathering.splits_root or gathering.fetches_modules or gathering.flat_parameters
+    trains_whole_units = config.trains_all and not config.frozen and config.scheme is None
+    return trains_whole_units and not apart and gathering.cast_ranks is None
+
+
+def _list_units(model: Architecture) -> list[int]:
+    """Return the elements of each kind of block, those of equally many once."""
+    return list(dict.fromkeys(sum(w.numel for w in block.weights()) for block, _ in model.blocks))
+
+
+class _UnknownUnits(ShardedUnits):
+    """Units whose filling is unknown: so many bits beyond their elements."""
+
+    def __init__(self, tape: Tape, config: FsdpConfig, unknowns: Mapping[int, int]) -> None:
+        super().__init__(tape, replace(config, padding=ShardPadding(root=_encode(_ROOT))))
+        self._unknowns = unknowns
+
+    def run_block(
+        self, block: Callable[[Value], Value], x: Value, *, elements: int, trained: int
+    ) -> Value:
+        """Run a block with its unknown."""
+        filling = self._unknowns[elements]
+        return super().run_block(block, x, elements=elements + filling, trained=trained + filling)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """Live memory without filling, and the factors of the unknowns by category."""
+
+    live: Live
+    factors: tuple[tuple[Category, Factors], ...]
+    bounds: tuple[int, ...]
+    """None of them is larger in a moment that is covered, however units are filled up."""
+
+    def covers(self, later: "_Moment") -> bool:
+        """Return whether a later moment is no higher."""
+        return all(map(ge, self.bounds, later.bounds))
+
+    def fill(self, padding: Sequence[int]) -> Live:
+        """Return the live memory with units filled up."""
+        live = self.live.copy()
+        for category, factors in self.factors:
+            constant, *others = live[category]
+            filling = sum([factor * each for factor, each in zip(factors, padding, strict=True)])
+            live[category] = (constant + filling, *others)  # type: ignore[assignment]  # as many
+        return live
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedRecording:
+    """The moments of a step at which memory stops rising, by section."""
+
+    moments: Mapping[Section, tuple[_Moment, ...]]
+
+    def pad(self, model: Architecture, gathering: FsdpConfig) -> PeakCandidates:
+        """Return the highest points with units filled up for so many ranks."""
+        ranks = gathering.uneven_ranks
+        blocks = [tuple(block.weights()) for block, _ in model.blocks]
+        padding = [gathering.padding.root] + [
+            count_padded_elements(block, ranks) - count_padded_elements(block, 1)
+            for block in blocks
+        ]
+        ledger = Ledger(Section.FORWARD)
+        ledger.points = {
+            section: [moment.fill(padding) for moment in moments]
+            for section, moments in self.moments.items()
+        }
+        return ledger.find_peak_candidates()
+
+
+def record_unpadded(model: Architecture, config: TrainingPass) -> PaddedRecording:
+    """Record one micro batch, with the filling of its units left open."""
+    tape = Tape(
+        Section.FORWARD, Mode.RECORDING, autocast=config.autocast, accumulating=config.accumulating
+    )
+    units = _list_units(model)
+    unknowns = {elements: _encode(place) for place, elements in enumerate(units, _ROOT + 1)}
+    run_training(tape, model, config, make=lambda tape, fsdp: _UnknownUnits(tape, fsdp, unknowns))
+    tape.ledger.mark()
+    return PaddedRecording(
+        {
+            section: _drop_covered([_split(live, len(units) + 1) for live in points])
+            for section, points in tape.ledger.points.items()
+        }
+    )
+
+
+def _encode(place: int) -> int:
+    return 1 << _BITS * (place + 1)
+
+
+def _split(live: Live, num_unknowns: int) -> _Moment:
+    """Return live memory, and the factors of the unknowns in it."""
+    known: dict[Category, Size] = {}
+    factors: list[tuple[Category, Factors]] = []
+    in_bytes, in_gradients = [0] * num_unknowns, [0] * num_unknowns
+    for category, (number, *others) in live.items():
+        constant, *each = [
+            number >> _BITS * place & (1 << _BITS) - 1 for place in range(num_unknowns + 1)
+        ]
+        known[category] = (constant, *others)  # type: ignore[assignment]  # as many
+        if any(each):
+            factors.append((category, tuple(each)))
+            counted = in_gradients if category is Category.GRADIENTS else in_bytes
+            counted[:] = map(add, counted, each)
+    point = build_point(known)
+    bounds = (*sizes.expand_at_one(point.bytes), point.gradients, *in_bytes, *in_gradients)
+    return _Moment(known, tuple(factors), bounds)
+
+
+def _drop_covered(moments: Sequence[_Moment]) -> tuple[_Moment, ...]:
+    """Return the moments that may be the highest, in order.
+
+    Of equal ones the first is kept, whatever fills units up: a later one covers only what is lower
+    without any filling.
+    """
+    kept: list[tuple[int, _Moment]] = []
+    for index, moment in sorted(enumerate(moments), key=lambda pair: -pair[1].bounds[_AT_ONE]):
+        height = moment.bounds[_AT_ONE]
+        if not any(
+            (place < index or other.bounds[_AT_ONE] > height) and other.covers(moment)
+            for place, other in kept
+        ):
+            kept.append((index, moment))
+    return tuple([moment for _, moment in sorted(kept, key=itemgetter(0))])
