@@ -11,8 +11,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import SplitPlan
 from service.estimator.passes.config import PeakCandidates, ServingPass, TrainingPass
 from service.estimator.passes.padded_recordings import (
-    PaddedRecording,
-    get_unpadded,
+    SharedRecordings,
     record_unpadded,
 )
 from service.estimator.passes.stored_recordings import RecordingStore, load_training
@@ -42,9 +41,7 @@ class PassCache:
         self.capacity, self.store = capacity, store
         self.replays = ReplayCache(store)
         self._passes: Memo[PeakCandidates] = Memo(capacity)
-        self._padded: Memo[TrainingPass] = Memo(capacity)
-        """The first pass that was asked about of each that others differ from in padding alone."""
-        self._unpadded: Memo[PaddedRecording] = Memo(capacity)
+        self._shared = SharedRecordings(record_unpadded, capacity=capacity)
         self._shards: Memo[Architecture] = Memo(capacity)
         self._models: Memo[tuple[Architecture, object]] = Memo(capacity)
         self._model_keys: Memo[object] = Memo(capacity)
@@ -99,20 +96,14 @@ class PassCache:
     def get_training(self, model: Architecture, config: TrainingPass) -> PeakCandidates:
         """Return the recording of a training pass, made once.
 
-        Of those that differ in padding alone the second makes what it and the others share, which
-        takes as long as two. Kept ones are read one by one.
+        Those that differ in padding alone share one; kept ones are read one by one.
         """
         return self.get_recording(model, config, self._load_training)
 
     def _load_training(self, model: Architecture, config: TrainingPass) -> PeakCandidates:
-        unpadded = get_unpadded(model, config) if self.store is None else None
-        if unpadded is None or config.gathering is None:
+        shared = self._shared.find(model, config) if self.store is None else None
+        if shared is None or config.gathering is None:
             return load_training(model, config, self.store)
-        key = (model.spec, unpadded)
-        if self._padded.get(key) is None:
-            self._padded.store(key, config)
-            return load_training(model, config, self.store)
-        shared = self._unpadded.get_or_make(key, lambda: record_unpadded(model, unpadded))
         return shared.pad(model, config.gathering)
 
     def get_shard(self, model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Architecture:

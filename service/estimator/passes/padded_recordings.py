@@ -1,4 +1,4 @@
-"""Recordings of sharded steps that differ in the padding of uneven shards alone.
+"""Recordings of sharded steps that differ in padding alone.
 
 How many ranks share the rows of tensors changes no operation: only the elements by which units are
 filled up. A step is recorded once with an unknown for the filling of each unit, and then filled up
@@ -8,22 +8,30 @@ for any number of ranks.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import add, ge, itemgetter
+from typing import Generic, TypeVar
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.tensors import count_padded_elements
 from service.estimator.passes.config import PeakCandidates, TrainingPass
-from service.estimator.passes.recorder import run_training
+from service.estimator.passes.recorder import (
+    MakeUnits,
+    list_unit_weights,
+    log_training,
+    run_training,
+)
 from service.estimator.tape import sizes
+from service.estimator.tape.event_log import Events
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Ledger, Live, Section, build_point
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import NO_PADDING, FsdpConfig, ShardedUnits, ShardPadding
+from service.estimator.values.memo import Memo
 
 _BITS = 80
 """Bits of a number beyond which an unknown's factor is: no GPU has as many bytes."""
 _ROOT = 0
-"""Place of the root's unknown; those of the kinds of blocks follow it."""
+"""Place of the root's unknown; those of the kinds of blocks follow it, in a log all tensors'."""
 _AT_ONE = 5
 """Place, in the bounds of a moment, of its bytes at one sequence of one token."""
 Factors = tuple[int, ...]
@@ -44,14 +52,14 @@ def get_unpadded(model: Architecture, config: TrainingPass) -> TrainingPass | No
 
 
 def _is_plain(config: TrainingPass, gathering: FsdpConfig) -> bool:
-    """Return whether root and blocks are whole units of weights that are all trained."""
+    """Return whether units are whole blocks of trained weights, and the root."""
     apart = gathering.splits_root or gathering.fetches_modules or gathering.flat_parameters
     trains_whole_units = config.trains_all and not config.frozen and config.scheme is None
     return trains_whole_units and not apart and gathering.cast_ranks is None
 
 
 def _list_units(model: Architecture) -> list[int]:
-    """Return the elements of each kind of block, those of equally many once."""
+    """Return the elements of each kind of block, equal ones once."""
     return list(dict.fromkeys(sum(w.numel for w in block.weights()) for block, _ in model.blocks))
 
 
@@ -72,7 +80,7 @@ class _UnknownUnits(ShardedUnits):
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """Live memory without filling, and the factors of the unknowns by category."""
+    """Live memory without filling, and the factors of unknowns."""
 
     live: Live
     factors: tuple[tuple[Category, Factors], ...]
@@ -88,8 +96,8 @@ class _Moment:
         live = self.live.copy()
         for category, factors in self.factors:
             constant, *others = live[category]
-            filling = sum([factor * each for factor, each in zip(factors, padding, strict=True)])
-            live[category] = (constant + filling, *others)  # type: ignore[assignment]  # as many
+            filled = _fill(constant, factors, padding)
+            live[category] = (filled, *others)  # type: ignore[assignment]  # as many
         return live
 
 
@@ -101,12 +109,7 @@ class PaddedRecording:
 
     def pad(self, model: Architecture, gathering: FsdpConfig) -> PeakCandidates:
         """Return the highest points with units filled up for so many ranks."""
-        ranks = gathering.uneven_ranks
-        blocks = [tuple(block.weights()) for block, _ in model.blocks]
-        padding = [gathering.padding.root] + [
-            count_padded_elements(block, ranks) - count_padded_elements(block, 1)
-            for block in blocks
-        ]
+        padding = _list_padding(model, gathering)
         ledger = Ledger(Section.FORWARD)
         ledger.points = {
             section: [moment.fill(padding) for moment in moments]
@@ -120,20 +123,119 @@ def record_unpadded(model: Architecture, config: TrainingPass) -> PaddedRecordin
     tape = Tape(
         Section.FORWARD, Mode.RECORDING, autocast=config.autocast, accumulating=config.accumulating
     )
-    units = _list_units(model)
-    unknowns = {elements: _encode(place) for place, elements in enumerate(units, _ROOT + 1)}
-    run_training(tape, model, config, make=lambda tape, fsdp: _UnknownUnits(tape, fsdp, unknowns))
+    run_training(tape, model, config, make=_make_units(model))
     tape.ledger.mark()
+    num_unknowns = len(model.blocks) + 1
     return PaddedRecording(
         {
-            section: _drop_covered([_split(live, len(units) + 1) for live in points])
+            section: _drop_covered([_split(live, num_unknowns) for live in points])
             for section, points in tape.ledger.points.items()
         }
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PaddedLog:
+    """The events of a step, with unknowns in what they allocate."""
+
+    events: Events
+
+    def pad(self, model: Architecture, gathering: FsdpConfig) -> Events:
+        """Return the events with units filled up for so many ranks."""
+        ranks = gathering.uneven_ranks
+        padding = _list_padding(model, gathering)
+        padding += [
+            count_padded_elements([weight], ranks) - weight.numel
+            for unit in list_unit_weights(model)
+            for weight in unit
+        ]
+
+        def fill(number: int) -> int:
+            constant, *factors = _decode(number, len(padding))
+            return _fill(constant, factors, padding)
+
+        shards = {elements: fill(elements) for _, elements in self.events.shards}
+        filled = [(fill(number), *others) for number, *others in self.events.sizes]
+        return replace(
+            self.events,
+            sizes=tuple(filled),  # type: ignore[arg-type]  # as many
+            shards=tuple([(index, shards[elements]) for index, elements in self.events.shards]),
+        )
+
+
+def log_unpadded(model: Architecture, config: TrainingPass) -> PaddedLog:
+    """Log one micro batch, with the filling of its units left open.
+
+    A tensor has an unknown of its own beside its unit's: ranks gather tensors one by one.
+    """
+    *blocks, root = list_unit_weights(model)
+    place, unit_tensors = len(blocks) + 1, {}
+    for unit, weights in (*enumerate(blocks, _ROOT + 1), (_ROOT, root)):
+        numels = [weight.numel for weight in weights]
+        unit_tensors[sum(numels) + _encode(unit)] = tuple(
+            [numel + _encode(each) for each, numel in enumerate(numels, place)]
+        )
+        place += len(numels)
+    return PaddedLog(
+        log_training(model, config, make=_make_units(model), unit_tensors=unit_tensors)
+    )
+
+
+S = TypeVar("S")
+
+
+class SharedRecordings(Generic[S]):
+    """Recordings that passes share which differ in padding alone.
+
+    They do from the second pass on: what is shared takes longer to make than one of its own.
+    """
+
+    def __init__(self, record: Callable[[Architecture, TrainingPass], S], *, capacity: int) -> None:
+        """Start empty; ``record`` makes what is shared."""
+        self._record = record
+        self._first: Memo[TrainingPass] = Memo(capacity)
+        self._shared: Memo[S] = Memo(capacity)
+
+    def find(self, model: Architecture, config: TrainingPass) -> S | None:
+        """Return what a pass shares, None for one of its own."""
+        unpadded = get_unpadded(model, config)
+        if unpadded is None:
+            return None
+        key = (model.spec, unpadded)
+        if self._first.get(key) is None:
+            self._first.store(key, config)
+            return None
+        return self._shared.get_or_make(key, lambda: self._record(model, unpadded))
+
+
+def _make_units(model: Architecture) -> MakeUnits:
+    """Return a function that makes units with unknowns."""
+    unknowns = {
+        elements: _encode(place) for place, elements in enumerate(_list_units(model), _ROOT + 1)
+    }
+    return lambda tape, gathering: _UnknownUnits(tape, gathering, unknowns)
+
+
+def _list_padding(model: Architecture, gathering: FsdpConfig) -> list[int]:
+    """Return the filling of root and blocks for so many ranks."""
+    blocks = [tuple(block.weights()) for block, _ in model.blocks]
+    return [gathering.padding.root] + [
+        count_padded_elements(block, gathering.uneven_ranks) - count_padded_elements(block, 1)
+        for block in blocks
+    ]
+
+
+def _fill(constant: int, factors: Sequence[int], padding: Sequence[int]) -> int:
+    return constant + sum([factor * each for factor, each in zip(factors, padding, strict=True)])
+
+
 def _encode(place: int) -> int:
     return 1 << _BITS * (place + 1)
+
+
+def _decode(number: int, num_unknowns: int) -> list[int]:
+    """Return a number without unknowns, and the factor of each of them."""
+    return [number >> _BITS * place & (1 << _BITS) - 1 for place in range(num_unknowns + 1)]
 
 
 def _split(live: Live, num_unknowns: int) -> _Moment:
@@ -142,9 +244,7 @@ def _split(live: Live, num_unknowns: int) -> _Moment:
     factors: list[tuple[Category, Factors]] = []
     in_bytes, in_gradients = [0] * num_unknowns, [0] * num_unknowns
     for category, (number, *others) in live.items():
-        constant, *each = [
-            number >> _BITS * place & (1 << _BITS) - 1 for place in range(num_unknowns + 1)
-        ]
+        constant, *each = _decode(number, num_unknowns)
         known[category] = (constant, *others)  # type: ignore[assignment]  # as many
         if any(each):
             factors.append((category, tuple(each)))

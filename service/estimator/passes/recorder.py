@@ -1,6 +1,6 @@
 """Recorded training steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from service.estimator.model.adapters.stacks import build_stack_adapters
 from service.estimator.model.architecture import Architecture
@@ -8,7 +8,7 @@ from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recording import Recording
 from service.estimator.model.task_head import get_saved_names
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
-from service.estimator.model.weights.tensors import count_padded_elements
+from service.estimator.model.weights.tensors import Weight, count_padded_elements
 from service.estimator.passes.config import (
     PeakCandidates,
     TrainingPass,
@@ -42,6 +42,11 @@ def _select_checkpoint(config: TrainingPass) -> Checkpoint:
     return checkpoint_in_frozen_unit if has_adapter_units else checkpoint_reentrant
 
 
+MakeUnits = Callable[[Tape, FsdpConfig], ShardedUnits]
+UnitTensors = Mapping[int, tuple[int, ...]]
+"""Elements of each tensor of a sharded unit, by the elements of all of them."""
+
+
 def make_units(tape: Tape, gathering: FsdpConfig) -> ShardedUnits:
     """Return the sharded units of a step.
 
@@ -64,17 +69,34 @@ def record_training(model: Architecture, config: TrainingPass) -> PeakCandidates
     return tape.ledger.find_peak_candidates()
 
 
-def log_training(model: Architecture, config: TrainingPass) -> Events:
+def log_training(
+    model: Architecture,
+    config: TrainingPass,
+    *,
+    make: MakeUnits = make_units,
+    unit_tensors: UnitTensors | None = None,
+) -> Events:
     """Return the allocations and releases of one micro batch, in order.
 
     They are those of forward, loss and backward.
     """
-    short = _log_pass(model, config, shortens=True)
+    if unit_tensors is None and config.gathering is not None:
+        unit_tensors = _list_unit_tensors(model, config.gathering.uneven_ranks)
+    short = _log_pass(model, config, make, unit_tensors, shortens=True)
     events = unroll_repeats(short.events(), short.loops)
-    return events if events is not None else _log_pass(model, config, shortens=False).events()
+    if events is not None:
+        return events
+    return _log_pass(model, config, make, unit_tensors, shortens=False).events()
 
 
-def _log_pass(model: Architecture, config: TrainingPass, *, shortens: bool) -> LoggingTape:
+def _log_pass(
+    model: Architecture,
+    config: TrainingPass,
+    make: MakeUnits,
+    unit_tensors: UnitTensors | None,
+    *,
+    shortens: bool,
+) -> LoggingTape:
     tape = LoggingTape(
         Section.FORWARD,
         Mode.RECORDING,
@@ -82,30 +104,30 @@ def _log_pass(model: Architecture, config: TrainingPass, *, shortens: bool) -> L
         accumulating=config.accumulating,
         shorten_repeats=shortens,
     )
-    if config.gathering is not None:
-        tape.unit_tensors = _list_unit_tensors(model, config.gathering.uneven_ranks)
-    run_training(tape, model, config)
+    if unit_tensors is not None:
+        tape.unit_tensors = unit_tensors
+    run_training(tape, model, config, make=make)
     return tape
 
 
-def _list_unit_tensors(model: Architecture, ranks: int) -> dict[int, tuple[int, ...]]:
+def _list_unit_tensors(model: Architecture, ranks: int) -> UnitTensors:
+    units = [
+        tuple([count_padded_elements([weight], ranks) for weight in unit])
+        for unit in list_unit_weights(model)
+    ]
+    return {sum(unit): unit for unit in units}
+
+
+def list_unit_weights(model: Architecture) -> list[tuple[Weight, ...]]:
     """Return the tensors of every sharded unit.
 
-    The units are each kind of block, and the root with everything outside of them.
+    The units are each kind of block, and last the root with everything outside of them.
     """
-    block_tensors = [
-        tuple(count_padded_elements([weight], ranks) for weight in block.weights())
-        for block, _ in model.blocks
-    ]
+    blocks = [tuple(block.weights()) for block, _ in model.blocks]
     tower = {weight.name for weight in model.tower_layer_weights}
     num_tables = 1 + (model.position_embedding is not None)
-    numels = [
-        count_padded_elements([weight], ranks)
-        for weight, _ in model.weights()
-        if weight.name not in tower
-    ]
-    root = (*numels[:num_tables], *numels[num_tables + sum(map(len, block_tensors)) :])
-    return {sum(unit): unit for unit in (*block_tensors, root)}
+    weights = [weight for weight, _ in model.weights() if weight.name not in tower]
+    return [*blocks, (*weights[:num_tables], *weights[num_tables + sum(map(len, blocks)) :])]
 
 
 def run_training(
@@ -113,7 +135,7 @@ def run_training(
     model: Architecture,
     config: TrainingPass,
     *,
-    make: Callable[[Tape, FsdpConfig], ShardedUnits] = make_units,
+    make: MakeUnits = make_units,
 ) -> None:
     """Record one micro batch on a tape, forward, loss and backward."""
     tape.steps_in_backward, tape.on_gpu = config.steps_in_backward, config.on_gpu

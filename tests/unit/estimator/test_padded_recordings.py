@@ -8,8 +8,13 @@ from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.training_pass import build_training_pass
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.config import TrainingPass
-from service.estimator.passes.padded_recordings import get_unpadded, record_unpadded
-from service.estimator.passes.recorder import record_training
+from service.estimator.passes.padded_recordings import (
+    get_unpadded,
+    log_unpadded,
+    record_unpadded,
+)
+from service.estimator.passes.recorder import log_training, record_training
+from service.estimator.tape.event_log import Events
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.workload import Checkpointing, Lora, Method
 from tests.builders import a_training
@@ -34,6 +39,21 @@ def test_what_is_filled_up_is_what_is_recorded(
     assert filled == [record_training(model, config) for config in configs]
     assert set(unpadded) == {unpadded[0]}
     assert len({config.gathering for config in configs}) == len(configs)
+
+
+@pytest.mark.parametrize("model", _MODELS.values(), ids=_MODELS)
+def test_a_log_that_is_filled_up_is_what_is_logged(model: Architecture) -> None:
+    """Its events are equal, each with its size, whatever number of ranks it is."""
+    configs = [_make_pass(model, ranks, Checkpointing.FULL) for ranks in (3, 7, 129)]
+    unpadded = get_unpadded(model, configs[0])
+    assert unpadded is not None
+    shared = log_unpadded(model, unpadded)
+
+    filled = [shared.pad(model, config.gathering) for config in configs if config.gathering]
+
+    logged = [log_training(model, config) for config in configs]
+    assert list(map(_list_events, filled)) == list(map(_list_events, logged))
+    assert len({events.sizes for events in filled}) == len(configs)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +88,12 @@ def test_a_cache_shares_from_the_second_number_of_ranks_on() -> None:
 
     assert cached == [record_training(model, config) for config in configs]
     assert cache.get_training(model, configs[1]) is cached[1]
+
+
+def _list_events(events: Events) -> tuple[object, ...]:
+    """Return events with their sizes, of which two may have become one."""
+    sized = [events.sizes[kind] for kind in events.kinds]
+    return sized, events.order, events.gradients, events.shards, events.buffers
 
 
 def _make_layout(ranks: int) -> Layout:

@@ -35,6 +35,7 @@ from service.estimator.memory.training_pass import (
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.config import TrainingPass
+from service.estimator.passes.padded_recordings import SharedRecordings, log_unpadded
 from service.estimator.passes.stored_recordings import RecordingStore, load_training_log
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
@@ -79,6 +80,7 @@ class ReplayCache:
         """Start empty; ``store`` keeps logs between processes."""
         self._store = store
         self._logs: Memo[Events] = Memo(MAX_LOGS)
+        self._shared_logs = SharedRecordings(log_unpadded, capacity=MAX_LOGS)
         self._tensors: Memo[JobTensors] = Memo(MAX_LOGS)
         # In a tuple each, because None is a result too.
         self._replays: Memo[tuple[ReplayResult | None]] = Memo(MAX_REPLAYS)
@@ -244,7 +246,13 @@ class ReplayCache:
 
     def _log(self, model: Architecture, config: TrainingPass) -> Events:
         key = (model.spec, config)
-        return self._logs.get_or_make(key, lambda: load_training_log(model, config, self._store))
+        return self._logs.get_or_make(key, lambda: self._load_log(model, config))
+
+    def _load_log(self, model: Architecture, config: TrainingPass) -> Events:
+        shared = self._shared_logs.find(model, config) if self._store is None else None
+        if shared is None or config.gathering is None:
+            return load_training_log(model, config, self._store)
+        return shared.pad(model, config.gathering)
 
 
 def _agrees(allocated: int, peak: int) -> bool:
