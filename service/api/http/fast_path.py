@@ -16,7 +16,7 @@ from service.api.http.admission import admit_request
 from service.api.http.decoding import MAX_BODY_BYTES
 from service.api.http.dependencies import Dependencies
 from service.api.http.operation import Operation
-from service.api.http.problems import build_error_response
+from service.api.http.problems import CLIENT_LEFT, build_error_response
 from service.base.errors import BodyTooLargeError
 
 Respond = Callable[[Dependencies, HTTPScope, Receive, bytes], Awaitable[ASGIApp]]
@@ -78,8 +78,7 @@ async def _read(scope: HTTPScope, receive: Receive) -> bytes:
         message = await receive()
         if message["type"] != "http.request":
             # As the framework has it; nobody is there to read it.
-            detail = "client disconnected prematurely"
-            raise InternalServerException(detail)
+            raise InternalServerException(CLIENT_LEFT)
         body += message.get("body", b"")
         _check_size(len(body))
         is_whole = not message.get("more_body", False)

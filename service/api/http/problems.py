@@ -11,6 +11,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from litestar.types import ASGIApp, ExceptionHandlersMap
 
+from service.api.http.disconnect import CLIENT_CLOSED_REQUEST
 from service.api.http.routing import list_allowed_methods
 from service.base.errors import BodyTooLargeError, ServiceError
 from service.contract.to_answer.problems import build_problem, build_refusal, to_document
@@ -19,6 +20,8 @@ from service.runtime.logs import get_logger
 
 MEDIA_TYPE = "application/problem+json"
 TOO_LARGE = 413
+CLIENT_LEFT = "client disconnected prematurely"
+"""What the framework says of a body whose client left, which is no fault of the service."""
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -106,6 +109,8 @@ def on_http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
         return on_refusal(
             request, BodyTooLargeError(f"the body is larger than {max_bytes:,} bytes")
         )
+    if error.detail == CLIENT_LEFT:
+        return Response(b"", status_code=CLIENT_CLOSED_REQUEST)
     kind = (f"http-{error.status_code}", "The request could not be served")
     problem = build_problem(
         request.scope["path"], kind, status=error.status_code, detail=error.detail
