@@ -1,6 +1,17 @@
 """Questions about GPUs, models and commands: what is found, and what is said where nothing is."""
 
-from tests.e2e.cli.questions import A100, FITS, H100, LORA, ONE, REFUSED, SERVE, TRAIN, ask
+from tests.e2e.cli.questions import (
+    A100,
+    DOES_NOT_FIT,
+    FITS,
+    H100,
+    LORA,
+    ONE,
+    REFUSED,
+    SERVE,
+    TRAIN,
+    ask,
+)
 
 _SMALL = f"fit llama-3.2-1b {LORA} --sequence-length 512"
 _SERVED = f"fit llama-3.1-8b {SERVE} {ONE}"
@@ -54,7 +65,12 @@ MODELS = (
         '"type": "unknown-model"',
         '"status": 422',
     ),
-    ask("A larger T5?", f"fit t5-11b {A100} {TRAIN} --sequence-length 512", REFUSED, "t5-base"),
+    ask(
+        "A larger T5?",
+        f"fit t5-11b {A100} {TRAIN} --sequence-length 512",
+        DOES_NOT_FIT,
+        "remedies: ",
+    ),
 )
 
 COMMANDS = (

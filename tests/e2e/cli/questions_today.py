@@ -32,8 +32,8 @@ TODAY = (
         "BGE's reranker on vLLM?",
         f"fit bge-reranker-v2-m3 --gpu L4 {_VLLM} --num-sequences 32 --prompt-tokens 512 "
         "--output-tokens 0",
-        REFUSED,
-        "engine transformers",
+        FITS,
+        "gpu_memory_fraction reserves nothing",
     ),
     ask(
         "Pictures of full HD to Qwen2.5-VL?",
