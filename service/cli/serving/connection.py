@@ -60,6 +60,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._timer = self.loop.call_later(self._bounds.check_s, self._check)
         if len(self.connections) > self._bounds.connections and not self._make_room():
             self._refuse(Refusal.CROWDED)
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
@@ -256,11 +257,15 @@ class BoundedConnection(HttpToolsProtocol):
         Where another answer is due or under way, the client would take it for that one.
         """
         _log.debug("connection.refused", reason=refusal.name.lower(), peer=self.get_address())
-        is_due = self._is_answering() and self._phase is not Phase.BODY
-        if is_due or (self._is_answering() and self.cycle.response_started):
+        is_behind = bool(self.pipeline) or self._phase is not Phase.BODY
+        if self._is_answering() and (is_behind or self.cycle.response_started):
             self.transport.close()
             return
         self.transport.write(refusal.make_answer())
+        if self._is_answering():
+            # Whoever waits for the rest of the body learns that nobody is there.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self._is_discarding = True
         self._enter(self._phase)
         if self.transport.can_write_eof():

@@ -169,6 +169,8 @@ async def test_a_body_without_an_end_ends_the_connection(request_bytes: bytes) -
     await settle()
 
     assert wire.sent.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert wire.sent.count(b"HTTP/1.1 200") == 0
+    assert server.num_left == 1
 
 
 @pytest.mark.parametrize("header", [b"", b"Connection: close\r\n"])
@@ -246,7 +248,7 @@ async def test_where_all_are_answered_the_next_is_told_to_come_again() -> None:
 
     assert late.sent.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
     assert b"retry-after: 1\r\n" in late.sent
-    assert not wire.is_closed
+    assert (late.is_closed, wire.is_closed) == (True, False)
 
 
 @in_loop

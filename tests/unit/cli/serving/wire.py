@@ -101,6 +101,7 @@ class Server:
     clock: Clock = field(default_factory=Clock)
     state: ServerState = field(default_factory=ServerState)
     asked: list[str] = field(default_factory=list)
+    num_left: int = 0
     holding: asyncio.Event = field(default_factory=asyncio.Event)
 
     def connect(self, address: str = "10.0.0.1") -> tuple[BoundedConnection, Wire]:
@@ -126,8 +127,9 @@ class Server:
         if scope["path"] == "/held":
             await self.holding.wait()
         elif status == 200:
-            while (await receive()).get("more_body", False):
+            while (message := await receive()).get("more_body", False):
                 pass
+            self.num_left += message["type"] == "http.disconnect"
         headers = [(b"content-length", b"2")]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"ok"})
