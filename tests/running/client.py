@@ -1,6 +1,6 @@
-"""A program for shells and workers of tests that has a fork server start what it stands for.
+"""The ``headroom`` of shells and scripts of tests: it has a fork server start the command.
 
-It is copied beside the server's socket, by its name, and needs nothing but the standard library.
+It is copied beside the server's socket, and needs nothing but the standard library.
 """
 
 import json
@@ -13,11 +13,10 @@ from pathlib import Path
 
 _POLL_S = 0.01
 _ANSWER_BYTES = 4096
-MODULES = {"headroom": "service.__main__", "probe": "worker.probes.__main__"}
 
 
 def list_inherited_files() -> list[int]:
-    """Return the files that this program was given: a worker gives a probe more than three."""
+    """Return the files that this program was given, which may be fewer than three."""
     inherited = []
     for number in [int(file.name) for file in Path("/proc/self/fd").iterdir()]:
         with suppress(OSError):  # The folder's own is closed by now.
@@ -32,12 +31,11 @@ def main() -> int:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.connect(str(Path(__file__).with_name("socket")))
         request = {
-            "module": MODULES[Path(__file__).name],
+            "module": "service.__main__",
             "arguments": sys.argv[1:],
             "files": files,
             "environ": dict(os.environ),
             "directory": str(Path.cwd()),
-            # A worker gives a probe a session of its own, which the probe makes nice as a whole.
             "leads": os.getsid(0) == os.getpid(),
         }
         socket.send_fds(server, [json.dumps(request).encode()], files)
