@@ -49,7 +49,7 @@ _MISSING = """\
 - **Time**: LLM Foundry's MPT ran attention kernels of 2023; torchao's and torchtitan's H100 may draw 500 W only; what networks
   carried is stated nowhere; generations wait for hosts, and for kernels of packed weights. Long contexts of Qwen2 and 2.5 copy
   heads of keys and values before flash attention: counted at the rate of element-wise kernels, which strided copies do not
-  reach (25 to 50 % short beyond 14,000 tokens). One run of Megatron's Mixtral on A100 took half of what its products alone take.
+  reach (25 to 50 % short beyond 14,000 tokens). One run of Megatron's Mixtral on A100 took half of what its kernels are told to take.
 """
 
 
