@@ -28,7 +28,11 @@ _LEAST = 15
 
 def _list_functions(file: str) -> set[str]:
     tree = ast.parse((REPOSITORY / file).read_text())
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    return {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
 
 def test_every_test_of_the_page_is_there() -> None:
