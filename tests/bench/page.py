@@ -41,7 +41,7 @@ def write_page(tables: Sequence[Table]) -> None:
     )
     notes = [
         Path(__file__).with_name(name).read_text(encoding="utf-8")
-        for name in ("askers.md", "floors.md", "one_verdict.md", "redesign.md")
+        for name in ("askers.md", "memory.md", "floors.md", "one_verdict.md", "redesign.md")
     ]
     pages = ["\n".join(_iter_lines(table)) + "\n" for table in tables]
     PAGE.write_text("\n".join([head, *pages, *notes]), encoding="utf-8")

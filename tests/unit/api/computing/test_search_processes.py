@@ -20,6 +20,7 @@ from service.base.errors import UnavailableError
 from service.runtime.children.pool import ChildPool
 from service.runtime.children.starting import ChildStarter
 from service.usecases.learning.corrections import CorrectionCache
+from tests.tiny_models import tiny_config
 from tests.unit.api.builders import FIT, parts, served
 from tests.unit.api.computing.asking import ask, drop_times, make_budget
 from tests.unit.api.computing.functions import (
@@ -48,6 +49,7 @@ HYBRID = {
         "vocab_size": 4096,
     }
 }
+SMALL = {"hf_config": tiny_config("llama")}
 LIMITS = {"max_gpus": 8, "gpus_per_node": 8}
 SEARCH = {"workload": FIT["workload"], "gpus": [FIT["gpu"]], "constraints": LIMITS}
 COUNT = {"workload": FIT["workload"], "gpu": FIT["gpu"]}
@@ -71,7 +73,7 @@ def client(pool: ChildPool) -> Iterator[TestClient[Any]]:
         ("/v1/how-many", COUNT | {"model": "gpt2", "constraints": {"max_gpus": 0}}),
         ("/v1/ceilings", MAXIMUM | {"model": "bert-base"}),
         ("/v1/fit", FIT | {"model": HYBRID}),
-        ("/v1/fit", FIT | {"model": HYBRID, "gpu": {"memory_bytes": 2**30}}),
+        ("/v1/fit", FIT | {"model": SMALL, "gpu": {"memory_bytes": 2**28}}),
     ],
 )
 def test_answers_are_those_of_the_servers_process(
