@@ -3,7 +3,7 @@
 They hold all tokens, a window of them, or their full length from the start.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -154,7 +154,11 @@ def find_state_mixer(block: BlockModule) -> StateMixer | None:
 
 def _state_bytes(block: BlockModule, dtype: DType) -> int:
     mixer = find_state_mixer(block)
-    return 0 if mixer is None else mixer.state_bytes(dtype)
+    if mixer is not None:
+        return mixer.state_bytes(dtype)
+    # A recorded layer has no mixer of its own kind.
+    count_bytes: Callable[[DType], int] | None = getattr(block, "state_bytes", None)
+    return 0 if count_bytes is None else count_bytes(dtype)
 
 
 def count_cached_tokens(workload: ServeWorkload) -> int:

@@ -11,7 +11,7 @@ from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.ops.products import allocate_integers, linear
 from service.estimator.tape.programs.interpreter import Frame
-from service.estimator.tape.programs.program import GraphNode, Operation
+from service.estimator.tape.programs.program import GraphNode, Operation, flatten
 from service.estimator.tape.programs.recorded_pass import Domain, RecordedPass
 from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.dtypes import DType
@@ -123,7 +123,7 @@ def _find_end_of_loss(recorded: RecordedPass) -> GraphNode | None:
     """
     nodes = [
         node
-        for instruction in recorded.tail
+        for instruction in flatten(recorded.tail)
         if isinstance(instruction, Operation)
         for node in instruction.nodes
     ]

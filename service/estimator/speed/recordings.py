@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.estimator.model.recorded.recorded_model import RecordedLayer
 from service.estimator.tape.programs.kernels import ATTENTIONS
-from service.estimator.tape.programs.program import Operation
+from service.estimator.tape.programs.program import Operation, flatten
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 
 _MATRIX = 2
@@ -49,4 +49,4 @@ def _iterate_operations(part: RecordedPass) -> Iterator[Operation]:
     """Yield the operators of a pass, those of the layers first."""
     blocks = (block.instructions for block in part.blocks)
     for instructions in (*blocks, part.prologue, part.epilogue, part.tail):
-        yield from (part for part in instructions if isinstance(part, Operation))
+        yield from (part for part in flatten(instructions) if isinstance(part, Operation))

@@ -19,8 +19,8 @@ from worker.probes.sharing import HelperError
 
 MEMORY_BYTES = 4 * 2**30
 """What a recording may take beyond the libraries: a model of 512 layers takes a tenth."""
-PROCESSOR_S = 600
-"""Time of processors: a decoder takes 20 to 60 s."""
+PROCESSOR_S = 1200
+"""Time of processors: a decoder takes 20 to 60 s, one that scans chunks ten minutes."""
 MAX_PROCESSES = 2
 """Processes that share the variants, the memory and the time."""
 _STDOUT, _STDERR = 1, 2

@@ -1,6 +1,6 @@
 """Depth at which a model shows all kinds of its layers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -56,25 +56,32 @@ def _is_place(field: str) -> bool:
     return "idx" in field or "index" in field or field == "layer_id"
 
 
-def count_needed(signatures: Sequence[Signature]) -> int:
-    """Return how many of the first layers show every kind.
+def list_needed(signatures: Sequence[Signature]) -> Iterator[tuple[int, ...]]:
+    """Yield choices of layers that show every kind.
 
-    One is repeated among them.
+    One kind is shown again: few layers first, then as many of the first as need be.
     """
     first_places = [list(signatures).index(signature) for signature in dict.fromkeys(signatures)]
-    return min(len(signatures), max(_MIN_LAYERS, max(first_places, default=0) + 2))
+    last = max(first_places, default=0)
+    depth = min(len(signatures), max(_MIN_LAYERS, last + 2))
+    more = max(_MIN_LAYERS - len(first_places), 1)
+    few = (*first_places, *range(last + 1, last + 1 + more))
+    if len(few) < depth and few[-1] < len(signatures):
+        yield few
+    yield tuple(range(depth))
 
 
-def differs_in_depth_alone(model: nn.Module, short: nn.Module, stack: Stack) -> bool:
-    """Return whether a shortened model lacks only its later layers.
+def differs_in_depth_alone(
+    model: nn.Module, short: nn.Module, stack: Stack, places: Sequence[int]
+) -> bool:
+    """Return whether a shortened model has the layers at ``places``.
 
     An encoder beside the stack may have been shortened in its place.
     """
-    depth = count_needed(stack.signatures)
     first = find_stack(short)
     return (
         first.prefix == stack.prefix
-        and first.signatures == stack.signatures[:depth]
+        and first.signatures == tuple(stack.signatures[place] for place in places)
         and _list_outer(model, stack) == _list_outer(short, stack)
     )
 
@@ -88,13 +95,13 @@ def _list_outer(model: nn.Module, stack: Stack) -> list[tuple[str, tuple[int, ..
     ]
 
 
-def shorten(hf_config: PreTrainedConfig, depth: int) -> PreTrainedConfig:
-    """Return the config of the first layers alone."""
+def shorten(hf_config: PreTrainedConfig, places: Sequence[int]) -> PreTrainedConfig:
+    """Return the config of the layers at ``places`` alone."""
     shortened = deepcopy(hf_config)
     text = shortened.get_text_config()
     full = text.num_hidden_layers
-    text.num_hidden_layers = depth
+    text.num_hidden_layers = len(places)
     for field, value in list(vars(text).items()):
         if isinstance(value, list) and len(value) == full:
-            setattr(text, field, value[:depth])
+            setattr(text, field, [value[place] for place in places])
     return shortened

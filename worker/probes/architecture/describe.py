@@ -19,7 +19,7 @@ from service.estimator.model.recorded.recorded_model import (
     RecordedSpec,
 )
 from service.estimator.model.weights.tensors import Linear, Weight
-from service.estimator.tape.programs.program import CacheUpdate
+from service.estimator.tape.programs.program import CacheUpdate, flatten
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.programs.stepped_sizes import count_row_elements
 from worker.probes.architecture.buffers import count_buffers
@@ -63,7 +63,7 @@ def describe_model(
 ) -> RecordedModel:
     """Return the recording of a model whose passes are ``lowered``.
 
-    ``caches`` are what the cache keeps of the first layers.
+    ``caches`` are what the cache keeps of the layers, or of the first of them.
     """
     prefix, head = next(iter(lowered.values())).prefix, find_head(model) or ""
     plan = list_plan(model)
@@ -169,7 +169,7 @@ def _add_cache(layer: RecordedLayer, served: list[RecordedPass], kind: int) -> R
     if not served:
         return layer
     block = served[0].blocks[kind]
-    updates = [part for part in block.instructions if isinstance(part, CacheUpdate)]
+    updates = [part for part in flatten(block.instructions) if isinstance(part, CacheUpdate)]
     elements = sum(
         count_row_elements(block.values[part].numel) for update in updates for part in update.parts
     )

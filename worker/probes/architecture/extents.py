@@ -32,6 +32,10 @@ def list_hearings(domain: Domain, thresholds: Sequence[int]) -> Iterator[Hearing
     Few are enough where every size is one product. At each of ``thresholds`` a model may turn to
     other operations: one pass is beyond it, or before it where it is short.
     """
+    if domain.min_length == domain.max_length:
+        batches = (1,) if domain.max_batch == 1 else _BATCHES
+        extents = tuple(Extent(batch=batch, length=domain.min_length) for batch in batches)
+        yield Hearings(extents=extents, domain=domain)
     base, proof = _find_base(domain)
     if proof is None:
         return
@@ -40,15 +44,20 @@ def list_hearings(domain: Domain, thresholds: Sequence[int]) -> Iterator[Hearing
     more = (base + (round(part * proof) | 1) for part in _MORE)
     full = (*few, *(length for length in more if length <= (domain.max_length or length)))
     for lengths in (few, full):
-        fitting = [_fit_rest(length, domain) for length in (*lengths, *far)]
+        fitting: list[int] = []
+        for length in dict.fromkeys((*lengths, *far)):
+            fitting.append(_fit_rest(length, domain, fitting))
         yield Hearings(extents=pair(fitting, domain), domain=domain)
 
 
-def _fit_rest(length: int, domain: Domain) -> int:
-    """Return the next length that a domain has."""
+def _fit_rest(length: int, domain: Domain, used: Sequence[int] = ()) -> int:
+    """Return the next length of a domain that is not ``used``."""
     if domain.no_multiple_of and length % domain.no_multiple_of == 0:
         return length + 1
-    return ceil_div(length, domain.multiple_of) * domain.multiple_of
+    fitting = ceil_div(length, domain.multiple_of) * domain.multiple_of
+    while fitting in used:
+        fitting += domain.multiple_of
+    return fitting
 
 
 def _find_base(domain: Domain) -> tuple[int, int | None]:
@@ -60,7 +69,12 @@ def _find_base(domain: Domain) -> tuple[int, int | None]:
 
 
 def _cross(domain: Domain, longest: int, thresholds: Sequence[int]) -> Iterator[int]:
-    """Yield lengths on the other side of thresholds."""
+    """Yield the shortest length, and those beyond thresholds.
+
+    At the shortest a loop has one turn.
+    """
+    if domain.min_length > 1 and domain.max_length is None:
+        yield domain.min_length
     for threshold in thresholds:
         if threshold >= longest - STEP:
             length = threshold + STEP + 1

@@ -9,12 +9,13 @@ from transformers import PreTrainedModel
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.listening.listen import Extent, Variant, listen_twice
-from worker.probes.architecture.listening.raw_pass import RawPass
+from worker.probes.architecture.loops import Heard, find_loops, fold
 from worker.probes.architecture.lowering import Passes
 from worker.probes.architecture.steps import (
     BoundaryStep,
     CacheStep,
     LinearStep,
+    LoopStep,
     OperationStep,
     Step,
     make_steps,
@@ -43,7 +44,7 @@ class Hearing:
     variant: Variant
     embedding: str
     steps_of_length: tuple[int, ...] = ()
-    heard: dict[Extent, tuple[RawPass, list[Step]]] = field(default_factory=dict)
+    heard: dict[Extent, Heard] = field(default_factory=dict)
 
     def listen(self, extents: tuple[Extent, ...]) -> Passes:
         """Return the passes at ``extents``.
@@ -51,14 +52,15 @@ class Hearing:
         Raises Refusal where they are not the same operations.
         """
         parts = [self._hear(extent) for extent in extents]
-        first = [_sign(step) for step in parts[0][1]]
-        for extent, (_, steps) in zip(extents, parts, strict=True):
-            signatures = [_sign(step) for step in steps]
+        parts = _fold_loops(parts) or parts
+        first = [_sign(step) for step in parts[0].steps]
+        for extent, part in zip(extents, parts, strict=True):
+            signatures = [_sign(step) for step in part.steps]
             if signatures != first:
                 raise self._refuse(extents[0], extent, first, signatures)
         return Passes(
-            passes=tuple(names for names, _ in parts),
-            steps=tuple(steps for _, steps in parts),
+            passes=tuple(part.raw for part in parts),
+            steps=tuple(part.steps for part in parts),
             embedding=self.embedding,
             extents=extents,
             steps_of_length=self.steps_of_length,
@@ -66,9 +68,18 @@ class Hearing:
 
     def sign(self, extent: Extent) -> object:
         """Return what the operations at an extent are, without their sizes."""
-        return [_sign(step) for step in self._hear(extent)[1]]
+        return [_sign(step) for step in self._hear(extent).steps]
 
-    def _hear(self, extent: Extent) -> tuple[RawPass, list[Step]]:
+    def count_turns(self, short: Extent, long: Extent) -> int:
+        """Return the turns that a longer extent adds to loops.
+
+        There are none where the passes differ by anything else.
+        """
+        parts = _fold_loops([self._hear(short), self._hear(long)])
+        turns = [s.turns for s in parts[1].steps if isinstance(s, LoopStep)] if parts else []
+        return max(turns, default=1) - 1
+
+    def _hear(self, extent: Extent) -> Heard:
         if extent not in self.heard:
             try:
                 both = listen_twice(self.fake, self.variant, extent)
@@ -76,7 +87,8 @@ class Hearing:
                 raise
             except Exception as error:
                 raise DoesNotRunError(FailureKind.UNSUPPORTED, describe_failure(error)) from error
-            self.heard[extent] = both.names, make_steps(both.names, both.graph)
+            steps = make_steps(both.names, both.graph)
+            self.heard[extent] = Heard(raw=both.names, steps=steps)
         return self.heard[extent]
 
     def _refuse(
@@ -84,7 +96,7 @@ class Hearing:
     ) -> OtherOperationsError:
         pairs = zip_longest(first, second)
         place, (left, right) = next((i, p) for i, p in enumerate(pairs) if p[0] != p[1])
-        steps = self.heard[one][1][:place]
+        steps = self.heard[one].steps[:place]
         modules = [step.module for step in steps if isinstance(step, BoundaryStep)]
         message = (
             f"this model runs other operations on {other.batch} sequences of {other.length} tokens "
@@ -92,6 +104,22 @@ class Hearing:
             f"{_name(right)} in place of {_name(left)}"
         )
         return OtherOperationsError(FailureKind.UNSUPPORTED, message)
+
+
+def _fold_loops(parts: Sequence[Heard]) -> list[Heard] | None:
+    """Return passes with each loop once.
+
+    None where they differ by more than turns.
+    """
+    ordered = sorted(parts, key=lambda part: len(part.steps))
+    short, longest = ordered[0], ordered[-1]
+    if len(short.steps) == len(longest.steps):
+        return None
+    loops = find_loops(short, longest)
+    if loops is None:
+        return None
+    folded = [part for part in (fold(short, loops, part) for part in parts) if part is not None]
+    return folded if len(folded) == len(parts) else None
 
 
 def _name(signature: object) -> str:
@@ -111,4 +139,6 @@ def _sign(step: Step) -> object:
         return (step.layer, step.x, step.output)
     if isinstance(step, BoundaryStep):
         return (step.module, step.entered)
+    if isinstance(step, LoopStep):
+        return ("a loop", step.entered, step.values, step.storages)
     return step.storage

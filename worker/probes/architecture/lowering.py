@@ -15,22 +15,25 @@ from service.estimator.tape.programs.program import (
     GraphNode,
     Instruction,
     LinearCall,
+    Loop,
     Operation,
     Release,
     Source,
     ValueSpec,
+    flatten,
 )
 from service.estimator.tape.programs.stepped_sizes import AnySize
 from service.estimator.tape.sizes import ZERO, Size, scale, total
 from service.estimator.values.dtypes import DType
 from worker.probes.architecture.listening.listen import Extent
 from worker.probes.architecture.listening.raw_pass import RawPass
-from worker.probes.architecture.polynomials import fit_size
+from worker.probes.architecture.polynomials import fit_size, fit_turns
 from worker.probes.architecture.steps import (
     BoundaryStep,
     CacheStep,
     HandedOn,
     LinearStep,
+    LoopStep,
     NodeStep,
     OperationStep,
     ReleaseStep,
@@ -55,6 +58,10 @@ class Passes:
     def fit(self, counts: Sequence[int]) -> AnySize:
         """Return the polynomial of a size, from its values at the extents."""
         return fit_size(counts, self.extents, self.steps_of_length)
+
+    def fit_turns(self, counts: Sequence[int]) -> AnySize:
+        """Return how often a loop runs, from its turns at the extents."""
+        return fit_turns(counts, self.extents, self.steps_of_length)
 
     def fit_value(self, value: int) -> AnySize:
         """Return the elements of a tensor."""
@@ -106,10 +113,17 @@ class Numbers:
 def lower_steps(numbers: Numbers, columns: Sequence[Sequence[Step]]) -> list[Instruction]:
     """Return the instructions of steps; ``columns`` has each step at every extent."""
     instructions: list[Instruction] = []
+    start = 0
     passes = numbers.passes
     for column in columns:
         step = column[0]
-        if isinstance(step, OperationStep):
+        if isinstance(step, LoopStep):
+            if step.entered:
+                start = len(instructions)
+            else:
+                turns = passes.fit_turns([s.turns for s in column if isinstance(s, LoopStep)])
+                instructions[start:] = [_make_loop(numbers, step, turns, instructions[start:])]
+        elif isinstance(step, OperationStep):
             instructions.append(
                 _lower_operation(numbers, [s for s in column if isinstance(s, OperationStep)])
             )
@@ -135,6 +149,22 @@ def lower_steps(numbers: Numbers, columns: Sequence[Sequence[Step]]) -> list[Ins
         elif isinstance(step, ReleaseStep):
             instructions.append(Release(storage=numbers.get_storage(step.storage)))
     return instructions
+
+
+def _make_loop(
+    numbers: Numbers, step: LoopStep, turns: AnySize, instructions: Sequence[Instruction]
+) -> Loop:
+    """Return the loop of the instructions of a turn."""
+    value, storage = numbers.get_value, numbers.get_storage
+    return Loop(
+        turns=turns,
+        values=tuple((value(place), value(produced)) for place, produced in step.values),
+        storages=tuple((storage(place), storage(produced)) for place, produced in step.storages),
+        produced=tuple(
+            numbers.values[produced] for produced in step.produced if produced in numbers.values
+        ),
+        instructions=tuple(flatten(instructions)),
+    )
 
 
 def _lower_operation(numbers: Numbers, column: Sequence[OperationStep]) -> Operation:

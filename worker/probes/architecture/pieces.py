@@ -12,7 +12,7 @@ from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.extents import STEP, list_hearings
 from worker.probes.architecture.hearing import Hearing, OtherOperationsError
-from worker.probes.architecture.listening.listen import Extent
+from worker.probes.architecture.listening.listen import Extent, Phase
 from worker.probes.architecture.lowering import Passes
 from worker.probes.architecture.polynomials import NoPolynomial
 from worker.probes.architecture.programs import LoweredPass
@@ -25,6 +25,10 @@ _LIMITING = re.compile(r"window|chunk|block_size|local_attention|topk|compress|s
 _COUNTING = re.compile(r"^(num|max|n)_|pattern|layers|_heads$|dim$")
 """Names among them that count something else."""
 _MOST_TOKENS = 2**17
+_FEW_STEPS = 3
+"""Steps of a length at which a loop over chunks has run some of its turns."""
+_MOST_FEW = 8
+"""Chunks that a loop has before one of them is a turn like the others, at most."""
 _RESTS = (32, 16, 8, 4, 2)
 """Rests of a length that is no multiple of ``STEP`` but of a lesser power of two."""
 
@@ -94,7 +98,11 @@ class PieceMaker:
                 break  # More extents would not be the same operations either.
             else:
                 recorded = replace(lowered.recorded, domain=hearings.domain)
-                return self.check(replace(lowered, recorded=recorded))
+                try:
+                    return self.check(replace(lowered, recorded=recorded))
+                except Refusal as error:
+                    # Few extents may be met by another size than the model's.
+                    refusal = error
         if refusal is None:
             message = f"lengths from {domain.min_length} to {domain.max_length} are too few"
             refusal = NoPolynomial(FailureKind.UNSUPPORTED, message)
@@ -102,6 +110,9 @@ class PieceMaker:
 
     def _divide(self, domain: Domain) -> list[Domain]:
         """Return the parts of a domain."""
+        chunks = self._divide_by_chunks(domain)
+        if chunks:
+            return chunks
         bounds = sorted(
             {
                 self._find_turn(domain, threshold)
@@ -117,6 +128,45 @@ class PieceMaker:
             replace(domain, min_length=start, max_length=end)
             for start, end in zip(starts, ends, strict=True)
         ]
+
+    def _divide_by_chunks(self, domain: Domain) -> list[Domain]:
+        """Return the lengths of few chunks, and those of more.
+
+        Further chunks are turns of a loop. What pads the last chunk runs other operations where it
+        is full. Training on few chunks, of which the last is not full, is left out: it would take
+        as long to record as all of the others.
+        """
+        if domain != Domain(min_batch=domain.min_batch, max_batch=domain.max_batch):
+            return []
+        turns = self._count_turns(domain, STEP, _FEW_STEPS)
+        if not turns:
+            return []
+        chunk = max(STEP // turns, 1)
+        few = next(
+            (n for n in range(1, _MOST_FEW) if self._count_turns(domain, chunk, n)), _MOST_FEW
+        )
+        shorter = range(chunk, (few + 1) * chunk, chunk)
+        end = (_FEW_STEPS + 1) * STEP
+        if self._sign(domain, end) == self._sign(domain, end - STEP + 1):
+            parts = [
+                replace(domain, min_length=full - chunk + 1, max_length=full) for full in shorter
+            ]
+            return [*parts, replace(domain, min_length=few * chunk + 1)]
+        parts = [
+            replace(domain, min_length=few * chunk + 1, no_multiple_of=chunk),
+            replace(domain, min_length=(few + 1) * chunk, multiple_of=chunk),
+        ]
+        for full in shorter:
+            parts.append(replace(domain, min_length=full, max_length=full))
+            if self.hearing.variant.phase is not Phase.STEP:
+                parts.append(replace(domain, min_length=full - chunk + 1, max_length=full - 1))
+        return parts
+
+    def _count_turns(self, domain: Domain, tokens: int, steps: int) -> int:
+        """Return the turns that loops take in one more step."""
+        batch = 1 if domain.max_batch == 1 else 2
+        short, long = (Extent(batch=batch, length=tokens * n + 1) for n in (steps, steps + 1))
+        return self.hearing.count_turns(short, long)
 
     def _divide_by_rest(self, domain: Domain) -> list[Domain]:
         """Return the multiples of a power of two, and what lies between."""

@@ -1,10 +1,11 @@
 """Sizes as polynomials of batch and length, exact or refused."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
+from math import gcd
 
 from service.estimator.tape.programs.stepped_sizes import AnySize, SteppedSize
 from service.estimator.tape.sizes import ZERO, Size, evaluate_monomials
@@ -32,6 +33,8 @@ _SPARE = 2
 """Extents beyond the terms of a size, which prove it."""
 _OF_ONE = (1, 3, 5)
 """Monomials that one sequence alone is written in: those of its batch."""
+_OF_TOKENS = (3, 1, 0)
+"""Monomials that one length alone is written in, in the order in which they are tried."""
 Column = tuple[int, ...]
 """One monomial at every extent."""
 
@@ -62,15 +65,37 @@ def fit_size(
     return _fit(tuple(counts), extents, steps)
 
 
+def fit_turns(
+    counts: Sequence[int], extents: Sequence[Extent], steps: tuple[int, ...] = ()
+) -> AnySize:
+    """Return how often a loop runs at a length.
+
+    It runs once for each step of the length, but for a number of them. Raises NoPolynomial where it
+    is nothing of that.
+    """
+    for kind in (_Steps(1, begun=True), *_iterate_steps(steps)):
+        numbers = [kind.count(extent.length) for extent in extents]
+        rests = {count - number for count, number in zip(counts, numbers, strict=True)}
+        if len(rests) == 1 and len(set(numbers)) > 1:
+            plain = _place({0: rests.pop()})
+            return SteppedSize(
+                plain=plain, tokens=kind.tokens, begun=kind.begun, steps=_place({0: 1})
+            )
+    message = f"the turns of a loop follow no length: {counts} at {extents}"
+    raise NoPolynomial(FailureKind.UNSUPPORTED, message)
+
+
 @cache
 def _fit(counts: Column, extents: tuple[Extent, ...], steps: tuple[int, ...]) -> AnySize:
     plain = _list_columns(extents)
+    if len({extent.length for extent in extents}) == 1:
+        return _fit_at_length(counts, extents)
     size = _fit_single(counts, plain)
     if size is None and len(extents) > len(plain):
         size = _fit_terms(counts, plain, list(plain))
     if size is not None:
         return size
-    stepped = _fit_stepped(counts, extents, steps)
+    stepped = _fit_chunks(counts, extents) or _fit_stepped(counts, extents, steps)
     if stepped is None:
         message = f"a size is no polynomial of batch and length: {counts} at {extents}"
         raise NoPolynomial(FailureKind.UNSUPPORTED, message)
@@ -104,6 +129,44 @@ def _fit_terms(counts: Column, columns: dict[int, Column], places: list[int]) ->
 def _place(coefficients: dict[int, int]) -> Size:
     a, b, c, d, e, f = (coefficients.get(place, 0) for place in range(len(ZERO)))
     return (a, b, c, d, e, f)
+
+
+def _fit_at_length(counts: Column, extents: tuple[Extent, ...]) -> Size:
+    """Return a size at one length.
+
+    It is that of tokens where it can be, since a head and a cache ask for the elements of a token.
+    """
+    columns = _list_columns(extents)
+    if all(extent.batch == 1 for extent in extents):
+        size = _fit_single(counts, {place: columns[place] for place in _OF_TOKENS[:2]})
+    else:
+        size = _fit_single(counts, {place: columns[place] for place in _OF_TOKENS})
+        size = size or _fit_terms(counts, columns, list(_OF_TOKENS[1:]))
+    if size is None:
+        message = f"a size is no polynomial of batch: {counts} at {extents}"
+        raise NoPolynomial(FailureKind.UNSUPPORTED, message)
+    return size
+
+
+def _fit_chunks(counts: Column, extents: tuple[Extent, ...]) -> SteppedSize | None:
+    """Return a size of whole chunks, where all lengths have them.
+
+    A chunk may have less than an element of a token.
+    """
+    tokens = gcd(*(extent.length for extent in extents))
+    if tokens == 1:
+        return None
+    chunked = tuple(replace(extent, length=extent.length // tokens) for extent in extents)
+    columns = _list_columns(chunked)
+    size = _fit_single(counts, columns)
+    if size is None and len(extents) > len(columns):
+        size = _fit_terms(counts, columns, list(columns))
+    if size is None:
+        return None
+    a, b, c, d, e, f = size
+    return SteppedSize(
+        plain=(a, b, 0, 0, 0, 0), tokens=tokens, begun=False, steps=(c, d, 0, 0, e, f)
+    )
 
 
 def _fit_stepped(
@@ -178,22 +241,30 @@ def solve(columns: Sequence[Column], counts: Column) -> tuple[int, ...] | None:
 
     None where there are none, or more than one such.
     """
-    rows = [
-        [*map(Fraction, row), Fraction(count)]
-        for row, count in zip(zip(*columns, strict=True), counts, strict=True)
-    ]
+    # Whole numbers all the way (Bareiss): thousands of columns are tried for a size with steps.
     width = len(columns)
+    rows = [list(row) for row in zip(*columns, counts, strict=True)]
+    before = 1
     for column in range(width):
         pivot = next((row for row in range(column, len(rows)) if rows[row][column]), None)
         if pivot is None:
             return None
         rows[column], rows[pivot] = rows[pivot], rows[column]
-        rows[column] = [value / rows[column][column] for value in rows[column]]
-        for index, row in enumerate(rows):
-            if index != column and row[column]:
-                factor = row[column]
-                rows[index] = [a - factor * b for a, b in zip(row, rows[column], strict=True)]
-    solved = [rows[place][width] for place in range(width)]
-    if any(row[width] for row in rows[width:]) or any(part.denominator != 1 for part in solved):
+        top = rows[column]
+        head = top[column]
+        for index in range(column + 1, len(rows)):
+            row = rows[index]
+            factor = row[column]
+            rows[index] = [(head * a - factor * b) // before for a, b in zip(row, top, strict=True)]
+        before = head
+    if any(row[width] for row in rows[width:]):
         return None
-    return tuple(map(int, solved))
+    solved: list[int] = []
+    for place in reversed(range(width)):
+        row = rows[place]
+        terms = zip(row[place + 1 : width], solved, strict=True)
+        part, remainder = divmod(row[width] - sum(a * b for a, b in terms), row[place])
+        if remainder:
+            return None
+        solved.insert(0, part)
+    return tuple(solved)

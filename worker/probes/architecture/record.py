@@ -17,9 +17,9 @@ from worker.probes.architecture.check import check_recording, holds_for_one
 from worker.probes.architecture.depth import (
     Signature,
     Stack,
-    count_needed,
     differs_in_depth_alone,
     find_stack,
+    list_needed,
     shorten,
 )
 from worker.probes.architecture.describe import describe_model, find_head, name_embedding
@@ -96,14 +96,31 @@ def _record_short(full: "Recorder") -> RecordedModel | None:
     None where that does not say what the whole model runs.
     """
     stack = find_stack(full.model)
-    depth = count_needed(stack.signatures)
-    if depth >= len(stack.signatures):
+    for places in list_needed(stack.signatures):
+        short = _shorten(full, stack, places)
+        if short is not None:
+            return _record_shortened(full, short, stack, places)
+    return None
+
+
+def _shorten(full: "Recorder", stack: Stack, places: Sequence[int]) -> "Recorder | None":
+    """Return the recorder of some layers, None where their config builds others."""
+    if len(places) >= len(stack.signatures):
         return None
-    hf_config = shorten(full.hf_config, depth)
-    model = _build_meta(full.config, hf_config)
-    if not differs_in_depth_alone(full.model, model, stack):
+    hf_config = shorten(full.hf_config, places)
+    try:
+        model = _build_meta(full.config, hf_config)
+    except Exception:  # noqa: BLE001 - any code of transformers runs here
         return None
-    short = replace(full, hf_config=hf_config, model=model)
+    if not differs_in_depth_alone(full.model, model, stack, places):
+        return None
+    return replace(full, hf_config=hf_config, model=model)
+
+
+def _record_shortened(
+    full: "Recorder", short: "Recorder", stack: Stack, places: Sequence[int]
+) -> RecordedModel | None:
+    """Record the layers at ``places``, which the others are like."""
     try:
         steps = unify_kinds(short.lower_steps((lower_pass,)))
     except Refusal:
@@ -111,8 +128,13 @@ def _record_short(full: "Recorder") -> RecordedModel | None:
     if steps is None:
         return None
     lowered = short.lower_served(steps)
-    order = _extend_order(stack, lowered)
-    return None if order is None else describe_model(full.model, lowered, order, short.hear(depth))
+    order = _extend_order(stack, lowered, places)
+    if order is None:
+        return None
+    heard = dict(zip(places, short.hear(len(places)), strict=True))
+    first = {order[place]: heard[place] for place in reversed(places)}
+    caches = [heard.get(place, first[kind]) for place, kind in enumerate(order)]
+    return describe_model(full.model, lowered, order, caches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +281,9 @@ def _make_pieces(maker: PieceMaker) -> list[LoweredPass]:
     return pieces
 
 
-def _extend_order(stack: Stack, lowered: Mapping[str, LoweredPass]) -> tuple[int, ...] | None:
+def _extend_order(
+    stack: Stack, lowered: Mapping[str, LoweredPass], places: Sequence[int]
+) -> tuple[int, ...] | None:
     """Return every layer's kind.
 
     None where layers that look alike ran differently.
@@ -268,7 +292,7 @@ def _extend_order(stack: Stack, lowered: Mapping[str, LoweredPass]) -> tuple[int
     if len(all_kinds) > 1 or any(part.prefix != stack.prefix for part in lowered.values()):
         return None
     kinds: dict[Signature, int] = {}
-    for signature, kind in zip(stack.signatures, all_kinds.pop(), strict=False):
-        if kinds.setdefault(signature, kind) != kind:
+    for place, kind in zip(places, all_kinds.pop(), strict=True):
+        if kinds.setdefault(stack.signatures[place], kind) != kind:
             return None
     return tuple(kinds[signature] for signature in stack.signatures)

@@ -95,10 +95,21 @@ class BoundaryStep:
     outputs: tuple[int, ...] = ()
 
 
+@dataclass(slots=True, kw_only=True)
+class LoopStep:
+    """Begin or end of a loop, with its turns in this pass."""
+
+    entered: bool
+    turns: int = 0
+    values: tuple[tuple[int, int], ...] = ()
+    storages: tuple[tuple[int, int], ...] = ()
+    produced: tuple[int, ...] = ()
+
+
 _REDUCTIONS = frozenset({"aten.sum.dim_IntList", "aten._to_copy.default"})
 """Operators by which a formula's results become gradients of the inputs' shape and format."""
 
-Step = OperationStep | LinearStep | CacheStep | ReleaseStep | BoundaryStep
+Step = OperationStep | LinearStep | CacheStep | ReleaseStep | BoundaryStep | LoopStep
 
 
 def make_steps(names: RawPass, graph: RawPass) -> list[Step]:

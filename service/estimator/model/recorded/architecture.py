@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.completion import complete_recording
@@ -21,9 +22,10 @@ from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.leftovers import find_left
-from service.estimator.tape.programs.program import Operation
+from service.estimator.tape.programs.program import Operation, flatten
 from service.estimator.tape.programs.stepped_sizes import AnySize, resolve_size
 from service.estimator.tape.sizes import count_rows
+from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 
 _LATENT = "kv_b_proj"
@@ -73,6 +75,17 @@ class RecordedBlock:
         """States that the layer keeps of each sequence."""
         return () if self.layer.cache is None else self.layer.cache.states
 
+    def state_bytes(self, dtype: DType) -> int:
+        """Return the bytes of states of one sequence.
+
+        A convolution's last inputs are in ``dtype``, and what has come of all tokens in fp32.
+        """
+        return sum(
+            prod(state.convolution) * dtype.bytes_per_element * bool(state.convolution)
+            + prod(state.recurrent) * DType.FP32.bytes_per_element * bool(state.recurrent)
+            for state in self.states
+        )
+
     @property
     def is_latent(self) -> bool:
         """Whether all heads read one cached vector (arXiv:2405.04434)."""
@@ -108,10 +121,14 @@ class RecordedBlock:
         for number, source in enumerate(recorded.block_inputs[self.kind], start=1):
             frame.bind(number, outer.get_value(source))
         left = find_left(program)
-        previous = _hold_previous(ctx, left)
+        keeps_states = bool(self.states) and ctx.cache is not None
+        previous = [] if keeps_states else _hold_previous(ctx, left)
         frame.run(program.instructions, Category.ACTIVATIONS)
         output = frame.get_value(program.output)
         ctx.tape.free(x, *frame.cached)
+        if keeps_states:
+            # What is left are its states, which the cache keeps until the last token.
+            return output
         own = [frame.storages[storage] for storage, _ in left]
         ctx.tape.release(*previous, *(storage for storage in own if storage is not None))
         return output
@@ -161,7 +178,7 @@ class RecordedArchitecture(Architecture):
         names = {
             gradient.parameter
             for part in self.recorded.passes.values()
-            for instruction in part.epilogue
+            for instruction in flatten(part.epilogue)
             if isinstance(instruction, Operation)
             for node in instruction.nodes
             for gradient in node.gradients

@@ -21,10 +21,12 @@ from service.estimator.tape.programs.program import (
     GraphNode,
     Instruction,
     LinearCall,
+    Loop,
     Operation,
     Program,
     Release,
     Source,
+    Straight,
     ValueSpec,
 )
 from service.estimator.tape.programs.recorded_pass import Domain, RecordedPass
@@ -161,11 +163,27 @@ class _FrameReader:
         return tuple(specs)
 
     def read_instructions(self, part: Reader) -> tuple[Instruction, ...]:
-        return tuple(self.read_instruction(item) for item in part.items())
+        return tuple(
+            self.read_loop(item) if _read_kind(item) == "loop" else self.read_instruction(item)
+            for item in part.items()
+        )
 
-    def read_instruction(self, part: Reader) -> Instruction:
-        parts = part.items()
-        kind = parts[0].value if parts else None
+    def read_loop(self, part: Reader) -> Loop:
+        _, turns, values, storages, produced, instructions = part.items(6)
+        return Loop(
+            turns=self.size(turns),
+            values=tuple(self.read_pair(item, self.num_values) for item in values.items()),
+            storages=tuple(self.read_pair(item, self.num_storages) for item in storages.items()),
+            produced=self.values(produced),
+            instructions=tuple(self.read_instruction(item) for item in instructions.items()),
+        )
+
+    def read_pair(self, part: Reader, count: int) -> tuple[int, int]:
+        place, produced = part.items(2)
+        return place.read_index(count), produced.read_index(count)
+
+    def read_instruction(self, part: Reader) -> Straight:
+        kind, parts = _read_kind(part), part.items()
         if kind == "release":
             return Release(storage=part.items(2)[1].read_index(self.num_storages))
         if kind == "cache":
@@ -228,6 +246,11 @@ class _FrameReader:
             index=index.read_index(allocated if origin is Source.ALLOCATED else outputs),
             is_view=is_view.read_flag(),
         )
+
+
+def _read_kind(part: Reader) -> object:
+    parts = part.items()
+    return parts[0].value if parts else None
 
 
 def _check_events(events: tuple[BackwardEvent, ...], part: Reader) -> tuple[BackwardEvent, ...]:

@@ -20,6 +20,7 @@ from service.estimator.tape.programs.program import (
     GraphNode,
     Instruction,
     LinearCall,
+    Loop,
     Program,
     Release,
     ValueSpec,
@@ -71,6 +72,15 @@ class _Writer:
             return ["cache", list(instruction.parts), joined, instruction.window]
         if isinstance(instruction, Embedded):
             return ["embedded", instruction.value]
+        if isinstance(instruction, Loop):
+            return [
+                "loop",
+                self.size(instruction.turns),
+                [list(pair) for pair in instruction.values],
+                [list(pair) for pair in instruction.storages],
+                list(instruction.produced),
+                self.instructions(instruction.instructions),
+            ]
         if isinstance(instruction, LinearCall):
             return ["linear", instruction.layer, instruction.x, instruction.output]
         return [

@@ -15,11 +15,12 @@ from service.estimator.tape.programs.program import (
     GraphNode,
     Instruction,
     LinearCall,
+    Loop,
     Operation,
     Release,
     ValueSpec,
 )
-from service.estimator.tape.programs.stepped_sizes import resolve_size
+from service.estimator.tape.programs.stepped_sizes import count_turns, resolve_size
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -122,8 +123,27 @@ class Frame:
                     self.tape.release(storage)
             elif type(instruction) is CacheUpdate:
                 self._update_cache(instruction)
+            elif type(instruction) is Loop:
+                self._run_loop(instruction, category)
             elif type(instruction) is Embedded and self.requires_grad:
                 self.tape.require_grad(self.get_value(instruction.value))
+
+    def _run_loop(self, loop: Loop, category: Category) -> None:
+        """Run a loop, each turn on what the one before made."""
+        values, storages = self.values, self.storages
+        for turn in range(count_turns(loop.turns, self.length)):
+            if turn:
+                carried = [(place, values[produced]) for place, produced in loop.values]
+                carried_storages = [
+                    (place, storages[produced]) for place, produced in loop.storages
+                ]
+                for number in loop.produced:
+                    values[number] = None
+                for place, value in carried:
+                    values[place] = value
+                for place, storage in carried_storages:
+                    storages[place] = storage
+            self.run(loop.instructions, category)
 
     def _update_cache(self, update: CacheUpdate) -> None:
         parts = tuple(map(self.get_value, update.parts))

@@ -1,6 +1,6 @@
 """Storages of a layer's program that outlive it."""
 
-from service.estimator.tape.programs.program import Operation, Program, Release
+from service.estimator.tape.programs.program import Operation, Program, Release, flatten
 from service.estimator.tape.programs.stepped_sizes import AnySize
 
 
@@ -11,7 +11,7 @@ def find_left(program: Program) -> tuple[tuple[int, AnySize], ...]:
     them ends when the next layer has returned.
     """
     left: dict[int, AnySize] = {}
-    for instruction in program.instructions:
+    for instruction in flatten(program.instructions):
         if isinstance(instruction, Operation):
             left |= {part.storage: part.size for part in instruction.allocated}
         elif isinstance(instruction, Release):

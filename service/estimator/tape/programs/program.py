@@ -4,6 +4,7 @@ A program runs on a frame of values (tensors that Python or autograd refers to) 
 are numbered; the first values are the program's inputs.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -137,7 +138,34 @@ class CacheUpdate:
     window: int | None
 
 
-Instruction = CacheUpdate | Operation | LinearCall | Release | Embedded
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """Instructions that run again for each part of a sequence.
+
+    ``values`` and ``storages`` are what a turn reads of the one before: pairs of the number by
+    which it reads, and of the number that the turn before made. ``produced`` are the values that
+    each turn makes anew.
+    """
+
+    turns: AnySize
+    values: tuple[tuple[int, int], ...]
+    storages: tuple[tuple[int, int], ...]
+    produced: tuple[int, ...]
+    instructions: "tuple[Straight, ...]"
+
+
+Straight = CacheUpdate | Operation | LinearCall | Release | Embedded
+"""Instructions that run once."""
+Instruction = Straight | Loop
+
+
+def flatten(instructions: Iterable[Instruction]) -> Iterator[Straight]:
+    """Yield instructions, those of loops once."""
+    for part in instructions:
+        if isinstance(part, Loop):
+            yield from part.instructions
+        else:
+            yield part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

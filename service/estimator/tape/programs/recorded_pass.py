@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from service.estimator.tape.programs.program import (
     Instruction,
     LinearCall,
+    Loop,
     Operation,
     Program,
     ValueSpec,
+    flatten,
 )
 from service.estimator.tape.programs.stepped_sizes import AnySize
 from service.estimator.values.units import ceil_div
@@ -97,8 +99,9 @@ class RecordedPass:
     @property
     def has_plain_loss(self) -> bool:
         """Whether the tail is a head and its cross entropy alone."""
-        operators = [part.operator for part in self.tail if isinstance(part, Operation)]
-        heads = [part for part in self.tail if isinstance(part, LinearCall)]
+        tail = tuple(flatten(self.tail))
+        operators = [part.operator for part in tail if isinstance(part, Operation)]
+        heads = [part for part in tail if isinstance(part, LinearCall)]
         return (
             len(heads) == 1
             and [name for name in operators if name not in _BESIDE] == _SHIFTED_CROSS_ENTROPY
@@ -121,7 +124,8 @@ def _iterate_sizes(
 ) -> Iterator[AnySize]:
     for spec in values:
         yield spec.numel
-    for part in instructions:
+    yield from (part.turns for part in instructions if isinstance(part, Loop))
+    for part in flatten(instructions):
         if isinstance(part, Operation):
             yield from (allocation.size for allocation in part.allocated)
             yield from part.scratch

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 
-from service.estimator.tape.sizes import Size, add
+from service.estimator.tape.sizes import Size, add, evaluate, evaluate_monomials
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.units import ceil_div
+
+MAX_TURNS = 2**16
+"""Turns of a loop: four million tokens in chunks of 64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +57,16 @@ def count_row_elements(size: AnySize) -> int:
     """Return the elements of a tensor for each sequence or token."""
     plain = size if isinstance(size, tuple) else size.plain
     return plain[1] + plain[3]
+
+
+def count_turns(turns: AnySize, length: int | None) -> int:
+    """Return how often a loop runs at a length.
+
+    Raises InvalidInputError where it is not known, too short for a turn or longer than any.
+    """
+    size = resolve_size(turns, length)
+    count = evaluate(size, evaluate_monomials(1, length or 0))
+    if not 1 <= count <= MAX_TURNS or (length is None and any(size[1:])):
+        message = f"a loop of {count} turns at a length of {length}"
+        raise InvalidInputError(message)
+    return count

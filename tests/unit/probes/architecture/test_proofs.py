@@ -19,7 +19,11 @@ from service.probing.refusal import Refusal
 from worker.probes.architecture import check
 from worker.probes.architecture import record as recorder
 from worker.probes.architecture.check import compute_peak
-from worker.probes.architecture.depth import differs_in_depth_alone, find_stack
+from worker.probes.architecture.depth import (
+    differs_in_depth_alone,
+    find_stack,
+    list_needed,
+)
 from worker.probes.architecture.hearing import DoesNotRunError
 from worker.probes.architecture.listening.listen import Extent, Variant
 from worker.probes.architecture.pieces import list_thresholds
@@ -70,9 +74,26 @@ def test_a_model_shortened_elsewhere_is_not_its_first_layers() -> None:
     model = Layers(6, 4)
     stack = find_stack(model)
 
-    assert differs_in_depth_alone(model, Layers(3, 4), stack)
-    assert not differs_in_depth_alone(model, Layers(6, 2), stack)
-    assert not differs_in_depth_alone(model, Layers(3, 2), stack)
+    places = (0, 1, 2)
+    assert differs_in_depth_alone(model, Layers(3, 4), stack, places)
+    assert not differs_in_depth_alone(model, Layers(6, 2), stack, places)
+    assert not differs_in_depth_alone(model, Layers(3, 2), stack, places)
+
+
+def test_layers_of_every_kind_are_enough() -> None:
+    """The first of each kind and one more, else as many of the first as show all of them."""
+    slow, fast = ("slow",), ("fast",)
+
+    chosen = [
+        list(list_needed(signatures))
+        for signatures in ([slow] * 8, [slow, slow, slow, fast] * 2, [slow, slow, slow, fast])
+    ]
+
+    assert chosen == [
+        [(0, 1, 2)],
+        [(0, 3, 4), (0, 1, 2, 3, 4)],
+        [(0, 1, 2, 3)],
+    ]
 
 
 def test_norms_that_save_their_output_are_recorded() -> None:

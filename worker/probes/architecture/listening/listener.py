@@ -6,7 +6,7 @@ number), so that a storage ends with the last name that Python has for it; once 
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -14,10 +14,9 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedModel
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from worker.probes.architecture.listening.cache_updates import listen_to_caches
 from worker.probes.architecture.listening.raw_pass import (
-    CACHE_UPDATE,
     RawEntry,
     RawExit,
     RawGradient,
@@ -27,11 +26,11 @@ from worker.probes.architecture.listening.raw_pass import (
     RawRelease,
     RawValue,
 )
+from worker.probes.architecture.listening.rewrites import find_rewritten
 from worker.probes.architecture.listening.trees import find_linears, iterate_tensors
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH
 
 _DEVICE = torch.ops.prim.device.default
-_CACHE_LAYERS: tuple[Any, ...] = (DynamicLayer, DynamicSlidingWindowLayer)
 _LEAF = "torch::autograd::AccumulateGrad"
 
 
@@ -64,12 +63,14 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         self._unpacked: list[int | None] = []
         self._running: RawNode | None = None
         self._inspecting = False
+        self._rewritten: tuple[RawOperation, weakref.ref[torch.Tensor]] | None = None
 
     @contextmanager
     def listen(self) -> Iterator[None]:
         """Listen to the forward pass of the block."""
 
         def enter(module: nn.Module, args: tuple[object, ...], named: dict[str, object]) -> None:
+            self._number_rewritten()
             self.raw.events.append(
                 RawEntry(
                     module=self._names[id(module)],
@@ -79,6 +80,7 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             )
 
         def leave(module: nn.Module, _args: object, output: object) -> None:
+            self._number_rewritten()
             self.raw.events.append(
                 RawExit(module=self._names[id(module)], outputs=self._number_all(output))
             )
@@ -92,38 +94,17 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             )
         ]
         self._listening = True
-        updates = [layer.__dict__["update"] for layer in _CACHE_LAYERS]
-        for layer, update in zip(_CACHE_LAYERS, updates, strict=True):
-            layer.update = self._wrap_update(update)
+        packing = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
         try:
-            if self.packs:
-                with torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack):
-                    yield
-            else:
+            with (
+                listen_to_caches(self.raw.events, self._number_all),
+                packing if self.packs else nullcontext(),
+            ):
                 yield
         finally:
             self._listening = False
             for hook in hooks:
                 hook.remove()
-            for layer, update in zip(_CACHE_LAYERS, updates, strict=True):
-                layer.update = update
-
-    def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a cache's update that says when it begins and ends."""
-
-        def update_heard(layer: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - transformers' own signature
-            window = layer.sliding_window if layer.is_sliding else None
-            inputs = self._number_all(args[:2])
-            self.raw.events.append(
-                RawEntry(module="", kind=CACHE_UPDATE, inputs=inputs, window=window)
-            )
-            joined = update(layer, *args, **named)
-            self.raw.events.append(
-                RawExit(module="", outputs=self._number_all(joined), kind=CACHE_UPDATE)
-            )
-            return joined
-
-        return update_heard
 
     def number(self, tensor: torch.Tensor) -> int:
         """Return the number of a tensor, its node known."""
@@ -152,18 +133,34 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         if self._inspecting:
             return func(*args, **named)
         as_on_cuda = OUTPUTS.get(func)
+        self._number_rewritten()
         inputs = self._number_all((args, named)) if self._listening else []
         output = func(*args, **named) if as_on_cuda is None else as_on_cuda(func, *args, **named)
         scratch = tuple(SCRATCH[func](*args, **named)) if func in SCRATCH else ()
         if self._listening:
-            self._note_operation(str(func), inputs, output, scratch)
+            operation = self._note_operation(str(func), inputs, output, scratch)
+            if (base := find_rewritten(func, args)) is not None:
+                self._rewritten = operation, weakref.ref(base)
         else:
             self._note_backward(str(func), output, scratch)
         return output
 
+    def _number_rewritten(self) -> None:
+        """Give a tensor a new number where its graph has changed."""
+        if self._rewritten is None:
+            return
+        (operation, reference), self._rewritten = self._rewritten, None
+        base = reference()
+        if base is None or base.grad_fn is None:
+            return
+        node = self._find_node(base.grad_fn)
+        if not node.outputs:
+            value = node.outputs[base.output_nr] = self._add_value(base)
+            operation.outputs.append(value)
+
     def _note_operation(
         self, operator: str, inputs: list[int], output: object, scratch: tuple[int, ...]
-    ) -> None:
+    ) -> RawOperation:
         operation = RawOperation(operator=operator, inputs=inputs, scratch=scratch)
         self.raw.events.append(operation)
         before = len(self.raw.sizes)
@@ -173,6 +170,7 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             if tensor.device.type != "meta"
         ]
         operation.allocated = list(range(before, len(self.raw.sizes)))
+        return operation
 
     def _note_backward(self, operator: str, output: object, scratch: tuple[int, ...]) -> None:
         before = len(self.raw.sizes)
