@@ -9,7 +9,6 @@ from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
-from service.estimator.values.batches import Clip, Inputs, Picture, Sound
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
@@ -279,29 +278,3 @@ def test_lengths_that_are_none_are_refused(key: str) -> None:
 def test_fp32_outputs_say_nothing_without_autocast() -> None:
     """Pure bf16 runs with and without the word are one question."""
     assert train(precision="bf16", fp32_outputs=False) == train(precision="bf16")
-
-
-def test_inputs_are_read_in_their_units() -> None:
-    """Pixels, frames and seconds, each with a number of one where none is said."""
-    sent = {
-        "images": [{"width": 640, "height": 480, "count": 2}],
-        "videos": [{"frames": 16, "width": 448, "height": 448}],
-        "audio": [{"seconds": 2.5}],
-        "processor": {"max_pixels": 50176},
-    }
-
-    trained, served = train(inputs=sent)[0], serve(inputs=sent)[0]
-
-    assert trained.inputs == served.inputs
-    assert trained.inputs == Inputs(
-        images=(Picture(width=640, height=480, count=2),),
-        videos=(Clip(frames=16, width=448, height=448),),
-        audio=(Sound(seconds=2.5),),
-        processor={"max_pixels": 50176},
-    )
-
-
-def test_inputs_of_nothing_are_refused() -> None:
-    """An object that names nothing is a slip, not a request for text alone."""
-    with pytest.raises(InvalidInputError, match="inputs names nothing; say images"):
-        train(inputs={"processor": {}})

@@ -1,7 +1,7 @@
 """Decisions about submitted jobs, within a deadline and a budget."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -12,52 +12,24 @@ from litestar import Request
 from service.api.computing.budgets import Budget
 from service.api.http.computing import compute
 from service.api.http.dependencies import Dependencies, get_dependencies
-from service.api.resources.hooks.digests import digest_question
+from service.api.resources.hooks.computing import Terms, compute_decision
 from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.recording import record_decision
-from service.api.resources.hooks.shortages import (
-    JudgedJob,
-    count_needed_bytes,
-    describe_need,
-    find_shortage,
-)
-from service.api.resources.resolving import resolve_model
 from service.base.errors import ServiceError, TooManyRequestsError, UnavailableError
-from service.contract.to_question.fits import read_fit
 from service.contract.to_question.submissions.questions import (
     OpenSubmissionError,
-    SubmissionQuestion,
-    read_submission,
 )
 from service.estimator.values.errors import EstimatorError
 from service.formats.submissions.submission import Submission
-from service.planner.fit.fit import FitReport
-from service.planner.fit.parts import NO_PARTS
-from service.planner.fit.verdict import Verdict
 from service.usecases.hooks.decision import (
     SILENT,
-    Action,
     Decision,
-    HookQuestion,
     HookVerdict,
     Mode,
-    Shortage,
-    decide_shortage,
     decide_unknown,
-    make_line,
 )
-from service.usecases.questions.fit import judge_fit
 
 _HOLDING = frozenset({HookVerdict.FITS, HookVerdict.TIGHT, HookVerdict.NONE})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Terms:
-    """Permission of a hook, and its patience for a number of GPUs."""
-
-    mode: Mode
-    fails_closed: bool
-    search_s: float
 
 
 async def decide_submission(
@@ -165,9 +137,9 @@ def _fails_closed(deps: Dependencies) -> bool:
     return deps.settings.hook_fail == "closed"
 
 
-def _make_terms(deps: Dependencies, mode: Mode) -> _Terms:
+def _make_terms(deps: Dependencies, mode: Mode) -> Terms:
     settings = deps.settings
-    return _Terms(
+    return Terms(
         mode=mode,
         fails_closed=_fails_closed(deps),
         # A job that would be changed needs the number itself.
@@ -176,7 +148,7 @@ def _make_terms(deps: Dependencies, mode: Mode) -> _Terms:
 
 
 async def _decide(
-    deps: Dependencies, request: Request[Any, Any, Any], submission: Submission, terms: _Terms
+    deps: Dependencies, request: Request[Any, Any, Any], submission: Submission, terms: Terms
 ) -> Decision:
     if _is_silent(submission):
         return SILENT
@@ -212,112 +184,8 @@ def _compute_contained(
     deps: Dependencies,
     request: Request[Any, Any, Any],
     submission: Submission,
-    terms: _Terms,
+    terms: Terms,
     budget: Budget,
 ) -> Decision:
     with contain_faults(request):
-        return _compute(deps, request, submission, terms, budget)
-
-
-def _compute(
-    deps: Dependencies,
-    request: Request[Any, Any, Any],
-    submission: Submission,
-    terms: _Terms,
-    budget: Budget,
-) -> Decision:
-    with deps.way_outs.answer_first():
-        job = _judge(deps, request, submission, budget)
-    link = _link(deps, job.named)
-    shortage = find_shortage(deps, job, wait_s=terms.search_s, is_linked=link is not None)
-    decision = (
-        _allow(job.question, job.report)
-        if shortage is None
-        else _settle(submission, job.question, shortage, terms.mode)
-    )
-    changed = _name_changed(deps, request, submission, decision)
-    return replace(
-        decision,
-        sentence=make_line(decision.sentence, link),
-        question=changed or job.named,
-        before=None if changed is None else job.named,
-        needed_bytes=count_needed_bytes(job.report),
-        usable_bytes=job.report.device.usable_bytes,
-    )
-
-
-def _judge(
-    deps: Dependencies, request: Request[Any, Any, Any], submission: Submission, budget: Budget
-) -> JudgedJob:
-    resolve = partial(resolve_model, deps, scope=request.scope)
-    question = read_submission(submission, resolve, default_gpu=deps.settings.hook_gpu)
-    model = resolve(question.request.model)
-    calibrations = deps.corrections.version
-    fit_question = read_fit(question.request, model)
-    if not deps.settings.hook_replay:
-        fit_question = replace(fit_question, parts=NO_PARTS)
-    plans = deps.plans.with_cancellation(budget.check)
-    report = judge_fit(fit_question, plans=plans, find_corrections=budget.limit(deps.corrections))
-    return JudgedJob(
-        question=question,
-        named=digest_question(question.request),
-        model=model,
-        fit_question=fit_question,
-        report=report,
-        calibrations=calibrations,
-    )
-
-
-def _name_changed(
-    deps: Dependencies,
-    request: Request[Any, Any, Any],
-    submission: Submission,
-    decision: Decision,
-) -> HookQuestion | None:
-    """Return the question of a job on the GPUs that it gets.
-
-    On these it will be measured.
-    """
-    gpus = submission.gpus
-    if decision.action is not Action.CHANGE or gpus is None or decision.per_node is None:
-        return None
-    changed = replace(submission, gpus=replace(gpus, per_node=decision.per_node))
-    resolve = partial(resolve_model, deps, scope=request.scope)
-    return digest_question(
-        read_submission(changed, resolve, default_gpu=deps.settings.hook_gpu).request
-    )
-
-
-def _link(deps: Dependencies, question: HookQuestion | None) -> str | None:
-    """Return the address of the page that answers a question."""
-    if deps.settings.public_url is None or question is None:
-        return None
-    return f"{deps.settings.public_url}/questions/{question.digest}"
-
-
-def _settle(
-    submission: Submission, question: SubmissionQuestion, shortage: Shortage, mode: Mode
-) -> Decision:
-    gpus = question.gpus
-    return decide_shortage(
-        shortage,
-        mode,
-        gpu=question.gpu,
-        requested=None if gpus is None else gpus.per_node,
-        # The processes of a launch that was read are what its command says, on any number of GPUs.
-        can_change=submission.can_change
-        and gpus is not None
-        and (question.is_stated or not shortage.lacks_memory),
-    )
-
-
-def _allow(question: SubmissionQuestion, report: FitReport) -> Decision:
-    is_tight = report.verdict is not Verdict.FITS
-    word = "is tight" if is_tight else "fits"
-    assumed = f" {', '.join(question.assumed)}" if question.assumed else ""
-    return Decision(
-        verdict=HookVerdict.TIGHT if is_tight else HookVerdict.FITS,
-        action=Action.WARN if is_tight else Action.ALLOW,
-        sentence=make_line(f"headroom: {word}{assumed}: {describe_need(question, report)}"),
-        gpu=question.gpu,
-    )
+        return compute_decision(deps, request, submission, terms, budget)

@@ -12,6 +12,8 @@ from service.formats.launches.recipes.axolotl_kernels import (
 from service.formats.launches.recipes.axolotl_words import (
     ADAPTERS,
     OF_PREFERENCES,
+    OFFLOAD,
+    OFFLOADS,
     OVERRIDES,
     TRAINING,
     UNMODELLED,
@@ -31,9 +33,6 @@ AXOLOTL = "0.19.0"
 _SOURCE = f"axolotl {AXOLOTL}, utils/schemas"
 _CLIENTS = {"dpo": Client.DPO, "ipo": Client.DPO, "kto": Client.KTO}
 _METHODS = {"lora": "lora", "qlora": "qlora"}
-_OFFLOADS = frozenset({"offload", "offload_disk"})
-_OFFLOAD = dict.fromkeys(("offload_params", "fsdp_offload_params"), "fsdp_config.cpu_offload")
-"""Names of FSDP's offload, which axolotl turns on itself (``utils/trainer.py``)."""
 
 
 def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
@@ -109,22 +108,8 @@ def _read_client(config: Settings, draft: Draft) -> Client:
 def _read_formats(config: Settings, model: Settings) -> None:
     """Set the format of the loaded weights, ``utils/config/__init__.py``, ``resolve_dtype``."""
     config.add("bf16", make_default("bf16", "auto", f"{_SOURCE}/config.py"))
-    bf16 = next(
-        (
-            setting
-            for name in ("bf16", "bfloat16")
-            if (setting := config.peek(name)) is not None and _is_on(setting)
-        ),
-        None,
-    )
-    half = next(
-        (
-            setting
-            for name in ("fp16", "float16", "load_in_8bit")
-            if (setting := config.peek(name)) is not None and _is_on(setting)
-        ),
-        None,
-    )
+    bf16 = _find_format(config, "bf16", "bfloat16")
+    half = _find_format(config, "fp16", "float16", "load_in_8bit")
     is_fp16 = half is not None and half.key == "fp16"
     if bf16 is not None and not (is_fp16 and str(bf16.value) == "auto"):
         model.add("dtype", Setting(key=bf16.key, value="bfloat16", where=bf16.where))
@@ -135,6 +120,12 @@ def _read_formats(config: Settings, model: Settings) -> None:
         model.add("dtype", Setting(key=half.key, value="float16", where=half.where))
         return
     model.add("dtype", make_default("dtype", "float32", f"{_SOURCE}, resolve_dtype"))
+
+
+def _find_format(config: Settings, *names: str) -> Setting | None:
+    """Return the first of some settings that is on."""
+    settings = (config.peek(name) for name in names)
+    return next((setting for setting in settings if setting and _is_on(setting)), None)
 
 
 def _is_on(setting: Setting) -> bool:
@@ -169,7 +160,7 @@ def _read_training(config: Settings, training: Settings, draft: Draft, client: C
             training.add(group, setting)
         inner = config.take_group(group)
         for name, value in inner.take_all().items():
-            training.add(_OFFLOAD.get(name, f"{group}.{name}"), value)
+            training.add(OFFLOAD.get(name, f"{group}.{name}"), value)
     if any(name == "fsdp" or name.startswith("fsdp_config.") for name in training):
         _set_fsdp(training)
 
@@ -205,7 +196,7 @@ def _read_checkpointing(config: Settings, training: Settings, client: Client) ->
         "gradient_checkpointing", value=False, source=f"{_SOURCE}/config.py"
     )
     offload = config.take("activation_offloading")
-    if str(switch.value) in _OFFLOADS:
+    if str(switch.value) in OFFLOADS:
         offload = Setting(key=switch.key, value=True, where=switch.where)
         switch = Setting(key=switch.key, value=True, where=switch.where)
     training.add("gradient_checkpointing", switch)

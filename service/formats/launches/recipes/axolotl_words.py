@@ -122,3 +122,7 @@ WITHOUT_EFFECT = (
     *("bnb_config_kwargs.*", "flex_attn_compile_kwargs.*", "qgalore_*", "dion_*", "early_*"),
 )
 """Keys that decide neither the memory nor the time of a step."""
+OFFLOADS = frozenset({"offload", "offload_disk"})
+"""Values of ``gradient_checkpointing`` that keep activations on the host."""
+OFFLOAD = dict.fromkeys(("offload_params", "fsdp_offload_params"), "fsdp_config.cpu_offload")
+"""Names of FSDP's offload, which axolotl turns on itself (``utils/trainer.py``)."""

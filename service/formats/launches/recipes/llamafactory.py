@@ -5,6 +5,7 @@ LLaMA-Factory 0.9.5, ``hparams/*``, ``model/adapter.py`` and ``model/model_utils
 
 from fnmatch import fnmatchcase
 
+from service.formats.launches.recipes.llamafactory_words import UNMODELLED, WITHOUT_EFFECT
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.launch_files import join_command, sort_files
@@ -46,53 +47,6 @@ _ADAPTERS = {
     "additional_target": "modules_to_save",
 }
 _OPTIMIZERS = {"use_galore": "galore_adamw", "use_apollo": "apollo_adamw", "use_muon": "muon"}
-_UNMODELLED = {
-    "use_badam": "every block is counted as trained",
-    "use_adam_mini": "the optimizer is counted as optim says",
-    "upcast_layernorm": "norms are counted in the weights' format",
-    "upcast_lmhead_output": "logits are counted in the weights' format",
-    "shift_attn": "attention is counted as whole",
-    "mixture_of_depths": "every layer is counted as run",
-    "fp8": "matrix products are counted in 16 bits",
-    "use_kt": "experts are counted on the GPU",
-    "use_asft_loss": "the reference of the loss takes more",
-    "use_eaft_loss": "the loss is counted as cross-entropy",
-    "use_dft_loss": "the loss is counted as cross-entropy",
-    "freeze_vision_tower": "modules of other inputs are counted as the method trains them",
-    "freeze_multi_modal_projector": "modules of other inputs are counted as trained",
-    "freeze_language_model": "every module is counted as the method trains it",
-    "resize_vocab": "the vocabulary is counted as the config has it",
-    "use_llama_pro": "every layer is counted as adapted",
-    "ref_model_quantization_bit": "a reference is counted in the weights' format",
-}
-_WITHOUT_EFFECT = (
-    *("template", "dataset", "eval_dataset", "dataset_dir", "media_dir", "max_samples", "val_size"),
-    *("overwrite_cache", "preprocessing_*", "tokenized_path", "train_on_prompt", "mask_history"),
-    *("streaming", "buffer_size", "mix_strategy", "interleave_probs", "ignore_pad_token_for_loss"),
-    *("tool_format", "default_system", "enable_thinking", "plot_loss", "compute_accuracy"),
-    *("pref_beta", "pref_ftx", "dpo_label_smoothing", "simpo_gamma", "kto_*", "cache_dir"),
-    *("use_fast_tokenizer", "add_*tokens", "new_special_tokens_config", "split_special_tokens"),
-    *("quantization_type", "pissa_*", "loraplus_*", "create_new_adapter"),
-    *("galore_*", "apollo_*", "badam_*", "swanlab_*", "use_swanlab", "ray_*", "resources_per_*"),
-    *("placement_strategy", "infer_*", "vllm_*", "export_*", "disable_shuffling", "max_new_tokens"),
-    *(
-        "freeze_trainable_*",
-        "freeze_vision_tower",
-        "freeze_multi_modal_projector",
-        "model_revision",
-    ),
-    *("low_cpu_mem_usage", "adapter_name_or_path", "hf_hub_token", "ms_hub_token"),
-    *("early_stopping_steps", "include_*", "predict_with_generate", "top_p", "temperature"),
-    *("image_max_pixels", "video_max_pixels", "image_min_pixels", "video_*", "print_param_status"),
-    *(
-        "cutoff_len_eval",
-        "ref_model_adapters",
-        "ld_alpha",
-        "master_addr",
-        "master_port",
-        "eval_num_beams",
-    ),
-)
 
 
 def read_llamafactory(handed_in: HandedIn, draft: Draft) -> None:
@@ -114,12 +68,12 @@ def read_llamafactory(handed_in: HandedIn, draft: Draft) -> None:
     _read_training(config, draft)
     _read_packing(stage, config, draft)
     _read_kernels(config, model, draft)
-    for key, reason in _UNMODELLED.items():
+    for key, reason in UNMODELLED.items():
         setting = config.take(key)
         if setting is not None and str(setting.value).casefold() != "false":
             draft.ignore(setting, reason)
     for key, setting in config.list_left():
-        if any(fnmatchcase(key, pattern) for pattern in _WITHOUT_EFFECT):
+        if any(fnmatchcase(key, pattern) for pattern in WITHOUT_EFFECT):
             draft.drop(setting)
             config.take(key)
     setup = TrainerSetup(

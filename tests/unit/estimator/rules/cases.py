@@ -50,11 +50,8 @@ _QUANTISED: Mapping[str, Words] = {
     "int8": {"quant_method": "bitsandbytes", "load_in_8bit": True},
     "nf4": {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
     "hqq": {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}},
-    "part": {
-        "quant_method": "bitsandbytes",
-        "load_in_8bit": True,
-        "llm_int8_skip_modules": ["model.layers.0.mlp.up_proj"],
-    },
+    "part": {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    | {"llm_int8_skip_modules": ["model.layers.0.mlp.up_proj"]},
 }
 FULLY: Words = {"sharding": Sharding.FSDP2, "zero_stage": 3}
 _FLAT: Words = {"sharding": Sharding.FSDP1, "zero_stage": 3}

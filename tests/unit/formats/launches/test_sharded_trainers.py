@@ -47,42 +47,6 @@ num_processes: 16
 """
 
 
-@pytest.mark.parametrize(
-    ("command", "ranks", "per_node"),
-    [
-        ("torchrun --nproc_per_node 8 train.py", 8, None),
-        ("torchrun --nnodes 2 --nproc-per-node=4 train.py", 8, 4),
-        ("python -m torch.distributed.run --nproc_per_node 4 train.py", 4, None),
-        ("accelerate launch --num_processes 16 --num_machines 2 train.py", 16, 8),
-        ("deepspeed --num_gpus 4 train.py", 4, None),
-        ("deepspeed --num_nodes 2 --num_gpus 8 train.py", 16, 8),
-        ("deepspeed --include localhost:0,1,3 train.py", 3, None),
-        ("srun -N 2 --ntasks-per-node 8 train.py", 16, 8),
-        ("srun -N 2 torchrun --nnodes 2 --nproc_per_node 8 train.py", 16, 8),
-        ("CUDA_VISIBLE_DEVICES=0,1 python train.py", 2, None),
-    ],
-)
-def test_starters_say_how_many_gpus(command: str, ranks: int, per_node: int | None) -> None:
-    """Each process of a starter has a GPU, and several nodes share them evenly."""
-    layout = get_part(import_launch(command=command, launcher=Launcher.TRAINER), "layout")
-
-    assert layout["data_parallel"] == ranks
-    assert layout.get("gpus_per_node") == per_node
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["deepspeed train.py", "torchrun --nproc_per_node gpu train.py", "accelerate launch train.py"],
-)
-def test_a_number_of_gpus_that_nobody_says_is_asked(command: str) -> None:
-    """The question has one GPU meanwhile, which the answer may change."""
-    imported = import_launch(command=command, launcher=Launcher.TRAINER)
-
-    assert get_part(imported, "layout")["data_parallel"] == 1
-    assert "layout.data_parallel" in imported.open_fields
-    assert "layout.data_parallel" in {question.field for question in imported.questions}
-
-
 def test_deepspeed_says_stage_and_offload_and_the_trainer_what_is_auto() -> None:
     """``auto`` of the file is the trainer's; DeepSpeed's masters are fp32."""
     imported = import_launch(

@@ -1,0 +1,155 @@
+"""Decision about one submitted job, computed."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from litestar import Request
+
+from service.api.computing.budgets import Budget
+from service.api.http.dependencies import Dependencies
+from service.api.resources.hooks.digests import digest_question
+from service.api.resources.hooks.shortages import (
+    JudgedJob,
+    count_needed_bytes,
+    describe_need,
+    find_shortage,
+)
+from service.api.resources.resolving import resolve_model
+from service.contract.to_question.fits import read_fit
+from service.contract.to_question.submissions.questions import (
+    SubmissionQuestion,
+    read_submission,
+)
+from service.formats.submissions.submission import Submission
+from service.planner.fit.fit import FitReport
+from service.planner.fit.parts import NO_PARTS
+from service.planner.fit.verdict import Verdict
+from service.usecases.hooks.decision import (
+    Action,
+    Decision,
+    HookQuestion,
+    HookVerdict,
+    Mode,
+    Shortage,
+    decide_shortage,
+    make_line,
+)
+from service.usecases.questions.fit import judge_fit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Permission of a hook, and its patience for a number of GPUs."""
+
+    mode: Mode
+    fails_closed: bool
+    search_s: float
+
+
+def compute_decision(
+    deps: Dependencies,
+    request: Request[Any, Any, Any],
+    submission: Submission,
+    terms: Terms,
+    budget: Budget,
+) -> Decision:
+    """Return the decision about a job, within a budget.
+
+    Raises what reading its question and answering it raise.
+    """
+    with deps.way_outs.answer_first():
+        job = _judge(deps, request, submission, budget)
+    link = _link(deps, job.named)
+    shortage = find_shortage(deps, job, wait_s=terms.search_s, is_linked=link is not None)
+    decision = (
+        _allow(job.question, job.report)
+        if shortage is None
+        else _settle(submission, job.question, shortage, terms.mode)
+    )
+    changed = _name_changed(deps, request, submission, decision)
+    return replace(
+        decision,
+        sentence=make_line(decision.sentence, link),
+        question=changed or job.named,
+        before=None if changed is None else job.named,
+        needed_bytes=count_needed_bytes(job.report),
+        usable_bytes=job.report.device.usable_bytes,
+    )
+
+
+def _judge(
+    deps: Dependencies, request: Request[Any, Any, Any], submission: Submission, budget: Budget
+) -> JudgedJob:
+    resolve = partial(resolve_model, deps, scope=request.scope)
+    question = read_submission(submission, resolve, default_gpu=deps.settings.hook_gpu)
+    model = resolve(question.request.model)
+    calibrations = deps.corrections.version
+    fit_question = read_fit(question.request, model)
+    if not deps.settings.hook_replay:
+        fit_question = replace(fit_question, parts=NO_PARTS)
+    plans = deps.plans.with_cancellation(budget.check)
+    report = judge_fit(fit_question, plans=plans, find_corrections=budget.limit(deps.corrections))
+    return JudgedJob(
+        question=question,
+        named=digest_question(question.request),
+        model=model,
+        fit_question=fit_question,
+        report=report,
+        calibrations=calibrations,
+    )
+
+
+def _name_changed(
+    deps: Dependencies,
+    request: Request[Any, Any, Any],
+    submission: Submission,
+    decision: Decision,
+) -> HookQuestion | None:
+    """Return the question of a job on the GPUs that it gets.
+
+    On these it will be measured.
+    """
+    gpus = submission.gpus
+    if decision.action is not Action.CHANGE or gpus is None or decision.per_node is None:
+        return None
+    changed = replace(submission, gpus=replace(gpus, per_node=decision.per_node))
+    resolve = partial(resolve_model, deps, scope=request.scope)
+    return digest_question(
+        read_submission(changed, resolve, default_gpu=deps.settings.hook_gpu).request
+    )
+
+
+def _link(deps: Dependencies, question: HookQuestion | None) -> str | None:
+    """Return the address of the page that answers a question."""
+    if deps.settings.public_url is None or question is None:
+        return None
+    return f"{deps.settings.public_url}/questions/{question.digest}"
+
+
+def _settle(
+    submission: Submission, question: SubmissionQuestion, shortage: Shortage, mode: Mode
+) -> Decision:
+    gpus = question.gpus
+    return decide_shortage(
+        shortage,
+        mode,
+        gpu=question.gpu,
+        requested=None if gpus is None else gpus.per_node,
+        # The processes of a launch that was read are what its command says, on any number of GPUs.
+        can_change=submission.can_change
+        and gpus is not None
+        and (question.is_stated or not shortage.lacks_memory),
+    )
+
+
+def _allow(question: SubmissionQuestion, report: FitReport) -> Decision:
+    is_tight = report.verdict is not Verdict.FITS
+    word = "is tight" if is_tight else "fits"
+    assumed = f" {', '.join(question.assumed)}" if question.assumed else ""
+    return Decision(
+        verdict=HookVerdict.TIGHT if is_tight else HookVerdict.FITS,
+        action=Action.WARN if is_tight else Action.ALLOW,
+        sentence=make_line(f"headroom: {word}{assumed}: {describe_need(question, report)}"),
+        gpu=question.gpu,
+    )
