@@ -5,34 +5,17 @@ must be what it made.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from service.estimator.model.recorded.encoding import FORMAT, compute_digest
+from service.estimator.model.recorded.frame_reader import FrameReader
 from service.estimator.model.recorded.json_reader import MAX_SIZE, Reader
 from service.estimator.model.recorded.layer_reader import read_layer, read_plan
 from service.estimator.model.recorded.recorded_model import RecordedModel, RecordedSpec
 from service.estimator.tape.programs.program import (
-    Action,
-    Allocation,
-    BackwardEvent,
-    CacheUpdate,
-    Embedded,
-    Gradient,
-    GraphNode,
-    Instruction,
-    LinearCall,
-    Loop,
-    Operation,
     Program,
-    Release,
-    Source,
-    Straight,
-    ValueSpec,
 )
 from service.estimator.tape.programs.recorded_pass import Domain, RecordedPass
 from service.estimator.tape.programs.stepped_sizes import AnySize
-from service.estimator.tape.sizes import Size
-from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 
 
@@ -51,8 +34,6 @@ def _read_limits(top: Reader) -> Domain:
 
 MAX_STORAGES = 2**20
 """Storages of one pass, which each of its runs has a place for; a decoder has some hundreds."""
-_COUNTED = 6
-"""Parts of an operation whose bytes were counted; one less where they were not."""
 MAX_ORDER = 4096
 """Layers of a model, eight times those of the deepest stack that a config may have."""
 
@@ -125,153 +106,8 @@ def _read_spec(reader: Reader, digest: str) -> RecordedSpec:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _FrameReader:
-    """Numbers that a program may name."""
-
-    sizes: Sequence[AnySize]
-    num_values: int
-    num_storages: int
-
-    def size(self, part: Reader) -> AnySize:
-        return self.sizes[part.read_index(len(self.sizes))]
-
-    def plain_size(self, part: Reader) -> Size:
-        size = self.size(part)
-        return size if isinstance(size, tuple) else size.smooth()
-
-    def value(self, part: Reader) -> int:
-        return part.read_index(self.num_values)
-
-    def values(self, part: Reader) -> tuple[int, ...]:
-        return tuple(self.value(item) for item in part.items())
-
-    def storages(self, part: Reader) -> tuple[int | None, ...]:
-        return tuple(item.read_optional_index(self.num_storages) for item in part.items())
-
-    def read_values(self, part: Reader) -> tuple[ValueSpec, ...]:
-        specs = []
-        for item in part.items():
-            numel, dtype, storage = item.items(3)
-            specs.append(
-                ValueSpec(
-                    numel=self.size(numel),
-                    dtype=None if dtype.value is None else dtype.read_choice(DType),
-                    storage=storage.read_optional_index(self.num_storages),
-                )
-            )
-        return tuple(specs)
-
-    def read_instructions(self, part: Reader) -> tuple[Instruction, ...]:
-        return tuple(
-            self.read_loop(item) if _read_kind(item) == "loop" else self.read_instruction(item)
-            for item in part.items()
-        )
-
-    def read_loop(self, part: Reader) -> Loop:
-        _, turns, values, storages, produced, instructions = part.items(6)
-        return Loop(
-            turns=self.size(turns),
-            values=tuple(self.read_pair(item, self.num_values) for item in values.items()),
-            storages=tuple(self.read_pair(item, self.num_storages) for item in storages.items()),
-            produced=self.values(produced),
-            instructions=tuple(self.read_instruction(item) for item in instructions.items()),
-        )
-
-    def read_pair(self, part: Reader, count: int) -> tuple[int, int]:
-        place, produced = part.items(2)
-        return place.read_index(count), produced.read_index(count)
-
-    def read_instruction(self, part: Reader) -> Straight:
-        kind, parts = _read_kind(part), part.items()
-        if kind == "release":
-            return Release(storage=part.items(2)[1].read_index(self.num_storages))
-        if kind == "cache":
-            _, cached, joined, window = part.items(4)
-            return CacheUpdate(
-                parts=self.values(cached),
-                joined=self.values(joined),
-                window=window.read_optional_index(MAX_SIZE),
-            )
-        if kind == "embedded":
-            return Embedded(value=self.value(part.items(2)[1]))
-        if kind == "linear":
-            _, layer, x, output = part.items(4)
-            return LinearCall(layer=layer.read_text(), x=self.value(x), output=self.value(output))
-        if kind != "operation":
-            raise part.fail("an operation, a linear layer, embeddings or a release")
-        counted = len(parts) == _COUNTED
-        _, operator, allocated, scratch, nodes, *moved = part.items(_COUNTED - (not counted))
-        return Operation(
-            operator=operator.read_text(),
-            allocated=tuple(self.read_allocation(item) for item in allocated.items()),
-            scratch=tuple(self.size(item) for item in scratch.items()),
-            nodes=tuple(self.read_node(item) for item in nodes.items()),
-            moved=self.plain_size(moved[0]) if moved else None,
-        )
-
-    def read_allocation(self, part: Reader) -> Allocation:
-        storage, size = part.items(2)
-        return Allocation(storage=storage.read_index(self.num_storages), size=self.size(size))
-
-    def read_node(self, part: Reader) -> GraphNode:
-        name, outputs, before, after, events, gradients = part.items(6)
-        numbers = tuple(item.read_optional_index(self.num_values) for item in outputs.items())
-        read_events = tuple(self.read_event(item) for item in events.items())
-        allocated = sum(event.action is Action.ALLOCATE for event in read_events)
-        return GraphNode(
-            name=name.read_text(),
-            outputs=numbers,
-            saved_before=self.storages(before),
-            saved_after=self.storages(after),
-            events=_check_events(read_events, events),
-            gradients=tuple(
-                self.read_gradient(item, allocated, len(numbers)) for item in gradients.items()
-            ),
-        )
-
-    def read_event(self, part: Reader) -> BackwardEvent:
-        action, index, size = part.items(3)
-        return BackwardEvent(
-            action=action.read_choice(Action), index=index.read_count(), size=self.size(size)
-        )
-
-    def read_gradient(self, part: Reader, allocated: int, outputs: int) -> Gradient:
-        value, parameter, source, index, is_view = part.items(5)
-        origin = source.read_choice(Source)
-        return Gradient(
-            value=value.read_optional_index(self.num_values),
-            parameter=None if parameter.value is None else parameter.read_text(),
-            source=origin,
-            index=index.read_index(allocated if origin is Source.ALLOCATED else outputs),
-            is_view=is_view.read_flag(),
-        )
-
-
-def _read_kind(part: Reader) -> object:
-    parts = part.items()
-    return parts[0].value if parts else None
-
-
-def _check_events(events: tuple[BackwardEvent, ...], part: Reader) -> tuple[BackwardEvent, ...]:
-    """Return the events of a backward, each storage made and freed once."""
-    live: set[int] = set()
-    allocated = 0
-    for event in events:
-        if event.action is Action.ALLOCATE:
-            if event.index != allocated:
-                raise part.fail("allocations numbered from 0")
-            live.add(allocated)
-            allocated += 1
-        elif event.action is Action.FREE:
-            if event.index not in live:
-                raise part.fail("releases of what was allocated")
-            live.discard(event.index)
-    return events
-
-
 def _read_program(part: Reader, sizes: Sequence[AnySize]) -> Program:
-    frame = _FrameReader(
+    frame = FrameReader(
         sizes, len(part.get("values").items()), part.get("num_storages").read_index(MAX_STORAGES)
     )
     return Program(
@@ -298,7 +134,7 @@ def _read_domain(part: Reader, limits: Domain) -> Domain:
 
 
 def _read_pass(part: Reader, sizes: Sequence[AnySize], kinds: int, limits: Domain) -> RecordedPass:
-    frame = _FrameReader(
+    frame = FrameReader(
         sizes, len(part.get("values").items()), part.get("num_storages").read_index(MAX_STORAGES)
     )
     return RecordedPass(
