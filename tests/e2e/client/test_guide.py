@@ -28,6 +28,8 @@ TOLD_IN_WORDS = {
         "not-withdrawable",
         "reservation-ended",
         "body-too-large",
+        "cross-site-request",
+        "misdirected-request",
     ),
     *(
         "import-refused",
