@@ -11,7 +11,6 @@ from service.estimator.values.workload import ServeWorkload
 from service.planner.fit.candidates import Candidate, Rejection, make_rejection
 from service.planner.fit.evaluator import Evaluator, memoize_evaluator
 from service.planner.search.candidate_builder import CandidateBuilder, iter_by_counted_time
-from service.planner.search.failed_shards import FailedShards
 from service.planner.search.layout_options import Batch, LayoutOption, get_kind
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.memory_bounds import MemoryBounds
@@ -54,7 +53,6 @@ class Search:
         self.step_times = StepTimes(evaluator, space)
         self._candidates = CandidateBuilder(evaluator, space, self._batches)
         self._nearest_miss = NearestMiss(space, self.memory_bounds, self._batches.try_smallest)
-        self._failed_replays = FailedShards(space.model, self.question.workload)
         self._num_insufficient = 0
         self._may_be_in_time: dict[LayoutOption, bool] = {}
 
@@ -98,9 +96,7 @@ class Search:
     def _probe_largest(self) -> None:
         options = self._filter_by_memory(self.memory_bounds.list_feasible(self.space.counts[-1]))
         # Where anything fits there is an answer, and its number is near: the rest stays open.
-        if any(map(self._possible.try_smallest, options)):
-            return
-        next(self._iter_replayed_fits(self._filter_by_time(options)), None)
+        any(map(self._possible.try_smallest, options))
 
     def _filter_by_memory(self, options: Sequence[LayoutOption]) -> list[LayoutOption]:
         return [option for option in options if self.memory_bounds.list_fitting_batches(option)]
@@ -270,7 +266,6 @@ class Search:
             for option, batch in first
             if may_be_replayed(option)
             and not self._possible.has_failed_on_more_shards(option, batch)
-            and not self._failed_replays.covers(option, batch)
             and (not in_time or self.step_times.can_be_in_time(option, batch))
         )
         near = find_nearest_to_replay(tried, self.evaluator.device.usable_bytes)
@@ -282,9 +277,6 @@ class Search:
                 option, batch, self.step_times.get_seconds_per_token(option, batch)
             )
             if candidate is None or candidate.missing_bytes:
-                if candidate is not None:
-                    short_bytes = self._batches.count_short_bytes(candidate.estimate)
-                    self._failed_replays.record(option, batch, short_bytes)
                 continue
             if not in_time or self.step_times.is_in_time(candidate.workload, candidate.throughput):
                 yield candidate

@@ -147,7 +147,7 @@ class TriedBatches:
             return True
         return self._has_failed_shorter(option, batch)
 
-    def count_short_bytes(self, estimate: Estimate) -> int:
+    def _count_short_bytes(self, estimate: Estimate) -> int:
         """Return the bytes that an estimate lacks on the GPU itself."""
         interval, usable = estimate.device_interval, self._evaluator.device.usable_bytes
         return (interval.high if self._is_confident else estimate.device_bytes) - usable
@@ -207,7 +207,7 @@ class TriedBatches:
             estimate = self._evaluator.estimate_numbers(workload, layout)
             tried = TriedBatch(batch, estimate, self.compute_missing_bytes(estimate))
             if tried.missing_bytes:
-                short_bytes = self.count_short_bytes(estimate)
+                short_bytes = self._count_short_bytes(estimate)
                 self._failed_shards.record(option, batch, short_bytes)
                 group = get_length_group(option, batch)
                 self._failed_shorter[group] = max(

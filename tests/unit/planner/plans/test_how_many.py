@@ -50,6 +50,27 @@ def test_7b_full_fine_tuning_on_a100s() -> None:
     assert find_plan(an_a100_subject("llama-2-7b"), LONG).num_gpus == 2
 
 
+def test_a_replay_that_fails_on_more_gpus_rules_out_no_fewer() -> None:
+    """What an allocator reserves of uneven shards may be less in fewer of them."""
+    plan = find_plan(
+        a_subject("llama-3.1-405b", usable_bytes=71 * GIB),
+        TrainWorkload(
+            sequence_length=4096,
+            micro_batch_size=1,
+            activation_checkpointing=Checkpointing.FULL,
+        ),
+        Layout(tensor_parallel=4, sharding=Sharding.FSDP2, zero_stage=3),
+        fixed=frozenset(
+            {"micro_batch_size", "activation_checkpointing", "tensor_parallel"}
+            | {"pipeline_parallel", "context_parallel", "sharding", "zero_stage"}
+        ),
+        frameworks=frozenset({"fsdp2"}),
+        limits=Limits(max_gpus=312),
+    )
+
+    assert plan.num_gpus == 288
+
+
 def test_70b_takes_whole_nodes() -> None:
     """The states of 70B take more than two nodes of eight; the answer is a multiple of the node."""
     plan = find_plan(an_a100_subject("llama-2-70b"), LONG)
