@@ -78,11 +78,6 @@ def read_current_revision(engine: Engine) -> str | None:
         return MigrationContext.configure(connection).get_current_revision()
 
 
-def is_at_head(engine: Engine) -> bool:
-    """Return whether the database is at this program's schema."""
-    return read_current_revision(engine) == get_head_revision()
-
-
 def is_compatible(engine: Engine) -> bool:
     """Return whether this program works with the database's schema.
 
