@@ -2,6 +2,7 @@
 
 import re
 
+from service.catalog.recorded_models import read_recordings_index
 from service.estimator.model.families.registry import list_model_types
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import POLICIES
@@ -14,7 +15,14 @@ WORDS = set(re.findall(r"`([^`]+)`", read_page("docs/models.md")))
 def test_every_model_type_is_there() -> None:
     """A family that is added is added to the page, and README counts it."""
     assert set(list_model_types()) <= WORDS
-    assert f"of {len(list_model_types())} known `model_type`s" in read_page("README.md")
+    assert f" {len(list_model_types())} `model_type`s written by hand, " in read_page("README.md")
+
+
+def test_shipped_recordings_are_counted() -> None:
+    """README says of how many types recordings come with Headroom."""
+    types = {recording["model_type"] for recording in read_recordings_index().values()}
+
+    assert f"by hand, {len(types)} by recordings that come" in read_page("README.md")
 
 
 def test_every_word_of_a_workload_is_there() -> None:
