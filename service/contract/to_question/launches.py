@@ -1,6 +1,6 @@
 """Launches of requests as questions, with what the request says itself."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,8 @@ from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.validation_errors import decode
 from service.estimator.values.errors import EstimatorError
 from service.formats.launches.read_launch import read_launch
-from service.formats.launches.sources.commands import split_command
+from service.formats.launches.sources.commands import join_lines, needs_shell, split_command
+from service.formats.launches.sources.handed_in import find_typed_script
 from service.formats.launches.values.launch import (
     Checkpoint,
     ImportedLaunch,
@@ -87,16 +88,28 @@ def read_launch_request(request: LaunchImportRequest, resolve: ResolveModel) -> 
 
 def _read_sources(request: LaunchImportRequest, resolve: ResolveModel) -> Launch:
     command = get_or_none(request.command)
-    files = get_or_none(request.files) or []
+    files = [
+        LaunchFile(name=file.name, content=file.content)
+        for file in get_or_none(request.files) or []
+    ]
+    tokens = split_command(command) if isinstance(command, str) else tuple(command or ())
+    if isinstance(command, str) and needs_shell(command) and not _names_any(tokens, files):
+        files.append(LaunchFile(name="command.sh", content=join_lines(command)))
+        tokens = ()
     return Launch(
         launcher=get_or_none(request.launcher),
-        files=tuple(LaunchFile(name=file.name, content=file.content) for file in files),
-        command=split_command(command) if isinstance(command, str) else tuple(command or ()),
+        files=tuple(files),
+        command=tokens,
         arguments=get_or_none(request.arguments) or {},
         model=None if isinstance(request.model, UnsetType) else _GIVEN,
         data_parallel=_get_data_parallel(request),
         find_checkpoint=_make_finder(request.model, resolve),
     )
+
+
+def _names_any(tokens: Sequence[str], files: Sequence[LaunchFile]) -> bool:
+    """Return whether a command runs a script that was handed in."""
+    return find_typed_script(tokens, {file.name: file.content for file in files}) is not None
 
 
 def _get_data_parallel(request: LaunchImportRequest) -> int | None:

@@ -6,7 +6,11 @@ from importlib import import_module
 from service.formats.launches.sources.handed_in import HandedIn, parse_launch
 from service.formats.launches.sources.launch_scripts import find_launch
 from service.formats.launches.sources.reader import Reader
-from service.formats.launches.trainers.unmodelled_trainers import refuse_unmodelled
+from service.formats.launches.trainers.unmodelled_trainers import (
+    refuse_preferences,
+    refuse_strangers,
+    refuse_unmodelled,
+)
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import ImportedLaunch, Launch, Launcher
@@ -39,6 +43,8 @@ _MODULES = {
 
 _SHARDED = frozenset({Launcher.TRAINER, Launcher.ACCELERATE, Launcher.DEEPSPEED})
 """One reader's: the first of them has most to say."""
+_PLAIN = _SHARDED | {Launcher.TRL_SFT}
+"""Readers of training on tokens alone."""
 
 
 def read_launch(launch: Launch) -> ImportedLaunch:
@@ -58,7 +64,16 @@ def read_launch(launch: Launch) -> ImportedLaunch:
     draft.account(handed_in.arguments)
     for settings in handed_in.documents.values():
         draft.account(settings)
+    if launch.launcher is None:
+        _check_options(handed_in, reader, draft)
     return draft.finish(reader.launcher)
+
+
+def _check_options(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:
+    """Refuse a script that only its options tell of, and most of them otherwise."""
+    command = handed_in.command
+    if command is not None and command.program not in reader.programs:
+        refuse_strangers(command.program, reader.launcher.value, *draft.list_options())
 
 
 def _account_unknown(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:
@@ -92,6 +107,8 @@ def _detect_reader(handed_in: HandedIn) -> Reader:
     if not any(command and reader.is_started_by(command) for reader in readers):
         refuse_unmodelled(command)
     if best and (len(named) == 1 or _SHARDED.issuperset(named)):
+        if named[0] in _PLAIN:
+            refuse_preferences(handed_in)
         return _get_reader(named[0])
     program = "" if command is None else f"{command.program} ({command.where}): "
     message = (

@@ -3,21 +3,52 @@
 unsloth 2026.10.9, ``models/loader.py`` and ``models/llama.py``.
 """
 
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.python_calls import read_calls
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
 from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
 UNSLOTH = "2026.10.9"
 """Release whose keys and defaults are known."""
-_CONFIGS = ("SFTConfig", "TrainingArguments", "UnslothTrainingArguments", "SFTTrainer")
-_CALLEES = frozenset({"from_pretrained", "get_peft_model", *_CONFIGS})
+_TRAINERS = {
+    **dict.fromkeys(("SFTTrainer", "UnslothTrainer"), Client.SFT),
+    "Trainer": Client.TRAINER,
+    "DPOTrainer": Client.DPO,
+    "KTOTrainer": Client.KTO,
+    "RewardTrainer": Client.REWARD,
+}
+"""Trainers that have a model here, by their classes."""
+_CONFIGS = (
+    *("SFTConfig", "DPOConfig", "KTOConfig", "RewardConfig"),
+    *("TrainingArguments", "UnslothTrainingArguments"),
+)
+_LOADERS = ("Fast*.from_pretrained", "Fast*.get_peft_model")
+_CALLEES = frozenset({*_LOADERS, *_CONFIGS, "*Trainer"})
+_HALF = re.compile(r"(not )?[\w.]*is_bf(?:loat)?16_supported\(\)")
+"""What scripts ask of the GPU in place of saying bf16 or fp16."""
+_PATCH = "PatchDPOTrainer"
+"""A function that Unsloth's scripts call before they build a trainer."""
+_OF_TRAINERS = ("argument_1", "model", "args", "formatting_func", "compute_metrics")
 _SOURCE = f"unsloth {UNSLOTH}, models"
 _TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+_LOADED_WITHOUT_EFFECT = (
+    *("token", "device_map", "trust_remote_code", "random_state", "load_in_16bit", "revision"),
+    *("return_logits", "auto_model", "use_exact_model_name", "fix_tokenizer", "tokenizer_name"),
+)
+"""Of ``from_pretrained``: ``load_in_4bit`` and ``load_in_8bit`` say the format."""
+_ADAPTED_WITHOUT_EFFECT = (
+    *("argument_1", "model", "bias", "random_state", "loftq_config", "max_seq_length"),
+    "task_type",
+)
 _LORA = ("r", "target_modules", "lora_alpha", "lora_dropout", "use_rslora", "modules_to_save")
 
 
@@ -28,10 +59,12 @@ def read_unsloth(handed_in: HandedIn, draft: Draft) -> None:
         for callee, settings in read_calls(file, text, _CALLEES).items():
             calls[callee] = calls.get(callee, Settings()).merge(settings)
     loader = calls.get("from_pretrained", Settings())
+    trainer = _find_trainer(calls)
     training = handed_in.arguments
-    for callee in _CONFIGS:
+    for callee in (*_CONFIGS, trainer):
         training = training.merge(calls.get(callee, Settings()))
-    name = loader.take("model_name")
+    training = _decide_halves(training, draft)
+    name = loader.take("model_name") or loader.take("argument_1")
     if name is None:
         draft.ask("model", "the script names no model as a text")
     else:
@@ -42,7 +75,7 @@ def read_unsloth(handed_in: HandedIn, draft: Draft) -> None:
     draft.put("workload.kernels", "unsloth")
     adapters = _read_adapters(calls.get("get_peft_model"), training, draft)
     setup = TrainerSetup(
-        client=Client.SFT,
+        client=_TRAINERS[trainer],
         model_name=None if name is None else name.as_text(),
         training=Settings(dict(training.list_left())),
         model=_read_model(loader),
@@ -50,8 +83,36 @@ def read_unsloth(handed_in: HandedIn, draft: Draft) -> None:
         prepares=False,
         keeps_adapters_fp32=True,
     )
-    lower_trainer(setup, draft, handed_in)
-    draft.account(loader, ("token", "device_map", "trust_remote_code", "random_state"))
+    lower_trainer(setup, draft, handed_in, _OF_TRAINERS)
+    draft.account(loader, _LOADED_WITHOUT_EFFECT)
+
+
+def _find_trainer(calls: Mapping[str, Settings]) -> str:
+    """Return the class of the one trainer that a script builds.
+
+    Raises LaunchFormatError where it builds none, or one without a model here.
+    """
+    built = [callee for callee in calls if callee.endswith("Trainer") and callee != _PATCH]
+    others = [callee for callee in built if callee not in _TRAINERS]
+    if others:
+        message = f"trains by {others[0]}, which has no model here; {', '.join(_TRAINERS)} have"
+        raise LaunchFormatError(message, field="launcher")
+    if not built:
+        message = f"builds no trainer, one of {', '.join(_TRAINERS)}: it trains nothing"
+        raise LaunchFormatError(message, field="launcher")
+    return built[0]
+
+
+def _decide_halves(training: Settings, draft: Draft) -> Settings:
+    """Return arguments in which a question to the GPU has its answer: it has bf16."""
+    decided: dict[str, Setting] = {}
+    for name, setting in training.take_all().items():
+        match = _HALF.fullmatch(setting.value) if isinstance(setting.value, str) else None
+        decided[name] = setting
+        if match is not None:
+            decided[name] = replace(setting, value=match[1] is None)
+            draft.warn("the script asks whether the GPU has bf16: one that has is evaluated")
+    return Settings(decided)
 
 
 def _read_model(loader: Settings) -> Settings:
@@ -66,8 +127,9 @@ def _read_model(loader: Settings) -> Settings:
     elif not is_full:
         switch = four or make_default("load_in_4bit", value=True, source=_SOURCE)
         model.add("quantization_config.load_in_4bit", switch)
-        double = make_default("bnb_4bit_use_double_quant", value=True, source=_SOURCE)
-        model.add("quantization_config.bnb_4bit_use_double_quant", double)
+        if switch.as_bool():
+            double = make_default("bnb_4bit_use_double_quant", value=True, source=_SOURCE)
+            model.add("quantization_config.bnb_4bit_use_double_quant", double)
     dtype = loader.take("dtype")
     model.add("dtype", dtype or make_default("dtype", "bfloat16", _SOURCE))
     return model
@@ -93,7 +155,7 @@ def _read_adapters(call: Settings | None, training: Settings, draft: Draft) -> S
         switch = Setting(key="use_gradient_checkpointing", value=True, where=where)
         draft.put("workload.offload.activations", "cpu", switch)
     training.add("activation_checkpointing", switch)
-    draft.account(call, ("bias", "random_state", "loftq_config", "max_seq_length"))
+    draft.account(call, _ADAPTED_WITHOUT_EFFECT)
     return adapters
 
 

@@ -4,17 +4,23 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.sources.containers import DOCKER, Container, read_container
 from service.formats.launches.sources.limits import MAX_WORDS, check_size, check_words
+from service.formats.launches.sources.wrappers import skip_wrapper
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Settings
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PYTHON = re.compile(r"python(3(\.[0-9]+)?)?")
-_BEFORE = frozenset({"exec", "nohup", "time", "env", "sudo", "uv", "run", "export", "set", "-x"})
+_JOINED = re.compile(r"\\\r?\n|\r?\n[ \t]*(?=-)")
+"""A line that goes on: by its end, or by an option at the next one's beginning."""
+_OPERATOR = re.compile(r"\d*>>?(&\d|\S*)|&>\S*|<|\|\|?|&&?|;|\S*[^\\];")
+"""A word of a shell that belongs to no program: of a list, a pipe, a file."""
+_BEFORE = frozenset({"exec", "nohup", "time", "export", "set", "-x"})
 _TORCHRUN = Grammar(flags=frozenset({"standalone", "no_python", "run_path", "m", "module"}))
 _ACCELERATE = Grammar(
     flags=frozenset({"multi_gpu", "use_deepspeed", "use_fsdp", "cpu", "module", "no_python"}),
@@ -71,6 +77,17 @@ _STARTER_MODULES = {
 }
 _WITH_COMMANDS = frozenset({"trl"})
 """Programs whose first word says which of their programs runs."""
+_TRL_SCRIPTS = "trl.scripts."
+_LAUNCHED_BY_TRL = frozenset({"sft", "dpo", "kto", "grpo", "reward", "rloo"})
+"""Commands of TRL that accelerate starts (TRL 1.16, ``trl/cli/commands/__init__.py``)."""
+_FLAGS = _ACCELERATE.flags
+_ACCELERATED = (
+    *("accelerate_config", "config_file", "num_processes", "num_machines", "machine_rank"),
+    *("main_process_*", "gpu_ids", "mixed_precision", "multi_gpu", "use_deepspeed", "use_fsdp"),
+    *("fsdp_version", "fsdp_offload_params", "fsdp_*_strategy", "fsdp_reshard_after_forward"),
+    *("zero_stage", "offload_*_device", "deepspeed_config_file", "dynamo_backend"),
+)
+"""Options of ``accelerate launch`` that no script of TRL has, by patterns."""
 _RAY_SUBMIT = ["ray", "job", "submit"]
 _TWO_VALUES = dict.fromkeys(("mca", "gmca"), 3)
 """Words of an option with its values, where it has two."""
@@ -101,7 +118,7 @@ def split_command(text: str) -> tuple[str, ...]:
     Continued lines are joined, comments left out. What the shell would expand stands as it is.
     """
     check_size("the command", text)
-    lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=False)
+    lexer = shlex.shlex(join_lines(text), posix=True, punctuation_chars=False)
     lexer.whitespace_split = True
     lexer.commenters = "#"
     tokens: list[str] = []
@@ -117,6 +134,21 @@ def split_command(text: str) -> tuple[str, ...]:
         message = f"the command cannot be cut into words: {error}"
         raise LaunchFormatError(message, field="command") from None
     return tuple(tokens)
+
+
+def needs_shell(text: str) -> bool:
+    """Return whether a command is more than words: a shell's lists, pipes or variables.
+
+    A line that begins with an option goes on with the one before it, however it was pasted.
+    """
+    joined = join_lines(text).strip()
+    operators = any(_OPERATOR.fullmatch(word) for word in split_command(text))
+    return operators or "\n" in joined or "$" in joined
+
+
+def join_lines(text: str) -> str:
+    """Return a text whose options each stand on the line of their command."""
+    return _JOINED.sub(" ", text)
 
 
 def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
@@ -137,6 +169,8 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
             remaining = remaining[1:]
         elif name in _BEFORE:
             remaining = remaining[1:]
+        elif (wrapped := skip_wrapper(name, remaining[1:])) is not None:
+            remaining = wrapped
         elif _PYTHON.fullmatch(name):
             remaining, is_python = _skip_python(remaining[1:]), True
             name = PurePosixPath(remaining[0]).name if remaining else ""
@@ -152,18 +186,47 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
     if not remaining:
         message = "starts no program"
         raise LaunchFormatError(message, where=where, field="command")
-    program = PurePosixPath(remaining[0]).name
-    if program in _WITH_COMMANDS and len(remaining) > 1:
-        program, remaining = f"{program} {remaining[1]}", remaining[1:]
+    program, arguments = _read_program(remaining, starters, where)
     return Command(
         program=program,
-        arguments=tuple(remaining[1:]),
+        arguments=tuple(arguments),
         environment=environment,
         starters=starters,
         where=where,
         version=version,
         is_python=is_python,
     )
+
+
+def _read_program(
+    tokens: list[str], starters: dict[str, Settings], where: str
+) -> tuple[str, list[str]]:
+    """Return a program's name and its arguments.
+
+    TRL's command hands what its script does not know to accelerate, which it starts.
+    """
+    program = PurePosixPath(tokens[0]).name
+    if program.startswith(_TRL_SCRIPTS):
+        return f"trl {program.removeprefix(_TRL_SCRIPTS)}", tokens[1:]
+    if program not in _WITH_COMMANDS or len(tokens) == 1:
+        return program, tokens[1:]
+    arguments: list[str] = []
+    launched: list[str] = []
+    options = launched if tokens[1] in _LAUNCHED_BY_TRL else arguments
+    index = 2
+    while index < len(tokens):
+        name = tokens[index].lstrip("-").partition("=")[0].replace("-", "_")
+        is_pair = index + 1 < len(tokens) and "=" not in tokens[index] and name not in _FLAGS
+        width = 2 if is_pair else 1
+        if tokens[index].startswith("--") and any(fnmatchcase(name, key) for key in _ACCELERATED):
+            options += tokens[index : index + width]
+            index += width
+        else:
+            arguments.append(tokens[index])
+            index += 1
+    if tokens[1] in _LAUNCHED_BY_TRL:
+        starters.setdefault("accelerate", read_argv(launched, _ACCELERATE, where=where))
+    return f"{program} {tokens[1]}", arguments
 
 
 def _skip_ray(tokens: list[str]) -> list[str]:

@@ -1,11 +1,14 @@
 """Commands of containers: ``docker run``, compose files and Kubernetes' manifests."""
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 
 from service.formats.launches.sources.argv import Grammar
-from service.formats.launches.sources.documents import read_document
+from service.formats.launches.sources.documents import read_mapping
+from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Settings
 
 DOCKER = Grammar(
@@ -30,20 +33,24 @@ DOCKER = Grammar(
 """Options of ``docker run``; those without a value are docker's own
 (``cli/command/container/opts.go``)."""
 _ENTRY_POINTS: Mapping[str, tuple[str, ...]] = {
-    "vllm-openai": ("vllm", "serve"),
+    "vllm-openai*": ("vllm", "serve"),
     "llama.cpp": ("llama-server",),
     "text-generation-inference": ("text-generation-launcher",),
 }
-"""Entry points of engines' images, by the last part of their names.
+"""Entry points of engines' images, by patterns of the last part of their names.
 
-vLLM, ``docker/Dockerfile``; llama.cpp, ``.devops/cuda.Dockerfile``, target server.
+vLLM, ``docker/Dockerfile`` and ``Dockerfile.rocm``; llama.cpp, ``.devops/cuda.Dockerfile``, target
+server.
 """
 _MAX_TAG = 128
 """Characters of an image's tag (the OCI distribution specification, pulling manifests)."""
 _VERSION = re.compile(r"v?(\d+\.\d+(?:\.\d+)?)")
-_CONTAINERS = ("spec.containers", "spec.template.spec.containers")
 _SERVICE = re.compile(r"services\.([^.]+)\.(image|command|entrypoint)")
 _SEPARATOR = re.compile(r"^---\s*$", re.MULTILINE)
+_ENVIRONMENT = re.compile(r"\$\(([A-Za-z_]\w*)\)")
+"""How an argument of a container names a variable (Kubernetes, ``Container.args``)."""
+_INTERPOLATION = re.compile(r"\$(?:\$|\{(\w+)(?::?-([^{}]*))?\}|([A-Za-z_]\w*))")
+"""A variable of a compose file with its default, or ``$$`` for ``$`` (its specification)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +59,7 @@ class Container:
 
     tokens: tuple[str, ...]
     version: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_container(image: str, arguments: Sequence[str], entrypoint: Sequence[str]) -> Container:
@@ -60,10 +68,16 @@ def read_container(image: str, arguments: Sequence[str], entrypoint: Sequence[st
     if not path or "/" in tag:
         path, tag = image.partition("@")[0], ""
     match = _VERSION.search(tag[:_MAX_TAG])
-    entry = tuple(entrypoint) or _ENTRY_POINTS.get(path.rpartition("/")[2], ())
+    entry = tuple(entrypoint) or _get_entry_point(path.rpartition("/")[2])
     repeats = tuple(arguments[: len(entry)]) == entry
     tokens = tuple(arguments) if repeats else (*entry, *arguments)
     return Container(tokens=tokens, version="" if match is None else match[1])
+
+
+def _get_entry_point(image: str) -> tuple[str, ...]:
+    """Return what an image of this name starts, empty where nobody knows."""
+    matches = (entry for name, entry in _ENTRY_POINTS.items() if fnmatchcase(image, name))
+    return next(matches, ())
 
 
 def is_manifest(settings: Settings) -> bool:
@@ -73,35 +87,93 @@ def is_manifest(settings: Settings) -> bool:
 
 
 def split_documents(text: str) -> list[str]:
-    """Return the documents of a YAML stream."""
-    return [part for part in _SEPARATOR.split(text) if part.strip()]
+    """Return the documents of a YAML stream; comments alone are none."""
+    return [part for part in _SEPARATOR.split(text) if _holds_anything(part)]
+
+
+def _holds_anything(text: str) -> bool:
+    lines = (line.strip() for line in text.splitlines())
+    return any(line and not line.startswith("#") for line in lines)
 
 
 def list_containers(name: str, text: str) -> Iterator[Container]:
     """Yield the containers of a manifest that run something."""
     for part in split_documents(text):
-        for container in _list_specifications(read_document(name, part)):
-            image, command = str(container.get("image", "")), container.get("command")
-            # Kubernetes' ``command`` is an entry point, that of compose is not.
-            is_pod = "name" in container
-            entry = _list_texts(command if is_pod else container.get("entrypoint"))
-            arguments = _list_texts(container.get("args") if is_pod else command)
-            result = read_container(image, arguments, entry)
-            if result.tokens:
-                yield result
+        document = read_mapping(name, part)
+        services = document.get("services")
+        if "kind" not in document and isinstance(services, Mapping):
+            for service in services.values():
+                if isinstance(service, Mapping):
+                    yield from _read_service(name, service)
+        else:
+            for container in _list_pod_containers(document):
+                yield from _read_pod_container(container)
 
 
-def _list_specifications(settings: Settings) -> Iterator[Mapping[str, object]]:
-    for path in _CONTAINERS:
-        setting = settings.take(path)
-        if setting is not None and isinstance(setting.value, list):
-            yield from (entry for entry in setting.value if isinstance(entry, Mapping))
-    services: dict[str, dict[str, object]] = {}
-    for path, setting in settings.take_all().items():
-        match = _SERVICE.fullmatch(path)
-        if match is not None:
-            services.setdefault(match[1], {})[match[2]] = setting.value
-    yield from services.values()
+def _list_pod_containers(value: object) -> Iterator[Mapping[str, object]]:
+    """Yield the containers of every pod template below a value.
+
+    Jobs of several kinds, sets and services keep theirs at different depths.
+    """
+    if isinstance(value, list):
+        for entry in value:
+            yield from _list_pod_containers(entry)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key == "containers" and isinstance(inner, list):
+                yield from (entry for entry in inner if isinstance(entry, Mapping))
+            else:
+                yield from _list_pod_containers(inner)
+
+
+def _read_pod_container(container: Mapping[str, object]) -> Iterator[Container]:
+    """Yield what a container of a pod runs; its ``command`` is the entry point."""
+    listed = container.get("env")
+    environment = {
+        str(entry.get("name")): str(entry["value"])
+        for entry in (listed if isinstance(listed, list) else ())
+        if isinstance(entry, Mapping) and "value" in entry
+    }
+    entry, arguments = (
+        [
+            _ENVIRONMENT.sub(lambda match: environment.get(match[1], f"${{{match[1]}}}"), word)
+            for word in _list_texts(container.get(key))
+        ]
+        for key in ("command", "args")
+    )
+    result = read_container(str(container.get("image", "")), arguments, entry)
+    named = set(_ENVIRONMENT.findall(f"{container.get('command')} {container.get('args')}"))
+    unused = {key: value for key, value in environment.items() if key not in named}
+    if result.tokens:
+        yield replace(result, environment=unused)
+
+
+def _read_service(name: str, service: Mapping[str, object]) -> Iterator[Container]:
+    """Yield what a service of a compose file runs; its ``command`` is no entry point."""
+    entry = _expand_texts(name, service.get("entrypoint"))
+    arguments = _expand_texts(name, service.get("command"))
+    result = read_container(str(service.get("image", "")), arguments, entry)
+    if result.tokens:
+        yield result
+
+
+def _expand_texts(name: str, value: object) -> list[str]:
+    """Return the words of a text or list, with the defaults of its variables."""
+    if not isinstance(value, str):
+        return [_INTERPOLATION.sub(_interpolate, text) for text in _list_texts(value)]
+    try:
+        return shlex.split(_INTERPOLATION.sub(_interpolate, value))
+    except ValueError as error:
+        message = f"a command cannot be cut into words: {error}"
+        raise LaunchFormatError(message, where=name) from None
+
+
+def _interpolate(match: re.Match[str]) -> str:
+    """Return a variable's default, or what stands for what nobody knows."""
+    name = match[1] or match[3]
+    if name is None:
+        return "$"
+    return f"${{{name}}}" if match[2] is None else match[2]
 
 
 def _list_texts(value: object) -> list[str]:

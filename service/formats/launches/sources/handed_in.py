@@ -14,7 +14,7 @@ from service.formats.launches.values.settings import Setting, Settings
 
 _DOCUMENTS = frozenset({".yaml", ".yml", ".json"})
 _SHELL_SUFFIXES = frozenset({".sh", ".slurm", ".sbatch", ".bash"})
-_SCRIPTS = _SHELL_SUFFIXES | {".py", ".toml"}
+_SCRIPTS = _SHELL_SUFFIXES | {".py", ".toml", ".service"}
 _SHELLS = frozenset({"bash", "sh", "sbatch", "source", "."})
 
 

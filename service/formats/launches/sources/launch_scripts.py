@@ -13,6 +13,7 @@ from service.formats.launches.sources.commands import STARTERS, Command, read_co
 from service.formats.launches.sources.containers import Container, list_containers
 from service.formats.launches.sources.documents import read_document
 from service.formats.launches.sources.handed_in import HandedIn, find_typed_script, is_shell
+from service.formats.launches.sources.units import SUFFIX, list_unit_commands
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings
 
@@ -33,9 +34,12 @@ def find_launch(handed_in: HandedIn, programs: frozenset[str]) -> HandedIn:
     variables, typed = _read_typed(handed_in)
     for name, text in handed_in.scripts.items():
         if is_shell(name, text) and typed in {None, name}:
-            started, files = list_script_commands(name, text, variables)
-            commands += started
+            found, files = list_script_commands(name, text, variables)
+            commands += found
             written |= files
+        elif PurePosixPath(name).suffix == SUFFIX:
+            for started in list_unit_commands(name, text):
+                commands += _read_words(name, started)
     for name, text in handed_in.manifests.items():
         commands += list_manifest_commands(name, text)
     command = choose_command(commands, programs)
@@ -162,9 +166,9 @@ def _open_shell(name: str, container: Container) -> Iterator[ScriptCommand]:
     shell = PurePosixPath(container.tokens[0]).name
     if shell in {"sh", "bash"} and len(container.tokens) > 1 and "c" in container.tokens[1]:
         text = " ".join(container.tokens[2:])
-        yield from read_script(name, text, {}).commands
+        yield from read_script(name, text, container.environment).commands
     else:
-        yield ScriptCommand(tokens=container.tokens, line=1, environment={})
+        yield ScriptCommand(tokens=container.tokens, line=1, environment=container.environment)
 
 
 def _read_directives(name: str, text: str) -> Settings:

@@ -2,15 +2,18 @@
 
 import ast
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings
 
 
 def read_calls(name: str, text: str, callees: frozenset[str]) -> dict[str, Settings]:
-    """Return keyword arguments by the last part of what is called.
+    """Return arguments of the first call of each, by the last part of what is called.
 
-    A name that the file assigns once stands for its literal; anything else is left as its source.
+    ``callees`` are patterns of names, with what they are attributes of or without. Arguments
+    without a name are ``argument_1``, …. A name that the file assigns once stands for its literal;
+    anything else is left as its source.
     Raises LaunchFormatError for what is not Python.
     """
     try:
@@ -22,22 +25,27 @@ def read_calls(name: str, text: str, callees: frozenset[str]) -> dict[str, Setti
         raise LaunchFormatError(message, where=f"{name}:{line}") from None
     constants = _list_constants(nodes)
     calls: dict[str, Settings] = {}
-    for node in nodes:
+    for node in sorted((node for node in nodes if isinstance(node, ast.Call)), key=_get_place):
         callee = _get_callee(node)
-        if callee in callees and isinstance(node, ast.Call):
-            settings = calls.setdefault(callee, Settings())
-            for setting in _list_keywords(node, constants, name):
-                settings.add(setting.key, setting)
+        last = callee.rpartition(".")[2]
+        is_named = any(fnmatchcase(callee, name) or last == name for name in callees)
+        if is_named and last not in calls:
+            calls[last] = Settings([*_list_arguments(node, constants, name)])
     return calls
 
 
-def _get_callee(node: ast.AST) -> str:
-    """Return the last part of a call's name, empty without."""
-    if not isinstance(node, ast.Call):
+def _get_place(node: ast.Call) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _get_callee(node: ast.Call) -> str:
+    """Return what is called, with the name that it is an attribute of."""
+    if isinstance(node.func, ast.Name):
+        return node.func.id
+    if not isinstance(node.func, ast.Attribute):
         return ""
-    if isinstance(node.func, ast.Attribute):
-        return node.func.attr
-    return node.func.id if isinstance(node.func, ast.Name) else ""
+    owner = node.func.value
+    return f"{owner.id}.{node.func.attr}" if isinstance(owner, ast.Name) else node.func.attr
 
 
 def _list_constants(nodes: list[ast.AST]) -> dict[str, ast.expr]:
@@ -51,15 +59,11 @@ def _list_constants(nodes: list[ast.AST]) -> dict[str, ast.expr]:
     return {name: assigned[0] for name, assigned in values.items() if len(assigned) == 1}
 
 
-def _list_keywords(node: ast.Call, constants: dict[str, ast.expr], file: str) -> Iterator[Setting]:
-    for keyword in node.keywords:
-        if keyword.arg is None:
-            continue
-        value = keyword.value
-        if isinstance(value, ast.Name):
-            value = constants.get(value.id, value)
-        where = f"{file}:{keyword.value.lineno}"
-        yield Setting(key=keyword.arg, value=_make_literal(value), where=where)
+def _list_arguments(node: ast.Call, constants: dict[str, ast.expr], file: str) -> Iterator[Setting]:
+    named = [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg is not None]
+    for name, value in [*((f"argument_{n}", arg) for n, arg in enumerate(node.args, 1)), *named]:
+        known = constants.get(value.id, value) if isinstance(value, ast.Name) else value
+        yield Setting(key=name, value=_make_literal(known), where=f"{file}:{value.lineno}")
 
 
 def _make_literal(value: ast.expr) -> object:

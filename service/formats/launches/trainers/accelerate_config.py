@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.fsdp_config import normalize_names
+from service.formats.launches.trainers.trl_launcher import find_accelerate_config
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
@@ -18,6 +19,7 @@ _KINDS = {
     "DEEPSPEED": "deepspeed",
 }
 """Kinds of processes; YAML's own NO is false."""
+_FLAGS = {"multi_gpu": "MULTI_GPU", "use_fsdp": "FSDP", "use_deepspeed": "DEEPSPEED"}
 _HALVES = {"no": None, "bf16": "bf16", "fp16": "fp16"}
 _LAUNCH = "accelerate 1.15, commands/launch.py"
 _DEEPSPEED_NAMES = {
@@ -55,8 +57,12 @@ def join_starter(handed_in: HandedIn, file: Settings | None, draft: Draft) -> Se
     starter = None if command is None else command.starters.get("accelerate")
     if starter is None:
         return file
-    path = starter.take("config_file")
-    if path is not None and file is not None:
+    path = starter.take("config_file", "accelerate_config")
+    packaged = None if path is None else find_accelerate_config(str(path.value))
+    if path is not None and file is None and packaged is not None:
+        draft.note(path, "accelerate's configuration that TRL has by this name")
+        file = packaged
+    elif path is not None and file is not None:
         draft.note(path, "accelerate's configuration, which was handed in")
     elif path is not None:
         draft.note(path, "accelerate's configuration, which was not handed in")
@@ -68,11 +74,11 @@ def join_starter(handed_in: HandedIn, file: Settings | None, draft: Draft) -> Se
         setting = None if target is None else starter.take(name)
         if target is not None and setting is not None:
             joined[target] = setting
-    for flag, kind in (("use_fsdp", "FSDP"), ("use_deepspeed", "DEEPSPEED")):
+    for flag, kind in _FLAGS.items():
         switch = starter.take(flag)
         if switch is not None and switch.as_bool():
             joined["distributed_type"] = Setting(key=switch.key, value=kind, where=switch.where)
-    starter.take("multi_gpu", "use_parallelism_config")
+    starter.take("use_parallelism_config")
     return Settings(joined).merge(file or Settings())
 
 

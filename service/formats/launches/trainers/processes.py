@@ -7,6 +7,8 @@ from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings
 
+_SINGLE = frozenset({"NO", "FALSE"})
+"""Kinds of accelerate's processes with one of them; YAML's own NO is false."""
 _OPEN = frozenset({"auto", "gpu"})
 _STARTERS_WITHOUT_EFFECT = (
     *("rdzv*", "master_*", "node_rank", "standalone", "max_restarts", "monitor_interval", "role"),
@@ -110,9 +112,11 @@ def _count_accelerate(file: Settings) -> Processes:
     if any(_is_open(setting) for setting in settings):
         return Processes(nodes=None, settings=settings)
     nodes = 1 if machines is None else machines.as_int(minimum=1)
+    if kind is not None and str(kind.value).upper() in _SINGLE:
+        # Nobody starts more: ``simple_launcher`` of accelerate 1.15, commands/launch.py.
+        return Processes(count=1, settings=settings)
     if count is None or str(count.value) == "-1":
-        single = kind is not None and str(kind.value).upper() == "NO"
-        return Processes(count=1 if single else None, nodes=nodes, settings=settings)
+        return Processes(nodes=nodes, settings=settings)
     number = count.as_int(minimum=1)
     if number % nodes:
         raise count.refuse(f"a multiple of num_machines, {nodes}: it counts those of all machines")

@@ -176,6 +176,12 @@ def _move(source: Settings, name: str, target: Settings, other: str) -> None:
             target.add(f"{other}.{inner}", nested)
 
 
+def _name_scripts(trainer: str) -> tuple[str, ...]:
+    """Return TRL's command of a trainer, and what people call scripts of it."""
+    scripts = (f"{prefix}{trainer}.py" for prefix in ("", "run_", "train_", "finetune_"))
+    return (*scripts, f"trl {trainer}")
+
+
 def _make_reader(
     launcher: Launcher,
     programs: tuple[str, ...],
@@ -222,22 +228,22 @@ READERS = {
     ),
     Launcher.TRL_SFT: _make_reader(
         Launcher.TRL_SFT,
-        ("sft.py", "sft_*.py", "trl sft"),
+        ("sft_*.py", *_name_scripts("sft")),
         marks=("packing", "completion_only_loss", "assistant_only_loss", "dataset_text_field"),
     ),
     Launcher.TRL_DPO: _make_reader(
         Launcher.TRL_DPO,
-        ("dpo.py", "dpo_*.py", "trl dpo"),
+        ("dpo_*.py", *_name_scripts("dpo")),
         marks=("precompute_ref_log_probs", "sync_ref_model", "f_divergence_type", "loss_weights"),
     ),
     Launcher.TRL_KTO: _make_reader(
         Launcher.TRL_KTO,
-        ("kto.py", "kto_*.py", "trl kto"),
+        ("kto_*.py", *_name_scripts("kto")),
         marks=("desirable_weight", "undesirable_weight"),
     ),
     Launcher.TRL_REWARD: _make_reader(
         Launcher.TRL_REWARD,
-        ("reward_modeling.py", "reward.py", "trl reward"),
+        ("reward_modeling.py", *_name_scripts("reward")),
         marks=("center_rewards_coefficient",),
     ),
 }

@@ -1,8 +1,11 @@
 """Scripts that train in ways without a model here."""
 
 import re
+from collections.abc import Sequence
 
+from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.commands import Command
+from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.values.errors import LaunchFormatError
 
 _STEMS = {
@@ -13,10 +16,11 @@ _STEMS = {
     "online_dpo": "online DPO",
     "distillation": "distillation",
 }
-_SCRIPT = re.compile(
-    rf"(?:trl )?({'|'.join(sorted(_STEMS, key=len, reverse=True))})(?:_\w+)?(?:\.py)?"
-)
+_NAMES = "|".join(sorted(_STEMS, key=len, reverse=True))
+_SCRIPT = re.compile(rf"(?:trl |run_|train_|finetune_)?({_NAMES})(?:_\w+)?(?:\.py)?")
 """TRL's own scripts and commands (TRL 1.16, ``trl/scripts`` and ``examples/scripts``)."""
+_OTHERS = ("beta", "max_prompt_length", "max_completion_length", "num_generations", "rpo_alpha")
+"""Arguments of TRL's trainers of preferences and policies that Trainer and SFTTrainer lack."""
 
 
 def refuse_unmodelled(command: Command | None) -> None:
@@ -32,3 +36,39 @@ def refuse_unmodelled(command: Command | None) -> None:
         "trl_dpo, trl_kto, trl_reward and trl_grpo have: say launcher where it is one of these"
     )
     raise LaunchFormatError(message, where=command.where, field="launcher")
+
+
+def refuse_preferences(handed_in: HandedIn) -> None:
+    """Refuse arguments of preferences that are about to be read as plain training.
+
+    Raises LaunchFormatError, which asks for the trainer.
+    """
+    command = handed_in.command
+    argv = read_argv(command.arguments if command else (), where="command")
+    for source in (argv, handed_in.arguments, *handed_in.documents.values()):
+        for name in _OTHERS:
+            setting = source.peek(name)
+            if setting is not None:
+                message = (
+                    f"{setting.key} is an argument of TRL's trainers of preferences and policies, "
+                    "which hold more than plain training; say launcher: one of trl_dpo, trl_kto, "
+                    "trl_grpo, or trainer or trl_sft where the script has it for itself"
+                )
+                raise LaunchFormatError(message, where=setting.where, field="launcher")
+
+
+def refuse_strangers(
+    program: str, launcher: str, known: Sequence[str], left: Sequence[str]
+) -> None:
+    """Refuse a program most of whose options are none of the launcher's that it was taken for.
+
+    Raises LaunchFormatError, which asks for the launcher.
+    """
+    if len(left) <= len(known):
+        return
+    examples = ", ".join(left[:4])
+    message = (
+        f"{program}: {len(left)} of its {len(left) + len(known)} options are none of {launcher}'s, "
+        f"such as {examples}: which launcher is this? say launcher: {launcher} where it is"
+    )
+    raise LaunchFormatError(message, field="launcher")

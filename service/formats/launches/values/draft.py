@@ -21,6 +21,7 @@ class Draft:
         self._read: list[ReadKey] = []
         self._without_effect: list[str] = []
         self._ignored: list[str] = []
+        self._strange: list[str] = []
         self._questions: list[OpenQuestion] = []
         self._warnings: list[str] = []
         self._versions: dict[str, str] = {}
@@ -75,8 +76,15 @@ class Draft:
         patterns = tuple(without_effect)
         for name, setting in settings.list_left():
             is_idle = is_unset(setting) or any(fnmatchcase(name, pattern) for pattern in patterns)
-            (self._without_effect if is_idle else self._ignored).append(setting.key)
+            for kept in (self._without_effect,) if is_idle else (self._ignored, self._strange):
+                kept.append(setting.key)
             settings.take(name)
+
+    def list_options(self) -> tuple[list[str], list[str]]:
+        """Return options of the command that are known, and those that nobody has a word for."""
+        known = [key.key for key in self._read if not key.where.startswith("default")]
+        known += self._without_effect
+        return _keep_options(known), _keep_options(self._strange)
 
     def finish(self, launcher: Launcher) -> ImportedLaunch:
         """Return the question and what became of each setting."""
@@ -114,6 +122,10 @@ class Draft:
             f"{field} is {_format(earlier)}{first} and {_format(value)}{second}; "
             "say it once, or say the same"
         )
+
+
+def _keep_options(keys: Iterable[str]) -> list[str]:
+    return [key for key in dict.fromkeys(keys) if key.startswith("-")]
 
 
 def _place(document: dict[str, object], path: list[str], value: object) -> None:

@@ -137,3 +137,14 @@ def test_what_cannot_be_read_is_refused_in_words(
     problem = refused(client, **request_body)
 
     assert message in str(problem)
+
+
+def test_a_pasted_script_is_read_as_one(client: TestClient[Any]) -> None:
+    """Variables stand in their places, and what a pipe goes to is no argument."""
+    command = 'export MODEL=gpt2 && vllm serve "$MODEL" \\\n  --max-model-len 512 2>&1 | tee log'
+
+    answer = read(client, command=command, gpu=GPU)
+
+    assert answer["question"]["model"] == "gpt2"
+    assert answer["question"]["workload"]["max_model_len"] == 512
+    assert answer["ignored"] == []

@@ -3,11 +3,18 @@
 import pytest
 
 from service.formats.launches.sources.argv import Grammar, read_argv
-from service.formats.launches.sources.commands import Command, read_command, split_command
+from service.formats.launches.sources.commands import (
+    Command,
+    needs_shell,
+    read_command,
+    split_command,
+)
 from service.formats.launches.sources.containers import read_container
 from service.formats.launches.trainers.target_patterns import list_pattern_names
 from service.formats.launches.values.errors import LaunchFormatError
 from tests.unit.formats.launches.importing import get_part, import_launch
+
+_TP = ("--tp", "2")
 
 
 def read(text: str) -> Command:
@@ -24,6 +31,15 @@ def read(text: str) -> Command:
         ("CUDA_VISIBLE_DEVICES=0,1 nohup /opt/x/python run.py", "run.py", ()),
         ("vllm serve \\\n  a/b # with a comment", "vllm", ("serve", "a/b")),
         ("srun -N 2 torchrun --nnodes 2 a.py -x", "a.py", ("-x",)),
+        ("uv run --with vllm --python=3.12 --frozen vllm serve a/b", "vllm", ("serve", "a/b")),
+        ("uv run -m vllm.entrypoints.api_server --tp 2", "vllm.entrypoints.api_server", _TP),
+        ("conda run -n e --no-capture-output vllm --tp 2", "vllm", _TP),
+        ("sudo -E nice -n10 numactl -N 0 --membind=0 vllm --tp 2", "vllm", _TP),
+        ("stdbuf -oL timeout -s TERM 1h env -u X A=b vllm --tp 2", "vllm", _TP),
+        ("apptainer exec --nv -B /a:/b image.sif vllm --tp 2", "vllm", _TP),
+        ("poetry run -- vllm --tp 2", "vllm", _TP),
+        ("uv pip install vllm", "uv", ("pip", "install", "vllm")),
+        ("accelerate launch -m trl.scripts.sft --tp 2", "trl sft", _TP),
     ],
 )
 def test_a_program_is_found_behind_what_starts_it(
@@ -194,3 +210,22 @@ def test_imports_and_versions_are_found_at_once() -> None:
 
     assert imported.launcher == "vllm"
     assert read_container(f"a:{'1' * 200_000}", ["run"], []).version == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        ("vllm serve a/b --layout Et|t", False),
+        ("vllm serve \\\n  a/b\n  --tp 2\n", False),
+        ("vllm serve a/b 2>&1 | tee log", True),
+        ("vllm serve a/b > log &", True),
+        ("cd /app && vllm serve a/b", True),
+        ("MODEL=a/b; vllm serve x", True),
+        ('export MODEL=a/b\nvllm serve "$MODEL"', True),
+    ],
+)
+def test_a_pasted_text_is_a_command_or_a_script(text: str, needs: bool) -> None:  # noqa: FBT001
+    """Lists, pipes, files and variables are a shell's; an option at a line's start goes on."""
+    result = needs_shell(text)
+
+    assert result is needs

@@ -223,14 +223,53 @@ spec:
 """
 
 
-@pytest.mark.parametrize("text", [COMPOSE, DEPLOYMENT])
+SET = """# Comments alone are no document.
+---
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+spec:
+  leaderWorkerTemplate:
+    leaderTemplate:
+      spec:
+        containers:
+        - image: vllm/vllm-openai-rocm:v0.20.1
+          args: [--model, $(MODEL), --max-model-len=4096]
+          env:
+          - {name: MODEL, value: a/b}
+"""
+DEFAULTS = """services:
+  llm:
+    image: vllm/vllm-openai:v0.20.1
+    command: >
+      --model ${MODEL:-a/b} --served-model-name "a name" --max-model-len ${LENGTH-4096}
+"""
+
+
+@pytest.mark.parametrize("text", [COMPOSE, DEPLOYMENT, SET, DEFAULTS])
 def test_a_manifest_serves_what_its_container_runs(text: str) -> None:
-    """Compose files and Kubernetes' manifests hold a command each."""
+    """Compose files and Kubernetes' manifests hold a command each, wherever its template is."""
     imported = import_launch({"llm.yaml": text})
 
-    assert imported.launcher == "vllm"
+    assert (imported.launcher, imported.question["model"]) == ("vllm", "a/b")
     assert get_part(imported, "workload")["max_model_len"] == 4096
     assert get_part(imported, "workload")["engine_version"] == "0.20.1"
+    assert not imported.ignored
+
+
+def test_a_unit_serves_what_it_starts() -> None:
+    """Systemd's variables stand in its command, and continued lines belong to it."""
+    unit = """[Service]
+Environment="MODEL=a/b" CUDA_VISIBLE_DEVICES=0,1
+ExecStartPre=/bin/mkdir -p /data
+ExecStart=-/opt/bin/vllm serve ${MODEL} \\
+    --tensor-parallel-size 2
+"""
+
+    imported = import_launch({"vllm.service": unit})
+
+    assert imported.question["model"] == "a/b"
+    assert get_part(imported, "layout")["tensor_parallel"] == 2
+    assert "CUDA_VISIBLE_DEVICES" in imported.without_effect
 
 
 def test_mpirun_says_how_many() -> None:

@@ -40,3 +40,38 @@ def test_a_number_of_gpus_that_nobody_says_is_asked(command: str) -> None:
     assert get_part(imported, "layout")["data_parallel"] == 1
     assert "layout.data_parallel" in imported.open_fields
     assert "layout.data_parallel" in {question.field for question in imported.questions}
+
+
+@pytest.mark.parametrize(
+    ("options", "layout"),
+    [
+        ("--num_processes 4", {"data_parallel": 4}),
+        (
+            "--num_processes 4 --accelerate_config zero3",
+            {"data_parallel": 4, "sharding": "deepspeed", "zero_stage": 3},
+        ),
+        ("--accelerate_config single_gpu", {"data_parallel": 1}),
+        (
+            "--accelerate_config fsdp2",
+            {
+                "data_parallel": 8,
+                "sharding": "fsdp2",
+                "zero_stage": 3,
+                "reshard_after_forward": True,
+            },
+        ),
+    ],
+)
+def test_trl_starts_accelerate(options: str, layout: dict[str, object]) -> None:
+    """What its script does not know are accelerate's options, with files of TRL's own."""
+    imported = import_launch(command=f"trl sft --model_name_or_path a/b {options}")
+
+    assert get_part(imported, "layout") == layout
+    assert not imported.ignored
+
+
+def test_trl_runs_on_every_gpu_there_is() -> None:
+    """Where nobody says how many, accelerate takes all of the machine."""
+    imported = import_launch(command="trl sft --model_name_or_path a/b")
+
+    assert "layout.data_parallel" in {question.field for question in imported.questions}

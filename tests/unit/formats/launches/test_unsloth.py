@@ -64,3 +64,50 @@ def test_a_comment_imports_nothing() -> None:
 
     with pytest.raises(LaunchFormatError, match="no launcher is known"):
         import_launch({"train.py": text})
+
+
+def test_the_gpu_that_a_script_asks_has_bf16() -> None:
+    """What the script leaves to the GPU is said, and counted as on one that has it."""
+    text = SCRIPT.replace(
+        "gradient_checkpointing=False", "fp16=not is_bf16_supported(), bf16=is_bf16_supported()"
+    )
+
+    imported = import_launch({"train.py": text})
+
+    assert get_part(imported, "workload")["precision"] == "bf16_autocast"
+    assert any("asks whether the GPU has bf16" in warning for warning in imported.warnings)
+
+
+def test_a_second_call_says_nothing_of_the_first() -> None:
+    """Scripts load what they trained once more; a name may come without its keyword."""
+    text = SCRIPT.replace('model_name="unsloth/Llama-3.2-1B-Instruct"', '"a/b"')
+    text += 'FastLanguageModel.from_pretrained(model_name="lora", load_in_8bit=True)\n'
+    text += 'AutoTokenizer.from_pretrained(model_name="c/d")\n'
+
+    imported = import_launch({"train.py": text})
+
+    assert imported.question["model"] == "a/b"
+    assert get_part(imported, "workload")["quantization_bits"] == 4
+
+
+@pytest.mark.parametrize(
+    ("trainer", "refusal"),
+    [
+        ("GRPOTrainer", "trains by GRPOTrainer, which has no model here"),
+        ("SentenceTransformerTrainer", "trains by SentenceTransformerTrainer, which has no model"),
+        ("print", "builds no trainer"),
+    ],
+)
+def test_a_script_without_a_trainer_that_is_known_is_refused(trainer: str, refusal: str) -> None:
+    """Another trainer's step is not SFT's, and a script that only generates has none."""
+    with pytest.raises(LaunchFormatError, match=refusal):
+        import_launch({"train.py": SCRIPT.replace("SFTTrainer(", f"{trainer}(")})
+
+
+def test_preferences_hold_more_than_tokens() -> None:
+    """DPOTrainer's reference is the model with its adapters off."""
+    text = SCRIPT.replace("SFTTrainer(", "DPOTrainer(").replace("SFTConfig(", "DPOConfig(")
+
+    workload = get_part(import_launch({"train.py": f"PatchDPOTrainer()\n{text}"}), "workload")
+
+    assert (workload["trainer"], workload["reference"]) == ("dpo", "adapters_off")

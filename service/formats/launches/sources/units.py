@@ -1,0 +1,39 @@
+"""Commands of systemd's units: ``ExecStart`` with the unit's environment."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+
+from service.formats.launches.shell.scripts import ScriptCommand, read_script
+from service.formats.launches.values.errors import LaunchFormatError
+
+SUFFIX = ".service"
+_CONTINUED = re.compile(r"\\\n")
+_PREFIXES = "@-:+!|"
+"""Signs before a command (``systemd.service``, special executable prefixes)."""
+
+
+def list_unit_commands(name: str, text: str) -> Iterator[ScriptCommand]:
+    """Yield the commands that a unit starts, with its variables in place."""
+    environment: dict[str, str] = {}
+    starts: list[str] = []
+    for line in _CONTINUED.sub(" ", text.replace("\r\n", "\n")).splitlines():
+        key, _, value = line.strip().partition("=")
+        if key == "Environment":
+            pairs = (word.partition("=") for word in _split(name, value))
+            environment |= {variable: entry for variable, _, entry in pairs}
+        elif key == "ExecStart" and value:
+            starts.append(value.lstrip(_PREFIXES))
+    for start in starts:
+        for command in read_script(name, start, environment).commands:
+            unused = {key: value for key, value in environment.items() if key not in start}
+            yield replace(command, environment={**unused, **command.environment})
+
+
+def _split(name: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        message = f"Environment cannot be cut into words: {error}"
+        raise LaunchFormatError(message, where=name) from None

@@ -1,0 +1,55 @@
+"""Launchers told by what is handed in: asked for where another's step may be meant."""
+
+import pytest
+
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.launch import Launcher
+from tests.unit.formats.launches.importing import get_part, import_launch
+
+PREFERENCES = "model_name_or_path: a/b\noutput_dir: o\nlearning_rate: 1e-6\nbeta: 0.01\n"
+STRANGE = "python mine.py --use_vllm --num_gpus 8 --pack_length 4096 --stop_strings x --mixer y"
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({"dpo.yaml": PREFERENCES}, ""),
+        ({}, "python train.py --model_name_or_path a/b --output_dir o --max_prompt_length 512"),
+    ],
+)
+def test_arguments_of_preferences_are_no_plain_training(
+    files: dict[str, str], command: str
+) -> None:
+    """A reference or a rollout beside the model would be left out in silence."""
+    with pytest.raises(LaunchFormatError, match="say launcher: one of trl_dpo, trl_kto, trl_grpo"):
+        import_launch(files, command=command)
+
+
+def test_a_named_launcher_is_taken_at_its_word() -> None:
+    """Whoever says which trainer it is need not be asked."""
+    imported = import_launch({"dpo.yaml": PREFERENCES}, launcher=Launcher.TRL_DPO)
+
+    assert get_part(imported, "workload")["trainer"] == "dpo"
+
+
+@pytest.mark.parametrize("program", ["run_dpo.py", "train_dpo.py", "trl.scripts.dpo"])
+def test_what_people_call_their_scripts_tells_the_trainer(program: str) -> None:
+    """TRL's own names with the usual words before them, and its modules."""
+    imported = import_launch({"dpo.yaml": PREFERENCES}, command=f"python -m {program} dpo.yaml")
+
+    assert imported.launcher is Launcher.TRL_DPO
+
+
+@pytest.mark.parametrize("program", ["run_orpo.py", "train_ppo.py", "trl.scripts.rloo"])
+def test_scripts_of_other_trainers_are_refused(program: str) -> None:
+    """The refusal names what the script trains by."""
+    with pytest.raises(LaunchFormatError, match="which has no model here"):
+        import_launch(command=f"python -m {program} --model_name_or_path a/b")
+
+
+def test_options_that_are_mostly_foreign_are_another_programs() -> None:
+    """One option in common does not make a script TRL's."""
+    refusal = r"mine.py: 4 of its 5 options are none of trl_grpo's, such as --num_gpus, "
+
+    with pytest.raises(LaunchFormatError, match=refusal):
+        import_launch(command=STRANGE)
