@@ -34,8 +34,8 @@ def find_launch(handed_in: HandedIn, programs: frozenset[str]) -> HandedIn:
     variables, typed = _read_typed(handed_in)
     for name, text in handed_in.scripts.items():
         if is_shell(name, text) and typed in {None, name}:
-            found, files = list_script_commands(name, text, variables)
-            commands += found
+            of_script, files = list_script_commands(name, text, variables)
+            commands += of_script
             written |= files
         elif PurePosixPath(name).suffix == SUFFIX:
             for started in list_unit_commands(name, text):
