@@ -70,7 +70,7 @@ def read_launch(launch: Launch) -> ImportedLaunch:
 
 
 def _check_options(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:
-    """Refuse a script that only its options tell of, and most of them otherwise."""
+    """Refuse a script most of whose options are another's."""
     command = handed_in.command
     if command is not None and command.program not in reader.programs:
         refuse_strangers(command.program, reader.launcher.value, *draft.list_options())

@@ -104,7 +104,7 @@ def _find_trainer(calls: Mapping[str, Settings]) -> str:
 
 
 def _decide_halves(training: Settings, draft: Draft) -> Settings:
-    """Return arguments in which a question to the GPU has its answer: it has bf16."""
+    """Return arguments with the GPU's answer: it has bf16."""
     decided: dict[str, Setting] = {}
     for name, setting in training.take_all().items():
         match = _HALF.fullmatch(setting.value) if isinstance(setting.value, str) else None

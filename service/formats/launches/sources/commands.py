@@ -137,9 +137,10 @@ def split_command(text: str) -> tuple[str, ...]:
 
 
 def needs_shell(text: str) -> bool:
-    """Return whether a command is more than words: a shell's lists, pipes or variables.
+    """Return whether a command is a shell's.
 
-    A line that begins with an option goes on with the one before it, however it was pasted.
+    Its lists, pipes and variables are no words of a program. A line that begins with an option
+    goes on with the one before it, however it was pasted.
     """
     joined = join_lines(text).strip()
     operators = any(_OPERATOR.fullmatch(word) for word in split_command(text))
@@ -147,7 +148,7 @@ def needs_shell(text: str) -> bool:
 
 
 def join_lines(text: str) -> str:
-    """Return a text whose options each stand on the line of their command."""
+    """Return a text with its continued lines joined."""
     return _JOINED.sub(" ", text)
 
 

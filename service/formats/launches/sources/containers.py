@@ -127,7 +127,7 @@ def _list_pod_containers(value: object) -> Iterator[Mapping[str, object]]:
 
 
 def _read_pod_container(container: Mapping[str, object]) -> Iterator[Container]:
-    """Yield what a container of a pod runs; its ``command`` is the entry point."""
+    """Yield what a pod's container runs, from its entry point ``command``."""
     listed = container.get("env")
     environment = {
         str(entry.get("name")): str(entry["value"])
@@ -149,7 +149,7 @@ def _read_pod_container(container: Mapping[str, object]) -> Iterator[Container]:
 
 
 def _read_service(name: str, service: Mapping[str, object]) -> Iterator[Container]:
-    """Yield what a service of a compose file runs; its ``command`` is no entry point."""
+    """Yield what a compose service runs; ``command`` is no entry point."""
     entry = _expand_texts(name, service.get("entrypoint"))
     arguments = _expand_texts(name, service.get("command"))
     result = read_container(str(service.get("image", "")), arguments, entry)
@@ -158,7 +158,7 @@ def _read_service(name: str, service: Mapping[str, object]) -> Iterator[Containe
 
 
 def _expand_texts(name: str, value: object) -> list[str]:
-    """Return the words of a text or list, with the defaults of its variables."""
+    """Return the words of a text or list, defaults in place."""
     if not isinstance(value, str):
         return [_INTERPOLATION.sub(_interpolate, text) for text in _list_texts(value)]
     try:

@@ -9,7 +9,7 @@ from service.formats.launches.values.settings import Setting, Settings
 
 
 def read_calls(name: str, text: str, callees: frozenset[str]) -> dict[str, Settings]:
-    """Return arguments of the first call of each, by the last part of what is called.
+    """Return the arguments of each first call by its name.
 
     ``callees`` are patterns of names, with what they are attributes of or without. Arguments
     without a name are ``argument_1``, …. A name that the file assigns once stands for its literal;
@@ -39,7 +39,7 @@ def _get_place(node: ast.Call) -> tuple[int, int]:
 
 
 def _get_callee(node: ast.Call) -> str:
-    """Return what is called, with the name that it is an attribute of."""
+    """Return what is called, with its owner's name."""
     if isinstance(node.func, ast.Name):
         return node.func.id
     if not isinstance(node.func, ast.Attribute):

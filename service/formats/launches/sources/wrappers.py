@@ -67,7 +67,7 @@ _MODULES = frozenset({"-m", "--module"})
 
 
 def skip_wrapper(name: str, tokens: Sequence[str]) -> list[str] | None:
-    """Return the words of what a wrapper runs, None where it is no wrapper.
+    """Return what a wrapper runs, None where it is none.
 
     A module that ``uv run -m`` names comes after ``python -m``.
     """
@@ -99,5 +99,5 @@ def skip_wrapper(name: str, tokens: Sequence[str]) -> list[str] | None:
 
 
 def _is_joined(word: str) -> bool:
-    """Return whether short options, or one with its value, share a word, as ``-n10`` does."""
+    """Return whether options, or one and its value, share a word."""
     return not word.startswith("--") and len(word) > len("-n")

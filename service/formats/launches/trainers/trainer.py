@@ -177,7 +177,7 @@ def _move(source: Settings, name: str, target: Settings, other: str) -> None:
 
 
 def _name_scripts(trainer: str) -> tuple[str, ...]:
-    """Return TRL's command of a trainer, and what people call scripts of it."""
+    """Return TRL's command of a trainer, and usual names of scripts."""
     scripts = (f"{prefix}{trainer}.py" for prefix in ("", "run_", "train_", "finetune_"))
     return (*scripts, f"trl {trainer}")
 

@@ -39,7 +39,7 @@ def refuse_unmodelled(command: Command | None) -> None:
 
 
 def refuse_preferences(handed_in: HandedIn) -> None:
-    """Refuse arguments of preferences that are about to be read as plain training.
+    """Refuse arguments of preferences read as plain training.
 
     Raises LaunchFormatError, which asks for the trainer.
     """
@@ -60,7 +60,7 @@ def refuse_preferences(handed_in: HandedIn) -> None:
 def refuse_strangers(
     program: str, launcher: str, known: Sequence[str], left: Sequence[str]
 ) -> None:
-    """Refuse a program most of whose options are none of the launcher's that it was taken for.
+    """Refuse a program most of whose options are another's.
 
     Raises LaunchFormatError, which asks for the launcher.
     """

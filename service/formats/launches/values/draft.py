@@ -81,7 +81,7 @@ class Draft:
             settings.take(name)
 
     def list_options(self) -> tuple[list[str], list[str]]:
-        """Return options of the command that are known, and those that nobody has a word for."""
+        """Return the command's options that are known, and the others."""
         known = [key.key for key in self._read if not key.where.startswith("default")]
         known += self._without_effect
         return _keep_options(known), _keep_options(self._strange)
