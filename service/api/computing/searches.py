@@ -1,7 +1,7 @@
 """Answers to costly questions, in any process."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
 
@@ -12,10 +12,9 @@ from service.contract.to_answer.ceilings import build_ceiling_answer
 from service.contract.to_answer.how_many import build_how_many_answer, render_how_many_text
 from service.contract.to_answer.plans import build_plan_answer
 from service.contract.to_question.plans import PriceBook
-from service.estimator.cache import PlanCache
-from service.planner.cluster.observations import list_observation_warnings
 from service.planner.cluster.placement import Supply
 from service.planner.fit.fit import FitReport
+from service.planner.plans.offered import SearchCounts
 from service.usecases.questions.ceilings import CeilingQuestion, answer_ceiling
 from service.usecases.questions.fit import FitQuestion, judge_fit
 from service.usecases.questions.how_many import HowManyQuestion, answer_how_many
@@ -26,11 +25,15 @@ from service.usecases.questions.remedies import add_fit_remedies
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanJob:
-    """Resolved question with its prices and any cluster."""
+    """Resolved question with its prices and any cluster.
+
+    ``warnings`` are about what is known of the cluster by now.
+    """
 
     question: PlanQuestion
     prices: PriceBook
     supply: Supply | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,21 +80,16 @@ def answer_plan(job: PlanJob, means: Means) -> SearchAnswer:
             prices,
             elapsed_s=perf_counter() - started,
             placements=placed.placements,
-            warnings=tuple(list_observation_warnings(supply.inventory, datetime.now(UTC))),
+            warnings=job.warnings,
         )
-    searched = [offered.plan.searched for offered in report.plans.offer_plans]
-    return SearchAnswer(
-        body=encode(shown),
-        layouts=sum(search.layouts for search in searched),
-        estimated=sum(search.estimated for search in searched),
-    )
+    return _finish(encode(shown), [offered.plan.searched for offered in report.plans.offer_plans])
 
 
 def find_ceiling(question: CeilingQuestion, means: Means) -> SearchAnswer:
     """Return the largest value that fits."""
     report = answer_ceiling(
         question,
-        plans=PlanCache().with_cancellation(means.check),
+        plans=means.plans,
         find_corrections=means.find,
     )
     answer = build_ceiling_answer(report, question.maximized, assumptions=question.assumptions)
@@ -99,15 +97,24 @@ def find_ceiling(question: CeilingQuestion, means: Means) -> SearchAnswer:
     return SearchAnswer(body=encode(answer), layouts=evaluated, estimated=evaluated)
 
 
-def count_gpus(job: CountJob, means: Means) -> bytes | str:
+def count_gpus(job: CountJob, means: Means) -> SearchAnswer:
     """Return the smallest number of GPUs, with its layouts or alone."""
     started, question = perf_counter(), job.question
-    plans = answer_how_many(
-        question, plans=PlanCache().with_cancellation(means.check), find_corrections=means.find
+    plans = answer_how_many(question, plans=means.plans, find_corrections=means.find)
+    body = (
+        render_how_many_text(plans).encode()
+        if job.as_text
+        else encode(build_how_many_answer(plans, question, elapsed_s=perf_counter() - started))
     )
-    if job.as_text:
-        return render_how_many_text(plans)
-    return encode(build_how_many_answer(plans, question, elapsed_s=perf_counter() - started))
+    return _finish(body, [plan.searched for _, plan in plans])
+
+
+def _finish(body: bytes, searched: Sequence[SearchCounts]) -> SearchAnswer:
+    return SearchAnswer(
+        body=body,
+        layouts=sum(counts.layouts for counts in searched),
+        estimated=sum(counts.estimated for counts in searched),
+    )
 
 
 def judge(question: FitQuestion, means: Means) -> FitReport:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import anyio.to_thread
+from anyio import CapacityLimiter
 from litestar import Request
 from litestar.types import ASGIApp, HTTPScope
 
@@ -35,7 +36,7 @@ async def compute_search(
     which takes nobody's processor. Raises TooCostlyError past the budget of a question.
     """
     deps = get_dependencies(request)
-    limiter = deps.hub_limiter if await _names_hub(request) else None
+    limiter = await choose_reading_limiter(request)
 
     async def respond() -> ASGIApp:
         question = await anyio.to_thread.run_sync(read, limiter=limiter)
@@ -72,6 +73,14 @@ async def run_in_thread_until_disconnect(
 ) -> ASGIApp:
     """Make a quick answer in a thread, cancelled on disconnect."""
     return await run_until_disconnect(request.receive, partial(anyio.to_thread.run_sync, answer))
+
+
+async def choose_reading_limiter(request: Request[Any, Any, Any]) -> CapacityLimiter | None:
+    """Return the limiter of threads that read a question.
+
+    To be called before anything else waits for what the client sends.
+    """
+    return get_dependencies(request).hub_limiter if await _names_hub(request) else None
 
 
 async def _names_hub(request: Request[Any, Any, Any]) -> bool:

@@ -61,10 +61,12 @@ def json_response(
     return _build_response(encode(value), _JSON, status=status, headers=headers)
 
 
-def text_response(text: str, *, status: int = 200) -> BytesResponse:
+def text_response(
+    text: str, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> BytesResponse:
     """Return plain text; a final newline makes it pleasant in a terminal."""
-    headers = {"vary": "Accept", "x-content-type-options": "nosniff"}
-    return _build_response(f"{text}\n".encode(), _TEXT, status=status, headers=headers)
+    lines = {"vary": "Accept", "x-content-type-options": "nosniff", **(headers or {})}
+    return _build_response(f"{text}\n".encode(), _TEXT, status=status, headers=lines)
 
 
 def bytes_response(

@@ -63,6 +63,9 @@ class Metrics:
         self._cached_fits = self._make_counter(
             "cached_fits", "Of these, those whose answer was finished before."
         )
+        self._cached_searches = self._make_counter(
+            "cached_searches", "Searches whose answer was finished before.", "question"
+        )
         self._answer_cache = Gauge(
             "headroom_answer_cache_bytes",
             "Bytes of finished answers that are kept.",
@@ -134,6 +137,10 @@ class Metrics:
     def count_cached_fit(self) -> None:
         """Count a fit question whose answer was finished before."""
         self._cached_fits.inc()
+
+    def count_cached_search(self, question: str) -> None:
+        """Count a search whose answer was finished before."""
+        self._cached_searches.labels(question).inc()
 
     def set_answer_cache_bytes(self, num_bytes: int) -> None:
         """Set the bytes of finished answers that this process keeps."""

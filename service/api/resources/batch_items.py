@@ -94,7 +94,7 @@ class BatchItems:
                 get_model_version=self._deps.specs.get_version,
             )
             if answer is not None:
-                self._answers[item] = _Fit(answer.verdict, answer.body)
+                self._answers[item] = _Fit(answer.counted_as, answer.body)
 
     def keep(self) -> None:
         """Keep answers in full that are new, for whoever asks again.

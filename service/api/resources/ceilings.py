@@ -11,14 +11,15 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.api.computing.budgets import Budget
-from service.api.computing.searches import find_ceiling
-from service.api.http.computing import compute_search, run_search
+from service.api.computing.searches import SearchAnswer, find_ceiling
+from service.api.http.computing import run_search
 from service.api.http.decoding import read_body
 from service.api.http.dependencies import Dependencies, get_dependencies
-from service.api.http.operation import BODY_PROBLEMS, JSON, STORED_PROBLEMS, Operation, Reply
-from service.api.http.responses import bytes_response
+from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.resources.kept_answers import ETAG, SEEN, answer_search, show_search
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.contract.schemas.ceilings import CeilingAnswer, CeilingRequest
+from service.contract.schemas.fields import IfNoneMatch
 from service.contract.schemas.models import HubToken
 from service.contract.to_question.ceilings import read_ceiling
 from service.telemetry.spans import span
@@ -45,20 +46,27 @@ EXAMPLE = {
         "are searched where the "
         "request says nothing; without `num_gpus` the GPUs are those of the `layout`.",
         body=CeilingRequest,
-        headers={"Hub-Token": HubToken},
+        headers={"If-None-Match": IfNoneMatch, "Hub-Token": HubToken},
         example=EXAMPLE,
         replies={
-            200: Reply(description="The ceiling, proved from both sides.", bodies=(CeilingAnswer,))
+            200: Reply(
+                description="The ceiling, proved from both sides.",
+                bodies=(CeilingAnswer,),
+                headers={"ETag": ETAG},
+            ),
+            304: Reply(description=SEEN, headers={"ETag": ETAG}),
         },
         problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
     ),
 )
 async def ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say how large a value may be."""
-    return await compute_search(
+    return await answer_search(
         request,
+        "ceiling",
         partial(_read_ceiling, request, body),
-        partial(_answer_ceiling, get_dependencies(request)),
+        partial(_search_ceiling, get_dependencies(request)),
+        partial(show_search, request.scope),
     )
 
 
@@ -68,11 +76,9 @@ def _read_ceiling(request: Request[Any, Any, Any], body: RawBody) -> CeilingQues
     return read_ceiling(payload, partial(resolve_model, deps, scope=request.scope))
 
 
-def _answer_ceiling(deps: Dependencies, question: CeilingQuestion, budget: Budget) -> ASGIApp:
+def _search_ceiling(deps: Dependencies, question: CeilingQuestion, budget: Budget) -> SearchAnswer:
     with span("ceiling.search", maximized=question.maximized.value):
-        answer = run_search(deps, find_ceiling, question, budget)
-    deps.metrics.count_search("ceiling", layouts=answer.layouts, estimated=answer.estimated)
-    return bytes_response(answer.body, JSON)
+        return run_search(deps, find_ceiling, question, budget)
 
 
 router = Router(path="/v1/ceilings", route_handlers=[ceiling])

@@ -11,12 +11,11 @@ from service.api.http.fast_path import FastRoute
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.resources.batch import fit_batch
 from service.api.resources.fit_answers import respond
+from service.api.resources.kept_answers import ETAG, SEEN
 from service.contract.schemas.fields import IfNoneMatch
 from service.contract.schemas.fit import FitAnswer, FitRequest
 from service.contract.schemas.models import HubToken
 
-_ETAG = "Version of the answer, for `If-None-Match`: equal bytes have the same on every server."
-_SEEN = "The reader has this very answer: `If-None-Match` names it."
 EXAMPLE = {
     "model": "llama-2-7b",
     "workload": {
@@ -50,9 +49,9 @@ OPERATION = Operation(
         200: Reply(
             description="The verdict, and everything it rests on.",
             bodies=(FitAnswer,),
-            headers={"ETag": _ETAG},
+            headers={"ETag": ETAG},
         ),
-        304: Reply(description=_SEEN, headers={"ETag": _ETAG}),
+        304: Reply(description=SEEN, headers={"ETag": ETAG}),
     },
     problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
 )

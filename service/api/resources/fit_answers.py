@@ -23,10 +23,7 @@ from service.api.http.computing import compute, run_search
 from service.api.http.decoding import read_json, require_json
 from service.api.http.dependencies import Dependencies
 from service.api.http.disconnect import run_until_disconnect
-from service.api.http.etags import build_etag_headers, read_header
-from service.api.http.operation import JSON
-from service.api.http.responses import bytes_response, not_modified
-from service.api.resources.kept_answers import finish_answer, keep_answer
+from service.api.resources.kept_answers import finish_answer, keep_answer, respond_kept
 from service.api.resources.resolving import bring_draft, resolve_known_model, resolve_model
 from service.api.resources.waiting import add_bound
 from service.contract.encoding import encode
@@ -49,8 +46,6 @@ from service.planner.fit.parts import FitPart
 from service.planner.fit.remedy import RemedySearch
 from service.planner.fit.verdict import Verdict
 from service.telemetry.spans import span
-from service.usecases.preconditions import is_not_modified
-from service.usecases.questions.answer_cache import FinishedAnswer
 from service.usecases.questions.fit import (
     FitQuestion,
     judge_fit,
@@ -73,9 +68,9 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
         body, calibrations=calibrations, get_model_version=deps.specs.get_version
     )
     if answer is not None:
-        deps.metrics.count_fit(answer.verdict)
+        deps.metrics.count_fit(answer.counted_as)
         deps.metrics.count_cached_fit()
-        return _respond(scope, answer)
+        return respond_kept(scope, answer)
     question, model = await _read_question(deps, scope, body)
     job = _Job(
         deps=deps,
@@ -191,7 +186,7 @@ class _Job:
         )
         answer = finish_answer(body, report.verdict.value, self.model)
         keep_answer(deps, self.body, answer, self.model, calibrations=self.calibrations)
-        return _respond(self.scope, answer)
+        return respond_kept(self.scope, answer)
 
 
 def _make_ended_search(budget_s: float) -> RemedySearch:
@@ -203,13 +198,6 @@ def _make_ended_search(budget_s: float) -> RemedySearch:
     return RemedySearch(
         num_estimates=0, max_estimates=0, num_changes=0, is_complete=False, conclusion=conclusion
     )
-
-
-def _respond(scope: HTTPScope, answer: FinishedAnswer) -> ASGIApp:
-    headers = build_etag_headers(answer.etag)
-    if is_not_modified(read_header(scope, b"if-none-match"), answer.etag):
-        return not_modified(headers)
-    return bytes_response(answer.body, JSON, headers)
 
 
 async def _read_question(

@@ -16,8 +16,8 @@ from litestar.types import ASGIApp, Scope
 from msgspec import Struct, UnsetType
 
 from service.api.computing.budgets import Budget
-from service.api.computing.searches import CountJob, count_gpus
-from service.api.http.computing import compute_search, run_search
+from service.api.computing.searches import CountJob, SearchAnswer, count_gpus
+from service.api.http.computing import run_search
 from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.negotiation import is_text_preferred
@@ -28,12 +28,13 @@ from service.api.http.operation import (
     Operation,
     Reply,
 )
-from service.api.http.responses import bytes_response, text_response
+from service.api.http.responses import text_response
+from service.api.resources.kept_answers import ETAG, SEEN, answer_search, respond_kept
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.base.count_errors import NothingFitsError
 from service.base.errors import InvalidRequestError, ServiceError
 from service.base.typed import convert
-from service.contract.schemas.fields import get_or_none
+from service.contract.schemas.fields import IfNoneMatch, get_or_none
 from service.contract.schemas.how_many import FamilyAnswer, HowManyAnswer, HowManyRequest
 from service.contract.schemas.models import HubToken
 from service.contract.schemas.queries.how_many import (
@@ -46,6 +47,7 @@ from service.contract.to_answer.phrases import read_gpu_count
 from service.contract.to_question.searches import read_how_many
 from service.contract.to_question.validation_errors import explain
 from service.estimator.values.errors import EstimatorError
+from service.usecases.questions.answer_cache import FinishedAnswer
 from service.usecases.questions.how_many import HowManyQuestion
 
 _FLAT_SECTIONS = frozenset({"model", "workload", "layout", "constraints", "gpu"})
@@ -65,8 +67,9 @@ _REPLIES = {
         description="The number, or one answer per SKU of a family.",
         bodies=(HowManyAnswer, FamilyAnswer),
         media_types=(JSON, "text/plain"),
-        headers={"Vary": "Accept"},
+        headers={"Vary": "Accept", "ETag": ETAG},
     ),
+    304: Reply(description=SEEN, headers={"Vary": "Accept", "ETag": ETAG}),
 }
 
 
@@ -82,7 +85,7 @@ _REPLIES = {
         "the bare number; so does as=count, for shells: 406 says that no number is enough. With "
         "format each candidate is rendered for a scheduler, as JSON.",
         query=HowManyQuery,
-        headers={"Hub-Token": HubToken},
+        headers={"If-None-Match": IfNoneMatch, "Hub-Token": HubToken},
         replies=_REPLIES,
         problems=(406, 422, *STORED_PROBLEMS),
     ),
@@ -107,7 +110,7 @@ async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
         "format renders each candidate for schedulers, as JSON.",
         query=AnswerQuery,
         body=HowManyRequest,
-        headers={"Hub-Token": HubToken},
+        headers={"If-None-Match": IfNoneMatch, "Hub-Token": HubToken},
         example=EXAMPLE,
         replies=_REPLIES,
         problems=(406, *BODY_PROBLEMS, *STORED_PROBLEMS),
@@ -128,8 +131,12 @@ async def _respond(
         question = read()
         return CountJob(question=question, as_text=prefers_text and not question.formats)
 
-    return await compute_search(
-        request, read_job, partial(_count_gpus, get_dependencies(request), form)
+    return await answer_search(
+        request,
+        "how_many",
+        read_job,
+        partial(_search_count, get_dependencies(request)),
+        partial(_show_count, request.scope, form),
     )
 
 
@@ -162,13 +169,14 @@ def _read_question(
     return read_how_many(payload, resolve_model(deps, payload.model, request.scope))
 
 
-def _count_gpus(deps: Dependencies, form: str | None, job: CountJob, budget: Budget) -> ASGIApp:
-    answer = run_search(deps, count_gpus, job, budget)
-    if isinstance(answer, str):
-        return text_response(answer)
+def _search_count(deps: Dependencies, job: CountJob, budget: Budget) -> SearchAnswer:
+    return run_search(deps, count_gpus, job, budget)
+
+
+def _show_count(scope: Scope, form: str | None, job: CountJob, answer: FinishedAnswer) -> ASGIApp:
     if form != "count":
-        return bytes_response(answer, JSON, {"vary": "Accept"})
-    count = read_gpu_count(msgspec.json.decode(answer))
+        return respond_kept(scope, answer, {"vary": "Accept"}, as_text=job.as_text)
+    count = read_gpu_count(msgspec.json.decode(answer.body))
     if count.num_gpus is None:
         raise NothingFitsError(count.sentence)
     return text_response(str(count.num_gpus))

@@ -3,7 +3,8 @@
 With the reason why nothing smaller is enough.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -13,17 +14,19 @@ from litestar.types import ASGIApp
 
 from service.access.keys import Scope
 from service.api.computing.budgets import Budget
-from service.api.computing.searches import PlanJob, answer_plan
-from service.api.http.computing import compute_search, run_search
+from service.api.computing.searches import PlanJob, SearchAnswer, answer_plan
+from service.api.http.computing import run_search
 from service.api.http.decoding import read_body
 from service.api.http.dependencies import Dependencies, get_dependencies
-from service.api.http.operation import BODY_PROBLEMS, JSON, STORED_PROBLEMS, Operation, Reply
-from service.api.http.responses import bytes_response
+from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.resources.kept_answers import ETAG, SEEN, answer_search, show_search
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.base.errors import ClusterNotFoundError, InvalidRequestError
+from service.contract.schemas.fields import IfNoneMatch
 from service.contract.schemas.models import HubToken
 from service.contract.schemas.plans import PlanAnswer, PlanRequest
 from service.contract.to_question.plans import read_cluster, read_plan, read_prices
+from service.planner.cluster.observations import list_observation_warnings
 from service.planner.cluster.placement import Supply
 from service.telemetry.spans import span
 from service.usecases.clusters import reservations
@@ -67,23 +70,27 @@ EXAMPLE = {
         "says who is in the way of the best plan for the empty cluster. What was placed can be "
         "reserved as it is.",
         body=PlanRequest,
-        headers={"Hub-Token": HubToken},
+        headers={"If-None-Match": IfNoneMatch, "Hub-Token": HubToken},
         example=EXAMPLE,
         replies={
             200: Reply(
                 description="The best plans, and why nothing smaller is enough.",
                 bodies=(PlanAnswer,),
+                headers={"ETag": ETAG},
             ),
+            304: Reply(description=SEEN, headers={"ETag": ETAG}),
         },
         problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
     ),
 )
 async def plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say how many GPUs of which kind, in which layout."""
-    return await compute_search(
+    return await answer_search(
         request,
+        "plan",
         partial(_read_job, request, body),
-        partial(_answer_plan, get_dependencies(request)),
+        partial(_search_plan, get_dependencies(request)),
+        partial(show_search, request.scope),
     )
 
 
@@ -101,19 +108,18 @@ def _read_job(request: Request[Any, Any, Any], body: RawBody) -> _NamedJob:
     prices = read_prices(payload)
     cluster = read_cluster(payload)
     question = read_plan(payload, resolve_model(deps, payload.model, request.scope), prices)
-    return _NamedJob(job=PlanJob(question=question, prices=prices), cluster=cluster)
+    if cluster is None:
+        return _NamedJob(job=PlanJob(question=question, prices=prices), cluster=None)
+    supply = _read_supply(deps, cluster)
+    warnings = list_observation_warnings(supply.inventory, datetime.now(UTC))
+    job = PlanJob(question=question, prices=prices, supply=supply, warnings=tuple(warnings))
+    return _NamedJob(job=job, cluster=cluster)
 
 
-def _answer_plan(deps: Dependencies, named: _NamedJob, budget: Budget) -> ASGIApp:
-    if named.cluster is None:
-        with span("plan.search"):
-            answer = run_search(deps, answer_plan, named.job, budget)
-    else:
-        job = replace(named.job, supply=_read_supply(deps, named.cluster))
-        with span("plan.place", cluster=named.cluster):
-            answer = run_search(deps, answer_plan, job, budget)
-    deps.metrics.count_search("plan", layouts=answer.layouts, estimated=answer.estimated)
-    return bytes_response(answer.body, JSON)
+def _search_plan(deps: Dependencies, named: _NamedJob, budget: Budget) -> SearchAnswer:
+    name = named.cluster
+    with span("plan.search") if name is None else span("plan.place", cluster=name):
+        return run_search(deps, answer_plan, named.job, budget)
 
 
 def _read_supply(deps: Dependencies, cluster: str) -> Supply:

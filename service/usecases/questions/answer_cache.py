@@ -18,24 +18,29 @@ MAX_ASKED = 8192
 _ETAG_CHARS = 32
 
 GetModelVersion = Callable[[str], str | None]
+Key = bytes | str
+"""Question that an answer is found by: its bytes, or the digest of all that it means. A body that
+somebody sends is never taken for a digest.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedAnswer:
     """Encoded answer, and the model revision that it rests on.
 
-    ``model`` is ``None`` where the question brought its model along.
+    ``counted_as`` is a fit's verdict, or what a search asks for. ``model`` is ``None`` where the
+    question itself says everything of its model.
     """
 
     body: bytes
     etag: str
-    verdict: str
+    counted_as: str
     model: str | None = None
     model_version: str | None = None
 
 
 class AnswerCache:
-    """Finished answers by the bytes of their questions.
+    """Finished answers by their questions.
 
     The least recently used are dropped first. An answer holds while its model has the same version
     and the same calibrations are known. Who asks reads both from the process's own caches, so that
@@ -45,14 +50,14 @@ class AnswerCache:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         """Start empty; to be used by one thread."""
         self._max_bytes = max_bytes
-        self._answers: OrderedDict[bytes, FinishedAnswer] = OrderedDict()
+        self._answers: OrderedDict[Key, FinishedAnswer] = OrderedDict()
         self._calibrations = -1
         self._asked: set[int] = set()
         self._asked_before: set[int] = set()
         self.num_bytes = 0
 
     def find(
-        self, question: bytes, *, calibrations: int, get_model_version: GetModelVersion
+        self, question: Key, *, calibrations: int, get_model_version: GetModelVersion
     ) -> FinishedAnswer | None:
         """Return the answer to a question, if it still holds.
 
@@ -71,7 +76,7 @@ class AnswerCache:
 
     def store(
         self,
-        question: bytes,
+        question: Key,
         answer: FinishedAnswer,
         *,
         calibrations: int,
@@ -107,7 +112,7 @@ class AnswerCache:
         self._asked.add(question)
         return False
 
-    def _drop(self, question: bytes) -> None:
+    def _drop(self, question: Key) -> None:
         answer = self._answers.pop(question, None)
         if answer is not None:
             self.num_bytes -= _count_bytes(question, answer)
@@ -126,5 +131,5 @@ def build_etag(body: bytes) -> str:
     return sha256(body).hexdigest()[:_ETAG_CHARS]
 
 
-def _count_bytes(question: bytes, answer: FinishedAnswer) -> int:
+def _count_bytes(question: Key, answer: FinishedAnswer) -> int:
     return len(question) + len(answer.body) + OVERHEAD_BYTES

@@ -13,7 +13,7 @@ def an_answer(body: bytes = b"{}", *, model: str | None = None) -> FinishedAnswe
     """Return an answer, about revision 1 of a model if any."""
     version = None if model is None else "1"
     return FinishedAnswer(
-        body=body, etag=build_etag(body), verdict="fits", model=model, model_version=version
+        body=body, etag=build_etag(body), counted_as="fits", model=model, model_version=version
     )
 
 

@@ -13,10 +13,14 @@ from ...types import UNSET, Call, Unset
 def call(
     *,
     body: CeilingRequest | Mapping[str, Any],
+    if_none_match: str | Unset = UNSET,
     hub_token: str | Unset = UNSET,
 ) -> Call[CeilingAnswer]:
     """Say how large a batch, a sequence, a load, an adapter or a model may be."""
     headers: dict[str, Any] = {}
+    if not isinstance(if_none_match, Unset):
+        headers["If-None-Match"] = if_none_match
+
     if not isinstance(hub_token, Unset):
         headers["Hub-Token"] = hub_token
 

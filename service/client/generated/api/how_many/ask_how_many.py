@@ -16,10 +16,14 @@ def call(
     *,
     body: HowManyRequest | Mapping[str, Any],
     as_: AskHowManyAs | Unset = UNSET,
+    if_none_match: str | Unset = UNSET,
     hub_token: str | Unset = UNSET,
 ) -> Call[FamilyAnswer | HowManyAnswer]:
     """Say how many GPUs a workload needs, asked by a body."""
     headers: dict[str, Any] = {}
+    if not isinstance(if_none_match, Unset):
+        headers["If-None-Match"] = if_none_match
+
     if not isinstance(hub_token, Unset):
         headers["Hub-Token"] = hub_token
 

@@ -13,10 +13,14 @@ from ...types import UNSET, Call, Unset
 def call(
     *,
     body: PlanRequest | Mapping[str, Any],
+    if_none_match: str | Unset = UNSET,
     hub_token: str | Unset = UNSET,
 ) -> Call[PlanAnswer]:
     """Say how many GPUs of which kind, in which layout."""
     headers: dict[str, Any] = {}
+    if not isinstance(if_none_match, Unset):
+        headers["If-None-Match"] = if_none_match
+
     if not isinstance(hub_token, Unset):
         headers["Hub-Token"] = hub_token
 

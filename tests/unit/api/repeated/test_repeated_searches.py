@@ -1,0 +1,236 @@
+"""Searches asked again: from kept answers, for as long as all that they rest on is the same."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from litestar.testing import TestClient
+
+from service.api.computing.searches import PlanJob
+from service.api.resources.kept_answers import build_search_key
+from service.base.typed import convert
+from service.contract.schemas.plans import PlanRequest
+from service.contract.to_question.models import ResolvedModel
+from service.contract.to_question.plans import read_plan, read_prices
+from service.estimator.model.families.registry import architecture_from_config
+from service.planner.cluster.inventory import ClusterInventory, Node, Pool
+from service.planner.cluster.placement import build_supply
+from service.planner.cluster.reservation import Reservation, Share
+from service.usecases.learning.corrections import CorrectionCache
+from tests.unit.api.builders import changed, parts, served
+from tests.unit.api.repeated.test_repeated_fits import FakeModels, learn, with_models
+from tests.unit.usecases.builders import TINY_LLAMA
+
+Client = TestClient[Any]
+Ask = Callable[..., httpx.Response]
+QUESTION: dict[str, Any] = {
+    "model": {"hf_config": TINY_LLAMA},
+    "workload": {"task": "train", "sequence_length": 64},
+    "gpu": "H200",
+    "constraints": {"max_gpus": 2},
+}
+PLAN = {name: value for name, value in QUESTION.items() if name != "gpu"} | {"gpus": ["H200"]}
+CEILING = {name: value for name, value in QUESTION.items() if name != "constraints"} | {
+    "maximize": "micro_batch_size"
+}
+WORDS = "/v1/how-many?model=mine&gpu=H200&task=train&sequence_length=64&max_gpus=2"
+
+
+def get_count(client: Client, **headers: str) -> httpx.Response:
+    """Ask by a query for a number of GPUs."""
+    return client.get(WORDS.replace("mine", "gpt2"), headers=headers)
+
+
+def poster(path: str, body: object) -> Ask:
+    """Return who asks by a body."""
+    return lambda client, **headers: client.post(path, json=body, headers=headers)
+
+
+ASKERS = {
+    "a query": get_count,
+    "a body": poster("/v1/how-many", QUESTION),
+    "plans": poster("/v1/plans", PLAN),
+    "ceilings": poster("/v1/ceilings", CEILING),
+}
+
+
+@pytest.fixture(scope="module", name="client")
+def start() -> Iterator[Client]:
+    """Serve the API over fakes for the tests of this file that change nothing."""
+    with served() as client:
+        yield client
+
+
+def count_kept(client: Client) -> float:
+    """Return how many searches were answered with what was kept."""
+    return sum(
+        float(line.rpartition(" ")[2])
+        for line in client.get("/metrics").text.splitlines()
+        if line.startswith("headroom_cached_searches_total{")
+    )
+
+
+def ask_again(client: Client, ask: Ask, **headers: str) -> tuple[httpx.Response, bool]:
+    """Return an answer, and whether it was kept."""
+    before = count_kept(client)
+    return ask(client, **headers), count_kept(client) > before
+
+
+@pytest.mark.parametrize("name", ASKERS)
+def test_the_second_time_it_is_kept(client: Client, name: str) -> None:
+    """The same bytes, down to how long the search took; with their tag they are not sent again."""
+    first, kept_first = ask_again(client, ASKERS[name])
+    second, kept_second = ask_again(client, ASKERS[name])
+    known = ASKERS[name](client, **{"if-none-match": first.headers["etag"]})
+    other = ASKERS[name](client, **{"if-none-match": '"another"'})
+
+    assert (kept_first, kept_second) == (False, True)
+    assert (first.status_code, first.content) == (200, second.content)
+    assert first.headers["etag"] == second.headers["etag"]
+    assert (known.status_code, known.content) == (304, b"")
+    assert known.headers["etag"] == first.headers["etag"]
+    assert other.content == first.content
+
+
+def test_how_it_is_spelled_does_not_matter(client: Client) -> None:
+    """A query and a body mean the same, in any order of their members."""
+    body = {**QUESTION, "model": "gpt2"}
+    turned = dict(reversed(body.items()))
+    ask_again(client, get_count)
+    answers = [ask_again(client, poster("/v1/how-many", said)) for said in (body, turned)]
+
+    assert [kept for _, kept in answers] == [True, True]
+    assert len({answer.content for answer, _ in answers}) == 1
+
+
+def test_each_form_has_its_own_answer(client: Client) -> None:
+    """A bare number is kept beside the JSON, and a shell's number is taken from the JSON."""
+    spelled, _ = ask_again(client, get_count)
+    text, _ = ask_again(client, get_count, accept="text/plain")
+    again, was_kept = ask_again(client, get_count, accept="text/plain")
+    counted = client.get(WORDS.replace("mine", "gpt2") + "&as=count")
+
+    assert spelled.json()["num_gpus"] == 1
+    assert (text.text, again.text, was_kept) == ("1\n", "1\n", True)
+    assert text.headers["etag"] != spelled.headers["etag"]
+    assert again.headers["content-type"].startswith("text/plain")
+    assert counted.text == "1\n"
+
+
+def test_that_nothing_fits_is_said_again(client: Client) -> None:
+    """A shell is refused each time, whatever it says it has."""
+    asked = (
+        "/v1/how-many?model=llama-2-70b&gpu=T4&task=serve&engine=vllm&num_sequences=1"
+        "&prompt_tokens=8&max_gpus=1&as=count"
+    )
+    refused = [client.get(asked, headers={"if-none-match": "*"}) for _ in range(2)]
+
+    assert [answer.status_code for answer in refused] == [406, 406]
+    assert refused[0].json()["type"] == "nothing-fits"
+
+
+def test_a_new_revision_has_an_answer_of_its_own() -> None:
+    """Stored under the same name, and asked in the same words."""
+    models = FakeModels()
+    deps = with_models(models)
+    with served(deps) as client:
+        answers = [ask_again(client, lambda client: client.get(WORDS)) for _ in range(2)]
+        models.depth = 8
+        deps.specs.forget("mine")
+        answers += [ask_again(client, lambda client: client.get(WORDS)) for _ in range(2)]
+
+    assert [kept for _, kept in answers] == [False, True, False, True]
+    small, _, large, _ = (answer.json()["candidates"][0] for answer, _ in answers)
+    assert small["allocated_bytes"] < large["allocated_bytes"]
+
+
+def test_what_is_learnt_and_withdrawn_ends_what_is_kept() -> None:
+    """As soon as the process has read it."""
+    stored: list[Any] = []
+    corrections = CorrectionCache(read_changed=lambda _since: tuple(stored))
+    fixed = {"micro_batch_size": 1, "activation_checkpointing": "none"}
+    ask = poster("/v1/how-many", {**QUESTION, "workload": QUESTION["workload"] | fixed})
+    found = []
+    with served(replace(parts(), corrections=corrections)) as client:
+        for is_withdrawn in (None, False, True):
+            if is_withdrawn is not None:
+                stored.append(learn(is_withdrawn=is_withdrawn, minute=len(stored)))
+            corrections.refresh()
+            found += [ask_again(client, ask) for _ in range(2)]
+
+    assert [kept for _, kept in found] == [False, True] * 3
+    before, learnt, withdrawn = (found[number][0].json() for number in (0, 2, 4))
+    assert before["candidates"] == withdrawn["candidates"] != learnt["candidates"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("gpus", ["H100-SXM"]),
+        ("gpus", ["H200", "H100-SXM"]),
+        ("workload.sequence_length", 65),
+        ("workload.optimizer", "sgd"),
+        ("layout.tensor_parallel", 2),
+        ("objective", "fastest"),
+        ("confidence", 0.9),
+        ("constraints.max_gpus", 4),
+        ("constraints.gpus_per_node", 4),
+        ("constraints.allow", ["offload"]),
+        ("prices", {"H200": 1.0}),
+        ("pareto", True),
+        ("format", ["slurm"]),
+        ("model.hf_config.num_hidden_layers", 3),
+        ("model.hf_config.hidden_act", "relu"),
+    ],
+)
+def test_another_question_has_another_key(path: str, value: object) -> None:
+    """Every word of a plan counts, the models that it brings and its prices too."""
+    assert build_search_key(read_job(changed(path, value, PLAN))) != build_search_key(
+        read_job(PLAN)
+    )
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NODES = (Node(name="a", allocated_gpus=1), Node(name="b", allocated_gpus=0))
+POOL = Pool(name="h200", gpu="H200", gpus_per_node=8, nodes=NODES)
+RESERVATION = Reservation(
+    holder="me",
+    shares=(Share(pool="h200", node="b", num_gpus=2),),
+    expires_at=NOW + timedelta(hours=1),
+)
+HELD = (RESERVATION,)
+
+
+@pytest.mark.parametrize(
+    ("pool", "reservations"),
+    [
+        (replace(POOL, nodes=(replace(NODES[0], allocated_gpus=2), NODES[1])), HELD),
+        (replace(POOL, nodes=(*NODES, Node(name="c", allocated_gpus=0))), HELD),
+        (replace(POOL, price_per_gpu_hour=2.5), HELD),
+        (replace(POOL, gpu="H100-SXM5-80GB"), HELD),
+        (POOL, ()),
+        (POOL, (replace(RESERVATION, expires_at=NOW + timedelta(hours=2)),)),
+        (POOL, (replace(RESERVATION, holder="you"),)),
+    ],
+)
+def test_another_state_of_a_cluster_has_another_key(
+    pool: Pool, reservations: tuple[Reservation, ...]
+) -> None:
+    """What is taken, reserved, by whom and until when, what is there and what it costs."""
+    job = read_job(PLAN)
+    before = replace(job, supply=build_supply(ClusterInventory(pools=(POOL,)), HELD))
+    after = replace(job, supply=build_supply(ClusterInventory(pools=(pool,)), reservations))
+    aged = replace(before, warnings=("2 nodes were last seen 2 hours ago",))
+
+    assert len({build_search_key(one) for one in (job, before, after, aged)}) == 4
+
+
+def read_job(body: dict[str, Any]) -> PlanJob:
+    """Return what a plan is computed from."""
+    request = convert(body, PlanRequest)
+    prices = read_prices(request)
+    model = ResolvedModel(architecture=architecture_from_config(body["model"]["hf_config"]))
+    return PlanJob(question=read_plan(request, model, prices), prices=prices)
