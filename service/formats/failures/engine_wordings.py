@@ -31,6 +31,7 @@ MARKS = (
     "capacity is unbalanced",
     "out of memory. Try to lower",
     "Not enough memory to handle",
+    "CUDA error 2 at",
 )
 """Words by which a line is looked at, longer than any chance."""
 
@@ -164,6 +165,11 @@ WORDINGS = (
         "buffer",
         rf"allocating {NUMBER} MiB on device [0-9]{{1,3}}+: (?:cuda|hip|musa)Malloc failed: out of",
         (FailureQuantity.REQUESTED, "MiB"),
+    ),
+    _word(
+        FailureSpeaker.LLAMA_CPP,
+        "buffer",
+        r"CUDA error 2 at [^ ]{1,300}+ out of memory",
     ),
     _word(
         FailureSpeaker.LLAMA_CPP,

@@ -23,6 +23,10 @@ class FailureSpeaker(StrEnum):
     SLURM = "slurm"
     KERNEL = "kernel"
     KUBERNETES = "kubernetes"
+    RAY = "ray"
+    OLLAMA = "ollama"
+    TENSORRT_LLM = "tensorrt_llm"
+    XLA = "xla"
     SNAPSHOT = "snapshot"
 
 

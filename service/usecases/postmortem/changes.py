@@ -14,6 +14,7 @@ from service.formats.failures.places import LOAD, LOSS, SETUP
 from service.usecases.postmortem.engine_changes import (
     change_large_share,
     change_length,
+    change_llama_cpp,
     change_small_share,
     change_start,
     floor_bytes,
@@ -63,6 +64,10 @@ def _change_others(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
     balance, missing = evidence.balance, evidence.balance.missing
     if evidence.failure.kind == "too_little_free_at_start":
         yield from change_start(cause, evidence)
+        return
+    if evidence.failure.kind == "memory_changed_while_profiling":
+        action = "start engines of one GPU one after the other, and when what ran before has ended"
+        yield Change(cause=cause, action=action)
         return
     pids = ", ".join(map(str, balance.other_pids[:8]))
     yield Change(
@@ -126,9 +131,20 @@ def _change_batch(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
     yield _ask_question(cause)
 
 
-def _change_too_large(cause: CauseName, _evidence: Evidence) -> Iterator[Change]:
-    yield Change(cause=cause, action="a smaller batch, shorter sequences, or a larger GPU")
+def _change_too_large(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
+    if evidence.engine == "llama_cpp":
+        yield from change_llama_cpp(cause, evidence)
+    else:
+        yield Change(cause=cause, action="a smaller batch, shorter sequences, or a larger GPU")
     yield _ask_question(cause)
+
+
+def _change_nothing(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
+    if evidence.failure.kind == "kernel_resources":
+        action = "smaller blocks or fewer stages of the kernel, or another attention backend"
+    else:
+        action = "run again with CUDA_LAUNCH_BLOCKING=1, which names the kernel that failed"
+    yield Change(cause=cause, action=action)
 
 
 def _ask_question(cause: CauseName) -> Change:
@@ -155,9 +171,7 @@ _CHANGES: Mapping[CauseName, Callable[[CauseName, Evidence], Iterator[Change]]] 
     CauseName.MODEL_TOO_LARGE: _change_model,
     CauseName.BATCH_TOO_LARGE: _change_batch,
     CauseName.TOO_LARGE: _change_too_large,
-    CauseName.NOT_MEMORY: _make_advice(
-        "run again with CUDA_LAUNCH_BLOCKING=1, which names the kernel that failed"
-    ),
+    CauseName.NOT_MEMORY: _change_nothing,
     CauseName.HOST_MEMORY: _make_advice(
         "ask for more memory of the node (--mem, resources.limits.memory), keep less of the "
         "weights and states there, or load with fewer workers"

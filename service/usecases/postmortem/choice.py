@@ -15,6 +15,8 @@ _REFUSALS = frozenset(
         "prefill_too_large",
     }
 )
+_SIGNS = frozenset({"killed_by_signal", "worker_killed"})
+"""What others say more of: who ended, not why."""
 _RELATED_LINES = 400
 """An engine words what PyTorch refused within so many lines: its traceback lies between."""
 _LLAMA_LINES = 12
@@ -29,13 +31,18 @@ def choose_failure(log: FailureLog) -> Failure:
         [failure for failure in log.failures if _is_allocation(failure)],
         [failure for failure in log.failures if failure.kind == "buffer" and failure.amounts],
         [failure for failure in log.failures if failure.memory is FailedMemory.GPU],
-        [failure for failure in log.failures if failure.memory is FailedMemory.HOST],
+        [failure for failure in log.failures if _is_host(failure) and failure.kind not in _SIGNS],
+        [failure for failure in log.failures if _is_host(failure)],
         log.failures,
     ):
         if group:
             return _add_related(_choose_last(group), log.failures)
     message = "no failure to choose"
     raise ValueError(message)
+
+
+def _is_host(failure: Failure) -> bool:
+    return failure.memory is FailedMemory.HOST
 
 
 def _is_allocation(failure: Failure) -> bool:

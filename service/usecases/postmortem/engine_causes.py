@@ -17,6 +17,11 @@ _REFUSALS = {
         CauseCertainty.LIKELY,
         "one GPU of the group had less than 90 % of another's free memory: somebody is on it",
     ),
+    "memory_changed_while_profiling": (
+        CauseName.OTHER_PROCESS,
+        CauseCertainty.CERTAIN,
+        "another process gave memory of this GPU back while the engine measured its own",
+    ),
     "cache_full": (
         CauseName.BATCH_TOO_LARGE,
         CauseCertainty.CERTAIN,
@@ -45,7 +50,9 @@ def judge_engine(evidence: Evidence) -> Iterator[Cause]:
             certainty=CauseCertainty.CERTAIN,
             why=_describe_length(evidence),
         )
-    elif kind == "no_cache_memory" or (place is not None and place.what == POOL.what):
+    elif kind == "no_cache_memory" or (
+        place is not None and place.what == POOL.what and evidence.engine in _WITH_SHARE
+    ):
         pool = evidence.find(FailureQuantity.KV_POOL)
         why = "weights and the profiled peak leave nothing of the engine's share for the KV cache"
         if pool is not None and pool.value < 0:

@@ -100,6 +100,19 @@ def change_large_share(cause: CauseName, evidence: Evidence) -> Iterator[Change]
         )
 
 
+def change_llama_cpp(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
+    """Yield what takes less of llama.cpp's buffers on the GPU."""
+    subject = evidence.failure.subject
+    if subject == "kv_cache":
+        yield Change(cause=cause, action="a shorter context (-c), or fewer slots (-np)")
+        yield Change(cause=cause, action="a cache of 8 bits: -fa on -ctk q8_0 -ctv q8_0")
+    elif subject == "activations":
+        yield Change(cause=cause, action="smaller batches: -b, -ub")
+    yield Change(
+        cause=cause, action="fewer layers on the GPU (-ngl), or a file of weights in fewer bits"
+    )
+
+
 def change_length(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
     """Yield what lets the longest request into the cache."""
     longest = _find_longest(evidence)

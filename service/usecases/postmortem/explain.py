@@ -35,9 +35,9 @@ _DOCUMENT = re.compile(
 """Names of a snapshot's or sacct's members, of which one stands at its beginning."""
 KINDS = (
     "PyTorch's out-of-memory message (1.0 or later; CUDA, ROCm, XPU, MPS) with its traceback",
-    "the refusals of vLLM, SGLang, TGI and llama.cpp",
-    "NCCL's, cuBLAS's and CUDA's own errors",
-    "what the kernel, Slurm and Kubernetes say of a process killed for memory, and sacct's rows",
+    "the refusals of vLLM, SGLang, TGI, llama.cpp and Ollama",
+    "NCCL's, cuBLAS's, CUDA's, TensorRT-LLM's and XLA's own errors",
+    "what the kernel, Slurm, Kubernetes and Ray say of a killed process, and sacct's rows",
     "a memory snapshot of torch.cuda.memory._dump_snapshot(), as a pickle or JSON",
 )
 """What is read, for whoever sent something else."""

@@ -7,6 +7,12 @@ from service.usecases.postmortem.values import Cause, CauseCertainty, CauseName
 
 def explain_host(failure: Failure) -> Cause:
     """Return the cause of a failure beside the GPU's memory."""
+    if failure.kind == "kernel_resources":
+        why = (
+            "a kernel asks for more of a multiprocessor's shared memory or registers than this GPU "
+            "has: the GPU's memory was not lacking"
+        )
+        return Cause(name=CauseName.NOT_MEMORY, certainty=CauseCertainty.CERTAIN, why=why)
     if failure.memory is FailedMemory.NONE:
         why = (
             f"CUDA reports another fault{f' ({failure.subject})' if failure.subject else ''}: no "
@@ -36,6 +42,8 @@ def _describe_host(failure: Failure) -> str:
         "host_allocation": "the host refused an allocation",
         "pinned_memory": "the host refused an allocation of pinned memory",
         "worker_killed": "a worker that loads data was killed",
+        "evicted": "the kubelet evicted the pod, as its node was low on memory",
+        "killed_by_monitor": "Ray killed a worker because the node's memory was nearly full",
         "killed_by_signal": "a process was killed by signal 9, as the kernel does when memory ends",
     }[failure.kind]
     parts = [reason]

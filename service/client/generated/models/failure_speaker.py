@@ -7,13 +7,17 @@ FailureSpeaker = Literal[
     "launcher",
     "llama_cpp",
     "nccl",
+    "ollama",
     "python",
+    "ray",
     "sglang",
     "slurm",
     "snapshot",
+    "tensorrt_llm",
     "tgi",
     "torch",
     "vllm",
+    "xla",
 ]
 
 FAILURE_SPEAKER_VALUES: set[FailureSpeaker] = {
@@ -23,13 +27,17 @@ FAILURE_SPEAKER_VALUES: set[FailureSpeaker] = {
     "launcher",
     "llama_cpp",
     "nccl",
+    "ollama",
     "python",
+    "ray",
     "sglang",
     "slurm",
     "snapshot",
+    "tensorrt_llm",
     "tgi",
     "torch",
     "vllm",
+    "xla",
 }
 
 

@@ -24,6 +24,7 @@ from service.formats.launches.engines.engine_settings import (
     read_object,
 )
 from service.formats.launches.engines.vllm_keys import (
+    ABBREVIATED,
     FLAGS,
     IGNORED,
     LORA,
@@ -44,7 +45,10 @@ _ARGUMENTS = f"vLLM {VLLM}, vllm/engine/arg_utils.py"
 _CACHE = f"vLLM {VLLM}, vllm/config/cache.py"
 _LORA = f"vLLM {VLLM}, vllm/config/lora.py"
 _DTYPE = f"vLLM {VLLM}, vllm/config/model.py, _resolve_auto_dtype: bf16 in place of fp32"
-_GRAMMAR = Grammar(flags=FLAGS, short=SHORT, many=MANY, positionals=("model",))
+_GRAMMAR = Grammar(
+    flags=FLAGS, short=SHORT, many=MANY, positionals=("model",), abbreviated=ABBREVIATED
+)
+_WHOLE = "prompts are cut as the release has it by default; say max_num_batched_tokens"
 _PROGRAMS = frozenset({"vllm", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"})
 _COMMANDS = frozenset({"serve", "run-batch"})
 QUANTIZATIONS: Mapping[str, str] = {
@@ -132,6 +136,11 @@ def _read_limits(settings: Settings, draft: Draft) -> None:
         setting = settings.take(name)
         if setting is not None:
             draft.put(field, parse_size(setting), setting)
+    chunks = settings.take("enable_chunked_prefill")
+    if chunks is not None and not chunks.as_bool():
+        draft.ignore(chunks, _WHOLE)
+    elif chunks is not None:
+        draft.drop(chunks)
     ask_requests(
         draft,
         sequences=describe_limit(sequences, "at most"),

@@ -63,6 +63,10 @@ SHORT = {
 MANY = frozenset(
     {"served_model_name", "api_key", "lora_modules", "cudagraph_capture_sizes", "middleware"}
 )
+ABBREVIATED = (
+    *("tensor_parallel_size", "pipeline_parallel_size", "max_model_len", "max_num_seqs"),
+    *("max_num_batched_tokens", "gpu_memory_utilization", "kv_cache_dtype", "cpu_offload_gb"),
+)
 LORA_SLOTS = ("enable_lora", "max_loras", "max_lora_rank")
 LORA = (
     *("max_cpu_loras", "lora_dtype", "fully_sharded_loras"),
@@ -102,7 +106,6 @@ IGNORED = {
     "attention_backend": "the attention kernel that the release chooses is evaluated",
     "disable_hybrid_kv_cache_manager": "windows give their blocks back as the release has it",
     "disable_sliding_window": "windows are evaluated as the model has them",
-    "enable_chunked_prefill": "prompts are cut as the release has it by default",
     "hf_overrides": "the model's own config is evaluated; hand in the model that is meant",
     "rope_scaling": "positions are the model's own; workload.max_model_len says the length",
     "mamba_cache_dtype": "states have the format that the release gives them",

@@ -17,12 +17,14 @@ class Grammar:
     ``flags`` take no value unless the next word is a truth value; ``short`` are other spellings
     (``tp``: ``tensor_parallel_size``) without their hyphens; ``many`` take every word up to the
     next option; ``positionals`` name the words that belong to no option, in their order.
+    ``abbreviated`` are options that may be cut short, as ``argparse`` takes them.
     """
 
     flags: frozenset[str] = frozenset()
     short: Mapping[str, str] = field(default_factory=dict)
     many: frozenset[str] = frozenset()
     positionals: tuple[str, ...] = ()
+    abbreviated: tuple[str, ...] = ()
 
 
 def read_argv(tokens: Sequence[str], grammar: Grammar | None = None, *, where: str) -> Settings:
@@ -69,6 +71,9 @@ def _get_name(text: str, grammar: Grammar) -> str:
     if text in grammar.short:
         return grammar.short[text]
     name = text.replace("-", "_")
+    longer = [full for full in grammar.abbreviated if full.startswith(name)]
+    if len(longer) == 1 and name not in grammar.flags:
+        return longer[0]
     head, dot, key = name.partition(".")
     return f"{grammar.short[head]}.{key}" if dot and head in grammar.short else name
 

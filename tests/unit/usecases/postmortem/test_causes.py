@@ -146,3 +146,33 @@ def test_a_cache_that_is_full_wants_fewer_requests() -> None:
 
     assert list_causes(explanation) == [("batch_too_large", "certain")]
     assert "--max-running-requests" in explanation.changes[0].action
+
+
+def test_what_killed_a_container_is_more_than_its_exit_code() -> None:
+    """The code alone says a signal, the reason beside it the limit."""
+    killed = explain_data(b"  Reason:  OOMKilled\n  Exit Code:  137\n")
+    alone = explain_data(b"container exited with code 137\n")
+
+    assert list_causes(killed) == [("host_memory", "certain")]
+    assert list_causes(alone) == [("host_memory", "likely")]
+
+
+def test_llama_cpp_is_told_its_own_options() -> None:
+    """It has no share of the GPU: its context, its slots and its layers are what changes."""
+    text = (
+        "allocating 14336.00 MiB on device 0: cudaMalloc failed: out of memory\n"
+        "llama_kv_cache_init: failed to allocate buffer for kv cache\n"
+    )
+
+    explanation = explain_data(text.encode())
+
+    assert list_causes(explanation) == [("too_large", "likely")]
+    assert explanation.changes[0].action == "a shorter context (-c), or fewer slots (-np)"
+
+
+def test_memory_that_came_back_while_an_engine_measured_is_anothers() -> None:
+    """Nothing was too large: two engines began at once."""
+    explanation = explain_data(b"AssertionError: Error in memory profiling. Initial free memory")
+
+    assert list_causes(explanation) == [("other_process", "certain")]
+    assert explanation.changes[0].action.startswith("start engines of one GPU one after the other")

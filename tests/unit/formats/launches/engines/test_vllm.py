@@ -49,6 +49,8 @@ RENDERED: list[tuple[str, dict[str, Any], Layout]] = [
 ]
 READ = [
     ("-tp 2", "layout", "tensor_parallel", 2),
+    ("--tensor-parallel 2", "layout", "tensor_parallel", 2),
+    ("--gpu-memory=0.8", "workload", "gpu_memory_fraction", 0.8),
     ("--pipeline-parallel-size=4", "layout", "pipeline_parallel", 4),
     ("--data-parallel-size 2", "layout", "data_parallel", 2),
     ("-tp 4 -dp 2 --enable-expert-parallel", "layout", "expert_parallel", 8),
@@ -93,7 +95,7 @@ IGNORED = (
     *("--kv-cache-dtype nvfp4", "--some-flag-of-tomorrow 3", "--cpu-offload-params x"),
     """--limit-mm-per-prompt '{"image": 2}'""",
     """--speculative-config '{"method": "eagle3", "model": "x/y", "num_speculative_tokens": 3}'""",
-    *("-O3", "-O 2", "-cc.mode 3", "-ac.backend FLASHINFER"),
+    *("-O3", "-O 2", "-cc.mode 3", "-ac.backend FLASHINFER", "--no-enable-chunked-prefill"),
 )
 IDLE = (
     *("--port 8000", "--host 0.0.0.0", "--api-key a b", "--served-model-name x y", "--seed 0"),
