@@ -3,11 +3,13 @@
 from service.estimator.memory.intervals.replay_classes import RECORDED_OPTIMIZERS
 from service.estimator.memory.static import StaticMemory
 from service.estimator.values.batches import SequencePacking
-from service.estimator.values.losses import Kernels, Loss, Trainer
+from service.estimator.values.losses import LOG_PROB_LOSSES, Kernels, Loss, Trainer
 from service.estimator.values.workload import Method, Offload
 
-_RECORDED_LOSSES = frozenset({Loss.FULL_LOGITS, Loss.CHUNKED_NLL})
-"""Losses of the recorded runs: the models' own, and TRL's default."""
+_RECORDED_LOSSES = LOG_PROB_LOSSES | {Loss.FULL_LOGITS}
+"""Losses of the recorded runs: the models' own, and TRL's default by each of its names, of which
+``dft`` weighs the same log-probabilities.
+"""
 
 
 def get_recorded_family(static_memory: StaticMemory) -> str | None:

@@ -30,8 +30,10 @@ RECORDED_FAMILIES = frozenset(
 """Model types that ran on an H100 or H200, by which a replay of theirs is judged; of others it is
 judged by traces, whose order is not quite a GPU's.
 """
-RECORDED_OPTIMIZERS = frozenset({"adamw", "adamw_fused", "adamw_loop", "sgd", "sgd_momentum"})
-"""Optimizers that most of these runs had."""
+RECORDED_OPTIMIZERS = frozenset(
+    {"adafactor", "adamw", "adamw_fused", "adamw_loop", "sgd", "sgd_momentum"}
+)
+"""Optimizers that these runs had."""
 RECORDED_CLASS = "replayed, of recorded families"
 _SMALL_BYTES = 2 * GIB
 SMALL_CLASS = "replayed, below 2 GiB"
