@@ -22,12 +22,14 @@ from service.estimator.passes.config import TrainingPass, is_batch_dependent
 from service.estimator.passes.losses import LossPass
 from service.estimator.tape.ops.loss.linear_loss import liger_chunk_tokens
 from service.estimator.tape.ops.loss.log_probs import MAX_TOKENS
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.generation import RolloutEngine
 from service.estimator.values.layout import Layout
 from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
 from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Trainer
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import (
+    Attention,
     Framework,
     Lora,
     Method,
@@ -100,6 +102,16 @@ def build_training_pass(
     return build_setup_pass(setup, resolve_batch_shape(model, workload))
 
 
+def _masks_packed(workload: TrainWorkload) -> bool:
+    """Return whether sequences that share a row are kept apart by a mask.
+
+    Flash attention takes their lengths, others a mask of the row's tokens (transformers 5.23
+    ``masking_utils.py``, ``find_packed_sequence_indices``).
+    """
+    is_packed = workload.packing is not SequencePacking.NONE
+    return is_packed and workload.attention is not Attention.FLASH
+
+
 def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
     """Return the settings that decide a micro batch's tensors."""
     workload, precision, base = setup.workload, setup.workload.precision, setup.base_weights
@@ -124,7 +136,7 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         copies_logits=has_logit_copy(setup.release),
         returns_fp32=has_fp32_logits(setup.release),
         batched=shape.batched,
-        padded=workload.padding_mask,
+        padded=workload.padding_mask or _masks_packed(workload),
         window_reached=shape.window_reached,
         length=shape.length,
         ranks=setup.layout.tensor_parallel,

@@ -67,6 +67,8 @@ class PassContext:
     images: Images | None = None
     copies_experts: bool = False
     """Whether each token gets copies of its experts' weights, which one batched product reads."""
+    balances_experts: bool = False
+    """Whether the loss reads the logits of every layer's router."""
     checkpoint: Checkpoint = Tape.checkpoint
     """Runs a block that backward computes again."""
     checkpointed: bool = False

@@ -15,6 +15,7 @@ from service.estimator.tape.ops.loss.log_probs import (
     compute_log_probs,
     drop_last_position,
 )
+from service.estimator.tape.ops.routing import balance_experts
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -36,6 +37,7 @@ def record_log_prob_loss(
         tape, view, build_head(walk), rows, labels=Labels(num_tokens=num_tokens), metrics=_METRICS
     )
     tape.free(view)
+    record_balance(walk)
     losses = _negate(tape, log_probs.value, rows)
     if is_weighted:
         losses = _weigh(tape, losses, rows)
@@ -48,6 +50,16 @@ def record_log_prob_loss(
     tape.free(losses, log_probs.value)
     tape.release(*log_probs.names)
     return loss
+
+
+def record_balance(walk: ModelWalk) -> None:
+    """Record the loss that balances experts, where a walk's routers kept their logits."""
+    if not walk.ctx.settings.balances_experts:
+        return
+    spec, tape = walk.model.spec, walk.tape
+    layers = sum(times for block, times in walk.model.blocks if block.idle_parameters())
+    logits = walk.ctx.shape.tokens(spec.num_experts)
+    balance_experts(tape, logits, layers, walk.ctx.settings.dtype)
 
 
 def count_scored_rows(walk: ModelWalk) -> Size:

@@ -9,7 +9,11 @@ from dataclasses import dataclass, replace
 
 from service.estimator.model.recording import Recording
 from service.estimator.passes.heads import record_task
-from service.estimator.passes.log_prob_losses import build_head, count_scored_rows
+from service.estimator.passes.log_prob_losses import (
+    build_head,
+    count_scored_rows,
+    record_balance,
+)
 from service.estimator.passes.step import ModelWalk
 from service.estimator.passes.whole_logits import (
     record_entropy,
@@ -61,6 +65,7 @@ def record_referred_loss(
     masks = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(_NUM_MASKS[trainer])]
     scorer = Scorer(kind=kind, rows=rows, num_tokens=num_tokens)
     log_probs, kept = scorer.score(walk, hidden, _POLICY[trainer])
+    record_balance(walk)
     sums = _sum_positions(tape, log_probs.value, rows)
     has_mismatched, is_whole = trainer is Trainer.KTO, kind is Loss.FULL_LOGITS
     if has_mismatched and is_whole:

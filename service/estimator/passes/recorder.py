@@ -25,7 +25,12 @@ from service.estimator.tape.ops.products import end_autocast
 from service.estimator.tape.reentrant import checkpoint_in_frozen_unit, checkpoint_reentrant
 from service.estimator.tape.units import FsdpConfig, ShardedUnits
 from service.estimator.tape.unrolling import unroll_repeats
-from service.estimator.values.losses import LIGER_COPYING_FAMILIES, Kernels
+from service.estimator.values.losses import (
+    BALANCED_FAMILIES,
+    LIGER_COPYING_FAMILIES,
+    LOG_PROB_LOSSES,
+    Kernels,
+)
 from service.estimator.values.workload import Checkpointing
 
 
@@ -179,6 +184,9 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         length=config.length,
         decoder_length=config.decoder_length,
         images=config.images,
+        balances_experts=model.family in BALANCED_FAMILIES
+        and config.loss is not None
+        and config.loss.kind in LOG_PROB_LOSSES,
         checkpoint=_select_checkpoint(config),
         checkpointed=config.checkpointing is not Checkpointing.NONE,
         recompute_every=config.recompute_every,

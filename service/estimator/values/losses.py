@@ -80,6 +80,14 @@ LIGER_FAMILIES = frozenset(
     }
 )
 """Families that Liger's kernels have terms for (liger-kernel 0.8 ``monkey_patch.py``)."""
+BALANCED_FAMILIES = frozenset(
+    {"gpt_oss", "jamba", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "qwen3_next"}
+)
+"""Families whose configs weigh a loss that balances the experts, which TRL adds (trl 1.16
+``trainer/sft_trainer.py``, ``aux_loss_enabled``; transformers 5.23, ``router_aux_loss_coef``).
+"""
+UNBALANCED_FAMILIES = frozenset({"deepseek_v2", "deepseek_v3", "glm4_moe"})
+"""Families with experts whose configs have no such weight, so that TRL adds nothing."""
 COMPILED_FAMILIES = tuple(sorted(LIGER_FAMILIES - {"gemma2"}))
 """Families of which a compiled step is known; gemma2's attention caps its scores."""
 LIGER_COPYING_FAMILIES = frozenset({"gemma2", "gemma3_text"})

@@ -3,7 +3,8 @@
 Choosing, sorting by expert, grouped products, and putting tokens back in order.
 """
 
-from service.estimator.tape.graph import Tape
+from service.estimator.tape import sizes
+from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Node, Parameter, Value, Work, as_value, count_bytes
 from service.estimator.tape.ops.elementwise import cast
@@ -146,3 +147,29 @@ def clamp(tape: Tape, x: Value) -> Value:
         tape.send(x, grad)
 
     return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=backward)
+
+
+def keep_router_logits(tape: Tape, logits: Value) -> None:
+    """Keep a router's logits for a loss over all layers.
+
+    Behind the loss their gradient is in their place until backward comes to the layer. What is
+    computed again has no part in it.
+    """
+    if not tape.builds_graph or tape.mode is Mode.RECOMPUTING or logits.storage is None:
+        return
+    storage = tape.hold(logits.storage)
+    tape.hook(lambda: tape.release(storage))
+
+
+def balance_experts(tape: Tape, logits: Size, num_layers: int, dtype: DType) -> None:
+    """Record the loss that balances the experts of ``num_layers`` layers.
+
+    Each layer's softmax is kept, in fp32 under autocast; what sums it up over the tokens are two
+    copies in fp32 that the next layer's take the place of (transformers 5.23
+    ``models/mixtral/modeling_mixtral.py``, ``load_balancing_loss_func``).
+    """
+    kept = DType.FP32 if tape.autocast is not None else dtype
+    shares = tape.allocate(Category.ACTIVATIONS, sizes.scale(count_bytes(logits, kept), num_layers))
+    tape.hook(lambda: tape.release(shares))
+    summed = [tape.scratch(logits, DType.FP32) for _ in range(2)]
+    tape.release(*summed)

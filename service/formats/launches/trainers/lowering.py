@@ -93,15 +93,27 @@ def _read_batch(setup: TrainerSetup, draft: Draft) -> None:
         "gradient_accumulation_steps", 1, _SOURCE
     )
     draft.put("workload.gradient_accumulation_steps", steps.as_int(minimum=1), steps)
+    _read_evaluation(training, draft, batch.as_int(minimum=1))
+
+
+def _read_evaluation(training: Settings, draft: Draft, train: int) -> None:
+    """Warn where an evaluation between steps has more sequences at once than a step."""
+    strategy = training.take("eval_strategy", "evaluation_strategy")
     evaluated = training.take("per_device_eval_batch_size")
-    if evaluated is not None:
-        train, evaluation = batch.as_int(minimum=1), evaluated.as_int(minimum=1)
-        draft.note(evaluated, "evaluation runs beside no gradient, and is not a part of the answer")
-        if evaluation > train:
-            draft.warn(
-                f"evaluation runs {evaluation} sequences at once, training {train}: the answer is "
-                "for training"
-            )
+    if strategy is not None:
+        draft.drop(strategy)
+        runs = strategy.as_text().removeprefix("IntervalStrategy.").lower() != "no"
+        if runs and evaluated is None:
+            evaluated = make_default("per_device_eval_batch_size", 8, _SOURCE)
+    if evaluated is None:
+        return
+    evaluation = evaluated.as_int(minimum=1)
+    draft.note(evaluated, "evaluation runs beside no gradient, and is not a part of the answer")
+    if evaluation > train:
+        draft.warn(
+            f"evaluation runs {evaluation} sequences at once, training {train}: the answer is "
+            "for training"
+        )
 
 
 def _read_step(setup: TrainerSetup, draft: Draft) -> None:

@@ -91,7 +91,7 @@ def test_the_head_takes_no_more_for_a_longer_batch() -> None:
 @pytest.mark.parametrize(
     ("model", "layout", "says"),
     [
-        (a_mixture(), Layout(), "router's balancing loss"),
+        (a_mixture(family="granitemoe"), Layout(), "router's balancing loss"),
         (a_model(), a_sharded_layout(8, sharding=Sharding.FSDP2), "over sharded weights"),
     ],
 )

@@ -24,7 +24,13 @@ from service.estimator.tape.ops.elementwise import (
     multiply_scalar,
 )
 from service.estimator.tape.ops.products import allocate_integers, batched_product, split
-from service.estimator.tape.ops.routing import clamp, gather, grouped_product, sum_over_experts
+from service.estimator.tape.ops.routing import (
+    clamp,
+    gather,
+    grouped_product,
+    keep_router_logits,
+    sum_over_experts,
+)
 from service.estimator.tape.ops.views import add_in_place, narrow
 
 COUNT_BYTES = 4
@@ -265,6 +271,8 @@ class SparseFeedForward:
             shared.layer.record(ctx, x, scope) if shared is not None and shared.runs_first else None
         )
         routing = self.router.record(ctx, x, scope)
+        if ctx.settings.balances_experts:
+            keep_router_logits(tape, routing.names[0])
         y = self.experts.record(ctx, x, routing, scope)
         if shared is not None:
             late = early if early is not None else shared.layer.record(ctx, x, scope)

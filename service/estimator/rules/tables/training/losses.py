@@ -20,10 +20,12 @@ from service.estimator.rules.predicates.models import (
 )
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import (
+    BALANCED_FAMILIES,
     LIGER_FAMILIES,
     LOG_PROB_LOSSES,
     PAIRED_TRAINERS,
     REFERRING_TRAINERS,
+    UNBALANCED_FAMILIES,
     Kernels,
     Loss,
     Reference,
@@ -96,12 +98,20 @@ LOSSES = (
         source=_TRL,
     ),
     Rule(
-        when=_FUSED_HEAD,
+        when=all_of(
+            _FUSED_HEAD,
+            any_of(
+                is_in(workload.trainer, Trainer.GRPO),
+                is_not_in(model.family, *sorted(BALANCED_FAMILIES | UNBALANCED_FAMILIES)),
+            ),
+        ),
         require=is_at_most(model.num_experts, 1),
         field=workload.loss.path,
         topic=Topic.LOSS,
         refusal=unmodelled(
-            "loss {workload.loss} of experts, to which TRL adds the router's balancing loss",
+            "loss {workload.loss} of the experts of {model.family} with trainer "
+            "{workload.trainer}, to which TRL adds the router's balancing loss",
+            *sorted(BALANCED_FAMILIES | UNBALANCED_FAMILIES),
             *("full_logits", "fused_cross_entropy"),
         ),
         source="trl 1.16 trainer/sft_trainer.py, aux_loss_enabled",

@@ -13,7 +13,6 @@ from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelle
 from service.estimator.rules.predicates.models import is_packable
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.losses import Loss, Trainer
-from service.estimator.values.workload import Attention
 
 _PACKED = is_not_in(workload.packing, SequencePacking.NONE)
 
@@ -29,18 +28,6 @@ PACKING = (
             "packing {workload.packing} of {model.family}", "decoders of text with attention alone"
         ),
         source=_SFT,
-    ),
-    Rule(
-        when=_PACKED,
-        require=is_in(workload.attention, Attention.FLASH),
-        field=workload.packing.path,
-        topic=Topic.LENGTHS,
-        refusal=unmodelled(
-            "packing {workload.packing} with attention {workload.attention}, which needs a mask of "
-            "all its tokens",
-            *("attention flash", "packing none"),
-        ),
-        source="transformers 5.23 masking_utils.py, find_packed_sequence_indices",
     ),
     Rule(
         when=_PACKED,
