@@ -103,7 +103,7 @@ def build_training_pass(
 
 
 def _masks_packed(workload: TrainWorkload) -> bool:
-    """Return whether sequences that share a row are kept apart by a mask.
+    """Return whether a mask keeps a row's sequences apart.
 
     Flash attention takes their lengths, others a mask of the row's tokens (transformers 5.23
     ``masking_utils.py``, ``find_packed_sequence_indices``).

@@ -53,7 +53,7 @@ def record_log_prob_loss(
 
 
 def record_balance(walk: ModelWalk) -> None:
-    """Record the loss that balances experts, where a walk's routers kept their logits."""
+    """Record the loss that balances experts, if there is one."""
     if not walk.ctx.settings.balances_experts:
         return
     spec, tape = walk.model.spec, walk.tape

@@ -97,7 +97,7 @@ def _read_batch(setup: TrainerSetup, draft: Draft) -> None:
 
 
 def _read_evaluation(training: Settings, draft: Draft, train: int) -> None:
-    """Warn where an evaluation between steps has more sequences at once than a step."""
+    """Warn of evaluations of larger batches than a step's."""
     strategy = training.take("eval_strategy", "evaluation_strategy")
     evaluated = training.take("per_device_eval_batch_size")
     if strategy is not None:
