@@ -149,15 +149,18 @@ def _time_kernels(
 
     rate = machine.get_rate(DType.FP8) if workload.float8 else machine.flops * rates.products
     is_grouped = workload.framework is Framework.TRANSFORMERS
-    weights = work.count_filled_weights(tokens) if is_grouped else work.block_weights
-    products = tokens * FLOPS_PER_PRODUCT * weights / stages / rate
+    products = (
+        FLOPS_PER_PRODUCT
+        * work.count_block_products(batch, length, fills_tiles=is_grouped)
+        / stages
+        / rate
+    )
     products += work.num_products * PRODUCT_OVERHEAD_S / rank.divisor
     products += _time_idle_weights(work, workload.precision.compute_dtype, machine) / stages
     head = (
         rank.num_heads
-        * tokens
         * FLOPS_PER_PRODUCT
-        * work.head_weights
+        * work.count_head_products(batch, length)
         / split
         / machine.get_head_rate(work.vocab_size)
     )

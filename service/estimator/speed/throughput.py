@@ -7,10 +7,12 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from service.estimator.memory.lengths import resolve_decoder_length
 from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.memory.training_pass import build_loss_pass, get_fixed_fields
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.narrowing import is_recorded
+from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.losses import LossPass
 from service.estimator.speed.rates import Rates
@@ -101,8 +103,8 @@ class WorkCache:
         return timer
 
 
-def find_untimed_reason(model: Architecture, device: Device) -> str | None:
-    """Return the reason why nothing is timed, if there is one."""
+def find_untimed_reason(model: Architecture, workload: Workload, device: Device) -> str | None:
+    """Return the reason why a workload is not timed, if there is one."""
     if not device.peak_flops:
         return f"no time is told: the rates of GPU {device.name!r} are not known"
     if model.spec.approximate:
@@ -110,12 +112,17 @@ def find_untimed_reason(model: Architecture, device: Device) -> str | None:
     if is_recorded(model):
         part = _find_uncounted_part(model)
         return part and f"no time is told: the work of {model.family}'s {part} is not counted yet"
-    if model.walker is not None:
+    if model.walker is None:
+        return None
+    if isinstance(model, EncoderDecoder):
+        is_trained = isinstance(workload, TrainWorkload)
         return (
-            f"no time is told: the work of {model.family}, which is no decoder alone, is not "
-            "counted yet"
+            None if is_trained else f"no time is told: {model.family}'s decoding is not counted yet"
         )
-    return None
+    return (
+        f"no time is told: the work of {model.family}, which is no decoder alone, is not "
+        "counted yet"
+    )
 
 
 def _find_uncounted_part(model: "RecordedArchitecture") -> str | None:
@@ -140,7 +147,7 @@ def estimate_throughput(  # noqa: PLR0913 - a job, where it runs, and what is kn
     ``rates`` are those of one machine, where they are not its GPU's. None where
     ``find_untimed_reason`` has a reason.
     """
-    if find_untimed_reason(model, device) is not None:
+    if find_untimed_reason(model, workload, device) is not None:
         return None
     match workload:
         case TrainWorkload():
@@ -201,6 +208,7 @@ def _build_counted_pass(model: Architecture, workload: TrainWorkload) -> Trainin
         batched=True,
         window_reached=window is not None and workload.sequence_length >= window,
         length=workload.sequence_length if model.chunked else None,
+        decoder_length=resolve_decoder_length(model, workload),
         frozen=workload.frozen,
         converts_outputs=workload.fp32_outputs
         and precision.autocast

@@ -168,10 +168,11 @@ def _count_throughput(
         * workload.gradient_accumulation_steps
         * layout.data_parallel
     )
-    per_token = FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights)
-    forward = (
-        per_token + work.attention_flops(1, workload.sequence_length) / workload.sequence_length
+    length = workload.sequence_length
+    products = work.count_block_products(1, length, fills_tiles=False) + work.count_head_products(
+        1, length
     )
+    forward = (FLOPS_PER_PRODUCT * products + work.attention_flops(1, length)) / length
     rate = tokens / seconds
     return Throughput(
         step_time_s=seconds,

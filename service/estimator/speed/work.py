@@ -4,15 +4,17 @@ It is products, attention, bytes that element-wise operations move, and operatio
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recording import Recording
+from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.passes.config import TrainingPass, get_walk_class, resolve_attention
 from service.estimator.passes.recorder import run_training
 from service.estimator.speed.counting import CountingTape, Counts
+from service.estimator.speed.stacks import StackWork, count_stack_work
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Section
@@ -59,11 +61,25 @@ class ForwardWork:
     """Whether attention is one kernel, and not products and a softmax."""
     scores_dtype: DType | None = None
     """Of batched products, attention's among them; None where there are none."""
+    stacks: StackWork | None = None
+    """Work of an encoder and a decoder, whose lengths differ."""
 
     @property
     def forward(self) -> Counts:
         """Kernels of embedding, layers and final norm."""
         return self.sections[Section.FORWARD]
+
+    def count_block_products(self, batch: int, length: int, *, fills_tiles: bool) -> float:
+        """Return the products of tokens with the layers' weights."""
+        if self.stacks is not None:
+            return batch * self.stacks.count_products(length)
+        tokens = batch * length
+        return tokens * (self.count_filled_weights(tokens) if fills_tiles else self.block_weights)
+
+    def count_head_products(self, batch: int, length: int) -> int:
+        """Return the products of tokens with the head's weights."""
+        scored = length if self.stacks is None else self.stacks.get_lengths(length)[1]
+        return batch * scored * self.head_weights
 
     def count_filled_weights(self, tokens: int) -> float:
         """Return the weights that a token of grouped products is multiplied with.
@@ -84,6 +100,8 @@ class ForwardWork:
         They are those of the scores and of their products with values, half of them behind the
         causal mask.
         """
+        if self.stacks is not None:
+            return FLOPS_PER_PRODUCT * batch * self.stacks.count_score_products(sequence)
         total = 0
         for window, width in self.windows:
             keys = (
@@ -123,7 +141,10 @@ def count_training_work(model: Architecture, config: TrainingPass) -> ForwardWor
     run_training(tape, model, config)
     if config.converts_outputs and config.autocast and model.task is None:
         _count_conversion(tape, model, config.autocast)
-    return _build_work(model, tape, config.autocast or config.param_dtype)
+    work = _build_work(model, tape, config.autocast or config.param_dtype)
+    if not isinstance(model, EncoderDecoder):
+        return work
+    return replace(work, stacks=count_stack_work(model, target_length=config.decoder_length))
 
 
 def _count_conversion(tape: CountingTape, model: Architecture, dtype: DType) -> None:

@@ -55,7 +55,7 @@ def assess_fit(
     judgement = judge(estimate, evaluator.device)
     throughput, untimed = None, None
     if FitPart.THROUGHPUT in parts:
-        untimed = find_untimed_reason(evaluator.architecture, evaluator.device)
+        untimed = find_untimed_reason(evaluator.architecture, workload, evaluator.device)
         throughput = evaluator.get_throughput(workload, layout, estimate)
     rules: tuple[RuleOfThumb, ...] = ()
     if FitPart.RULES_OF_THUMB in parts:

@@ -60,7 +60,7 @@ class StepTimes:
         self._states = compute_state_bytes(evaluator.architecture, workload)
         if (
             isinstance(workload, TrainWorkload)
-            and find_untimed_reason(evaluator.architecture, device) is None
+            and find_untimed_reason(evaluator.architecture, workload, device) is None
         ):
             self._steps = make_step_timer(evaluator.architecture, workload, device, evaluator.works)
         is_bounded = self.is_limited and isinstance(workload, TrainWorkload)

@@ -6,7 +6,7 @@ The bias is learned positions (T5), or zeros in their place.
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.nodes import Value, Work
 from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.tape.ops.attention_kernels import SEED_BYTES
 from service.estimator.tape.ops.elementwise import add, chain, dropout, multiply_scalar, softmax
@@ -47,6 +47,7 @@ def run_biased_efficient_attention(
         inputs=parts,
         saves=(query, key, value, expanded_bias, lse),
         saves_output=True,
+        work=Work.ATTENTION,
         backward=backward,
     )
     tape.free(lse, expanded_bias)

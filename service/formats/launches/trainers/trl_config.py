@@ -29,16 +29,13 @@ def read_trl(setup: TrainerSetup, draft: Draft) -> None:
 
 
 def _read_sft(setup: TrainerSetup, draft: Draft) -> None:
-    training = setup.training
-    liger = training.peek("use_liger_kernel")
-    if liger is not None and liger.as_bool():
-        loss = training.take("loss_type")
-        if loss is not None:
-            draft.note(loss, "the loss is Liger's, in one with the head")
-    else:
-        source = f"TRL {TRL}, trl/trainer/sft_config.py"
-        loss = _take_word(training, "loss_type") or make_default("loss_type", "nll", source)
-        draft.put("workload.loss", loss.as_choice(_LOSSES), loss)
+    """Set the loss, which Liger's does not replace.
+
+    TRL turns Liger's fused loss off, and has its layers' kernels alone (``sft_trainer.py``).
+    """
+    source = f"TRL {TRL}, trl/trainer/sft_config.py"
+    loss = _take_word(setup.training, "loss_type") or make_default("loss_type", "nll", source)
+    draft.put("workload.loss", loss.as_choice(_LOSSES), loss)
     _read_packing(setup, draft)
 
 

@@ -14,12 +14,13 @@ from service.estimator.speed.work import count_forward_work
 from service.estimator.tape.ledger import Section
 from service.estimator.tape.programs.program import Instruction, Operation
 from service.estimator.values.dtypes import DType
-from service.estimator.values.workload import Attention
+from service.estimator.values.workload import Attention, TrainWorkload
 from tests.recordings import make_recorded
 
 MODEL = make_recorded()
 LAYER = MODEL.recorded.layers[0]
 A100 = resolve_gpu("A100-SXM4-80GB").to_device()
+STEP = TrainWorkload(sequence_length=128)
 
 
 def forget_bytes(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
@@ -43,7 +44,7 @@ def test_a_prompt_has_the_kernels_of_its_operators() -> None:
     assert 35 * 9 < counts.kernels < 60 * 9
     assert counts.moved[3] > 0
     assert work.has_fused_attention
-    assert find_untimed_reason(MODEL, A100) is None
+    assert find_untimed_reason(MODEL, STEP, A100) is None
 
 
 def test_a_recording_without_bytes_has_no_time() -> None:
@@ -60,7 +61,7 @@ def test_a_recording_without_bytes_has_no_time() -> None:
         for name, part in recorded.passes.items()
     }
 
-    reason = find_untimed_reason(build_recorded(replace(recorded, passes=passes)), A100)
+    reason = find_untimed_reason(build_recorded(replace(recorded, passes=passes)), STEP, A100)
 
     assert "an earlier release" in (reason or "")
 
