@@ -115,10 +115,9 @@ def find_untimed_reason(model: Architecture, workload: Workload, device: Device)
     if model.walker is None:
         return None
     if isinstance(model, EncoderDecoder):
-        is_trained = isinstance(workload, TrainWorkload)
-        return (
-            None if is_trained else f"no time is told: {model.family}'s decoding is not counted yet"
-        )
+        if isinstance(workload, TrainWorkload):
+            return None
+        return f"no time is told: the work of {model.family}'s decoding is not counted yet"
     return (
         f"no time is told: the work of {model.family}, which is no decoder alone, is not "
         "counted yet"

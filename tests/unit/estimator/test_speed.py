@@ -258,14 +258,10 @@ def test_what_is_not_timed_has_a_reason() -> None:
     """A GPU without rates, and a model that is more than a decoder."""
     custom = Device(name="custom", capacity_bytes=2**37, usable_bytes=2**37)
     step = TrainWorkload(sequence_length=128)
+    replica = ServeWorkload(num_sequences=1, prompt_tokens=8)
 
     assert "custom" in (find_untimed_reason(a_model(), step, custom) or "")
-    assert "t5" in (
-        find_untimed_reason(
-            a_model("t5-small"), ServeWorkload(num_sequences=1, prompt_tokens=8), A100
-        )
-        or ""
-    )
+    assert "t5" in (find_untimed_reason(a_model("t5-small"), replica, A100) or "")
     assert "clip" in (find_untimed_reason(a_model("clip-vit-base-patch32"), step, A100) or "")
     for model in (a_model(), a_model("t5-small")):
         assert find_untimed_reason(model, step, A100) is None

@@ -1,4 +1,4 @@
-"""Arguments of TRL's KTOTrainer: its reference, its loss, and what decides nothing."""
+"""Arguments of TRL's trainers: references, losses, and what decides nothing."""
 
 import pytest
 
@@ -45,3 +45,15 @@ def test_a_loss_without_its_kl_term_is_counted_with_it() -> None:
 
     (ignored,) = imported.ignored
     assert ignored.startswith("loss_type")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "loss"), [(Launcher.TRL_SFT, "nll"), (Launcher.TRAINER, None)]
+)
+def test_liger_leaves_trl_its_loss(launcher: Launcher, loss: str | None) -> None:
+    """TRL has the kernels of its layers alone, Trainer the loss too, by our default."""
+    arguments = _SCRIPT | {"use_liger_kernel": True}
+    workload = get_part(import_launch(arguments=arguments, launcher=launcher), "workload")
+
+    assert workload["kernels"] == "liger"
+    assert workload.get("loss") == loss
