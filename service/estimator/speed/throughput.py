@@ -112,16 +112,14 @@ def find_untimed_reason(model: Architecture, workload: Workload, device: Device)
     if is_recorded(model):
         part = _find_uncounted_part(model)
         return part and f"no time is told: the work of {model.family}'s {part} is not counted yet"
-    if model.walker is None:
-        return None
-    if isinstance(model, EncoderDecoder):
-        if isinstance(workload, TrainWorkload):
-            return None
-        return f"no time is told: the work of {model.family}'s decoding is not counted yet"
-    return (
-        f"no time is told: the work of {model.family}, which is no decoder alone, is not "
-        "counted yet"
-    )
+    return None if model.walker is None else _find_uncounted_stack(model, workload)
+
+
+def _find_uncounted_stack(model: Architecture, workload: Workload) -> str | None:
+    work = f"no time is told: the work of {model.family}"
+    if not isinstance(model, EncoderDecoder):
+        return f"{work}, which is no decoder alone, is not counted yet"
+    return None if isinstance(workload, TrainWorkload) else f"{work}'s decoding is not counted yet"
 
 
 def _find_uncounted_part(model: "RecordedArchitecture") -> str | None:
