@@ -38,7 +38,7 @@ class StackWork:
     num_decoder_layers: int
 
     def get_lengths(self, sequence: int) -> tuple[int, int]:
-        """Return the tokens of a sequence in the encoder and in the decoder."""
+        """Return a sequence's tokens in encoder and decoder."""
         return self.source_length or sequence, self.target_length or sequence
 
     def count_products(self, sequence: int) -> int:

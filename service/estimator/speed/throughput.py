@@ -104,7 +104,7 @@ class WorkCache:
 
 
 def find_untimed_reason(model: Architecture, workload: Workload, device: Device) -> str | None:
-    """Return the reason why a workload is not timed, if there is one."""
+    """Return why a workload is not timed, if so."""
     if not device.peak_flops:
         return f"no time is told: the rates of GPU {device.name!r} are not known"
     if model.spec.approximate:
