@@ -9,15 +9,24 @@ from service.estimator.model.quantization.loading import LEFT_EXPERTS, has_unqua
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.values.backend import Backend
 from service.estimator.values.engine_versions import parse_version
-from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, ContextMethod, Layout
+from service.estimator.values.layout import (
+    FULLY_SHARDED,
+    MAX_ZERO_STAGE,
+    ContextMethod,
+    Layout,
+    Sharding,
+)
 from service.estimator.values.library_versions import NEWEST_READ, parse_transformers_release
+from service.estimator.values.units import ceil_div, format_bytes
 from service.estimator.values.workload import (
     Allocator,
     Attention,
+    Checkpointing,
     Engine,
     Framework,
     Lora,
     Offload,
+    OffloadTarget,
     ServeWorkload,
     TrainWorkload,
     Workload,
@@ -89,6 +98,11 @@ def _iter_serving_warnings(
     elif workload.engine in _CAPTURING and workload.output_tokens:
         yield f"the pool of {workload.engine.value}'s CUDA graphs has no term: add it"
     decides = {Attention.SDPA} if backend.owns_kernels else {Attention.SDPA, Attention.EAGER}
+    if workload.engine is Engine.LMDEPLOY:
+        yield (
+            "the answer is TurboMind's: what LMDeploy runs on its PyTorch engine captures CUDA "
+            "graphs, whose pool has no term"
+        )
     if workload.attention not in decides:
         yield (
             f"attention {workload.attention.value} has no effect: {workload.engine.value} chooses "
@@ -146,6 +160,7 @@ def _iter_training_warnings(
         )
     if workload.framework is Framework.TRANSFORMERS and workload.framework_version is not None:
         yield from _iter_release_warnings(workload.framework_version)
+    yield from _iter_fetch_warnings(model, workload, layout)
 
 
 def _iter_expert_warnings(model: Architecture, workload: TrainWorkload) -> Iterator[str]:
@@ -156,6 +171,36 @@ def _iter_expert_warnings(model: Architecture, workload: TrainWorkload) -> Itera
         )
     if has_unquantised_experts(model, resolve_base_weights(model, workload).scheme):
         yield LEFT_EXPERTS
+
+
+_REUSE_ELEMENTS = 1_000_000_000
+"""DeepSpeed's default ``stage3_max_reuse_distance``: parameters that pass by until the next use."""
+
+
+def _iter_fetch_warnings(
+    model: Architecture, workload: TrainWorkload, layout: Layout
+) -> Iterator[str]:
+    """Yield what stage 3 keeps of the last layers, whose next use is near.
+
+    Until backward comes to a layer the rest of forward passes by, the head twice, and backward
+    through what lies behind, which is computed again under checkpoints (DeepSpeed 0.19
+    ``partitioned_param_coordinator.py``, ``__params_to_release``).
+    """
+    fetches = layout.shards > 1 or workload.offload.parameters is not OffloadTarget.NONE
+    stage_3 = layout.sharding is Sharding.DEEPSPEED and layout.zero_stage == MAX_ZERO_STAGE
+    block = model.counts.largest_block
+    if not (fetches and stage_3 and block):
+        return
+    visits = 3 if workload.activation_checkpointing is Checkpointing.FULL else 2
+    room = _REUSE_ELEMENTS - 2 * model.vocab_size * model.spec.hidden_size
+    num_kept = min(ceil_div(max(room, 0), visits * block), model.num_hidden_layers)
+    if num_kept:
+        kept_bytes = num_kept * block * workload.precision.compute_dtype.bytes_per_element
+        yield (
+            f"DeepSpeed keeps parameters of the last layers ({num_kept}) from forward to backward "
+            f"(stage3_max_reuse_distance, 1e9 by default): {format_bytes(kept_bytes)} that have no "
+            "term"
+        )
 
 
 def adapts_experts(model: Architecture, lora: Lora) -> bool:

@@ -11,8 +11,11 @@ from service.estimator.memory.optimizers.table import get_optimizer
 from service.estimator.memory.trained import TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pipelines.torchtitan import name_torchtitan_split
-from service.estimator.speed.bubbles import get_bubble_share
-from service.estimator.speed.exposure import estimate_update, estimate_waiting_s
+from service.estimator.speed.exposure import (
+    estimate_update,
+    estimate_waiting_s,
+    get_bubble_share,
+)
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.micro_batch import PassTimes
 from service.estimator.speed.rates import Rates

@@ -266,7 +266,8 @@ def _count_checkpoint_bytes(setup: TrainSetup) -> CheckpointBytes:
 def _list_warnings(static_memory: StaticMemory) -> tuple[str, ...]:
     setup, managed_bytes = static_memory.setup, static_memory.states.managed_states
     workload, layout, warnings = setup.workload, setup.layout, []
-    if layout.zero_stage and layout.shards == 1:
+    gathers = setup.gathering is not None
+    if layout.zero_stage and layout.shards == 1 and not gathers:
         warnings.append(f"zero_stage {layout.zero_stage} has no effect on one data-parallel rank")
     if workload.gradient_clipping:
         warnings.append(

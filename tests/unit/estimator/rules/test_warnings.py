@@ -22,6 +22,7 @@ from service.estimator.values.workload import (
 from tests.builders import a_device, a_gpt2, a_model, a_serving, a_sharded_layout, a_training
 
 _LLAMA = a_model(max_position_embeddings=256)
+_PARAMETERS = Offload(parameters=OffloadTarget.CPU, optimizer=OffloadTarget.CPU)
 
 
 def _ask(
@@ -49,6 +50,12 @@ def _of_megatron(**changes: Any) -> Workload:  # noqa: ANN401 - each field has i
         (a_serving(), Layout(host_memory_bytes=2**40), "host_memory_bytes"),
         (a_serving(prompt_tokens=512), Layout(), "max_position_embeddings 256"),
         (a_serving(engine_version="9.0.0"), Layout(), "9.0.0 was not read"),
+        (a_serving(engine=Engine.LMDEPLOY), Layout(), "CUDA graphs, whose pool has no term"),
+        (
+            a_training(precision="deepspeed_bf16", offload=_PARAMETERS),
+            Layout(zero_stage=3, sharding=Sharding.DEEPSPEED),
+            "stage3_max_reuse_distance",
+        ),
         (
             a_serving(engine=Engine.VLLM, engine_version="9.0.0"),
             Layout(),
