@@ -180,7 +180,7 @@ _REUSE_ELEMENTS = 1_000_000_000
 def _iter_fetch_warnings(
     model: Architecture, workload: TrainWorkload, layout: Layout
 ) -> Iterator[str]:
-    """Yield what stage 3 keeps of the last layers, whose next use is near.
+    """Yield what stage 3 keeps gathered beyond its use.
 
     Until backward comes to a layer the rest of forward passes by, the head twice, and backward
     through what lies behind, which is computed again under checkpoints (DeepSpeed 0.19
