@@ -3,9 +3,10 @@
 from fnmatch import fnmatchcase
 from importlib import import_module
 
+from service.formats.launches.sources.commands import CONTAINERS, Command
 from service.formats.launches.sources.handed_in import HandedIn, parse_launch
 from service.formats.launches.sources.launch_scripts import find_launch
-from service.formats.launches.sources.reader import Reader
+from service.formats.launches.sources.reader import PROGRAM, Reader
 from service.formats.launches.trainers.unmodelled_trainers import (
     refuse_preferences,
     refuse_strangers,
@@ -106,14 +107,21 @@ def _detect_reader(handed_in: HandedIn) -> Reader:
     command = handed_in.command
     if not any(command and reader.is_started_by(command) for reader in readers):
         refuse_unmodelled(command)
-    if best and (len(named) == 1 or _SHARDED.issuperset(named)):
+    is_foreign = command is not None and best < PROGRAM and not _is_script(command)
+    if best and not is_foreign and (len(named) == 1 or _SHARDED.issuperset(named)):
         if named[0] in _PLAIN:
             refuse_preferences(handed_in)
         return _get_reader(named[0])
     program = "" if command is None else f"{command.program} ({command.where}): "
     message = (
         f"{program}which launcher is this? say one of {', '.join(named)} as launcher"
-        if best
+        if best and not is_foreign
         else f"{program}no launcher is known by it; say launcher: one of {', '.join(counts)}"
     )
     raise LaunchFormatError(message, field="launcher")
+
+
+def _is_script(command: Command) -> bool:
+    """Return whether a program is somebody's own, not another project's."""
+    is_started = command.starters.keys() - CONTAINERS
+    return bool(is_started) or command.is_python or command.program.endswith(".py")

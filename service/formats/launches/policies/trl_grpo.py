@@ -14,6 +14,8 @@ from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
 _SOURCE = f"TRL {TRL}, trl/trainer/grpo_config.py"
+_OLDER = {"max_completion_length": 256, "vllm_mode": "server"}
+"""Defaults of TRL 0.14 to 1.0 that are others now."""
 _BATCHED_TOKENS = 4096
 """``max_num_batched_tokens`` of its engine (``vllm_generation.py``, ``_init_vllm``)."""
 _SLEEP_LEVEL = 2
@@ -50,6 +52,7 @@ def read_grpo(handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a script with GRPOTrainer."""
     training = gather_arguments(handed_in, _FLAGS)
     setup = gather_setup(Client.GRPO, training, draft)
+    _add_older_defaults(setup, draft)
     _read_lengths(training, draft)
     _read_reference(setup, draft)
     steps = _read_generation_steps(training, draft)
@@ -66,6 +69,16 @@ def read_grpo(handed_in: HandedIn, draft: Draft) -> None:
         elif setting is not None:
             draft.drop(setting)
     lower_trainer(setup, draft, handed_in, _WITHOUT_EFFECT)
+
+
+def _add_older_defaults(setup: TrainerSetup, draft: Draft) -> None:
+    """Add the defaults of releases before 1.0 where the launch is of one."""
+    if setup.trl_before is None:
+        return
+    for name, value in _OLDER.items():
+        setup.training.add(name, make_default(name, value, "TRL before 1.0"))
+    if "beta" not in setup.training:
+        draft.warn("before 0.19 beta is 0.04, and a reference is held: say beta where it is")
 
 
 def _read_lengths(training: Settings, draft: Draft) -> None:

@@ -69,7 +69,7 @@ STARTERS: Mapping[str, Grammar] = {
 """Programs that start another one on several GPUs, and how their words are cut."""
 
 
-_CONTAINERS = frozenset({"docker", "podman"})
+CONTAINERS = frozenset({"docker", "podman"})
 _STARTER_MODULES = {
     "torch.distributed.run": "torchrun",
     "torch.distributed.launch": "torchrun",
@@ -177,7 +177,7 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
             name = PurePosixPath(remaining[0]).name if remaining else ""
             if name not in STARTERS and name not in _STARTER_MODULES:
                 break
-        elif name in _CONTAINERS:
+        elif name in CONTAINERS:
             container = _read_container(name, remaining[1:], starters, where)
             remaining, version = list(container.tokens), container.version
         elif name in STARTERS:

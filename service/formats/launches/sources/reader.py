@@ -12,7 +12,7 @@ from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 
 _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
-_PROGRAM, _MARK = 1000, 10
+PROGRAM, _MARK = 1000, 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +44,13 @@ class Reader:
         """Return how much tells for this launcher; 0 for nothing."""
         command = handed_in.command
         is_started = command is not None and self.is_started_by(command)
-        program = _PROGRAM * is_started
+        program = PROGRAM * is_started
         counts = command is not None and (is_started or self.knows_options)
         argv = read_argv(command.arguments if command and counts else (), where="command")
         settings = (*handed_in.documents.values(), handed_in.arguments, argv)
         marks = sum(mark in source for source in settings for mark in self.marks)
         hints = sum(hint in source for source in settings for hint in self.hints)
-        program += _PROGRAM * self._is_imported(handed_in)
+        program += PROGRAM * self._is_imported(handed_in)
         texts = [text for name, text in handed_in.scripts.items() if not is_shell(name, text)]
         marks += sum(mark in text for text in texts for mark in self.scripts)
         return program + _MARK * marks + min(hints, self.hint_limit)

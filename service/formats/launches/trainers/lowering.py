@@ -7,6 +7,7 @@ from service.formats.launches.trainers.environment import read_environment
 from service.formats.launches.trainers.setup import TRANSFORMERS, Client, TrainerSetup
 from service.formats.launches.trainers.sharding import check_total, read_sharding
 from service.formats.launches.trainers.trl_config import read_trl
+from service.formats.launches.trainers.trl_releases import CHECKPOINTED, show_release
 from service.formats.launches.trainers.unused import WITHOUT_EFFECT
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings, make_default
@@ -132,8 +133,7 @@ def _read_checkpointing(setup: TrainerSetup, draft: Draft) -> None:
     training = setup.training
     switch = training.take("gradient_checkpointing", "activation_checkpointing")
     if switch is None:
-        source = "TRL, trl/trainer/base_config.py" if setup.client.is_trl else _SOURCE
-        switch = make_default("gradient_checkpointing", setup.client.is_trl, source)
+        switch = _make_checkpointing(setup, draft)
     runs = switch.as_bool()
     draft.put("workload.activation_checkpointing", "full" if runs else "none", switch)
     reentrant = training.take(
@@ -144,6 +144,20 @@ def _read_checkpointing(setup: TrainerSetup, draft: Draft) -> None:
         draft.put("workload.reentrant_checkpointing", reentrant.as_bool(), reentrant)
     elif reentrant is not None:
         draft.drop(reentrant)
+
+
+def _make_checkpointing(setup: TrainerSetup, draft: Draft) -> Setting:
+    """Return the default of whether activations are computed again."""
+    if not setup.client.is_trl:
+        return make_default("gradient_checkpointing", value=False, source=_SOURCE)
+    since = show_release(CHECKPOINTED)
+    source = f"TRL since {since}, trl/trainer/base_config.py"
+    if setup.trl_before is None or setup.trl_before > CHECKPOINTED:
+        if setup.trl_before is not None:
+            why = f"TRL has gradient_checkpointing on since {since}, and which this is is not said"
+            draft.ask("workload.activation_checkpointing", why, ("full", "none"))
+        return make_default("gradient_checkpointing", value=True, source=source)
+    return make_default("gradient_checkpointing", value=False, source=f"TRL before {since}")
 
 
 def _read_kernels(setup: TrainerSetup, draft: Draft) -> None:

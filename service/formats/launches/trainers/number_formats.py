@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.setup import TRANSFORMERS, TRL, TrainerSetup
+from service.formats.launches.trainers.trl_releases import BF16, show_release
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Checkpoint
-from service.formats.launches.values.settings import Setting, make_default
+from service.formats.launches.values.settings import Setting, is_default, make_default
 
 DTYPES = {
     **dict.fromkeys(("float32", "fp32", "torch.float32", "float"), "fp32"),
@@ -47,6 +48,13 @@ def read_formats(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Numb
     """Return the number formats that a trainer runs with."""
     weights, dtype = _read_weights(setup, draft, handed_in)
     autocast, switch = read_autocast(setup)
+    is_open = setup.trl_before is not None and setup.trl_before > BF16
+    if is_open and switch is not None and is_default(switch):
+        why = f"TRL has bf16 on since {show_release(BF16)}, and which this is is not said"
+        choices = (
+            (_POLICIES[weights, "bf16"], _POLICIES[weights, None]) if weights != "fp16" else ()
+        )
+        draft.ask("workload.precision", why, choices)
     return NumberFormats(
         weights=weights,
         autocast=autocast,
@@ -107,6 +115,8 @@ def read_autocast(setup: TrainerSetup) -> tuple[str | None, Setting | None]:
         ):
             return word, setting
     if setup.client.is_trl and bf16 is None and fp16 is None:
+        if setup.trl_before is not None and setup.trl_before <= BF16:
+            return None, make_default("bf16", value=False, source="TRL before 0.19")
         return "bf16", make_default(
             "bf16", value=True, source=f"TRL {TRL}, trl/trainer/base_config.py"
         )

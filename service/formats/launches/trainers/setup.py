@@ -49,3 +49,5 @@ class TrainerSetup:
     """Whether TRL's cast of adapters to bf16 is undone, as LLaMA-Factory does."""
     uses_all_gpus: bool = False
     """Whether its program starts one process a GPU by itself."""
+    trl_before: tuple[int, int] | None = None
+    """Release that TRL's is older than, None where it may be the one that is known."""

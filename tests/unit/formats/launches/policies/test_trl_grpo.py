@@ -13,7 +13,7 @@ _SCRIPT: dict[str, object] = {
     "model": "Qwen/Qwen2.5-1.5B",
     "per_device_train_batch_size": 8,
     "gradient_accumulation_steps": 4,
-    "max_prompt_length": 512,
+    "prompt_length": 512,
     "max_completion_length": 1024,
 }
 _IDLE = """
@@ -63,7 +63,7 @@ def test_prompts_and_completions_are_sequences() -> None:
 def test_a_prompts_length_is_asked_where_nobody_says_it() -> None:
     """The config has the completions' alone; the engine's longest sequence says it as well."""
     silent, engine = (
-        _import(max_prompt_length=None, use_vllm=True, **said)
+        _import(prompt_length=None, use_vllm=True, **said)
         for said in ({}, {"vllm_max_model_length": 4096})
     )
 
@@ -149,7 +149,7 @@ def test_its_script_is_known_by_its_command() -> None:
     """Flags need no value."""
     imported = import_launch(
         command="accelerate launch --num_processes 4 grpo.py --model_name_or_path gpt2 --use_vllm "
-        "--vllm_enable_sleep_mode --max_prompt_length 256"
+        "--vllm_enable_sleep_mode --prompt_length 256"
     )
 
     assert imported.launcher is Launcher.TRL_GRPO

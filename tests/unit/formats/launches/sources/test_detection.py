@@ -53,3 +53,10 @@ def test_options_that_are_mostly_foreign_are_another_programs() -> None:
 
     with pytest.raises(LaunchFormatError, match=refusal):
         import_launch(command=STRANGE)
+
+
+@pytest.mark.parametrize("program", ["swift", "xtuner"])
+def test_another_projects_program_is_no_script_of_trainer(program: str) -> None:
+    """Options in common tell a script by its libraries, not a program of another name."""
+    with pytest.raises(LaunchFormatError, match=f"{program} .*no launcher is known by it"):
+        import_launch(command=f"{program} sft --model a/b --output_dir o --learning_rate 1e-4")
