@@ -11,6 +11,7 @@ from httpx import Client
 
 from service.base.errors import InvalidRequestError
 from service.cli.http import Document, ask, build_path
+from service.cli.launch.texts import decode_text
 from service.contract.schemas.inventories.imports import MAX_CONTENTS, MAX_IMPORT_BYTES
 from service.formats.inventories.observed import InventoryFormat
 from service.planner.cluster.adoption import ImportScope
@@ -139,17 +140,7 @@ def _read_text(name: str) -> str:
     except OSError as error:
         message = f"cannot read {name}: {error.strerror}"
         raise InvalidRequestError(message) from None
-    return decode_output(data, name)
-
-
-def decode_output(data: bytes, name: str) -> str:
-    """Return a tool's output as text, or refuse what is none."""
-    encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError:
-        message = f"{name} is no text; send the tool's output as it prints it"
-        raise InvalidRequestError(message) from None
+    return decode_text(data, name)
 
 
 def _parse_gpu(text: str) -> tuple[str, object]:

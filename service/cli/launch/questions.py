@@ -13,6 +13,7 @@ from typing import Any
 from service.base.errors import InvalidRequestError
 from service.cli.answer_source import Source, answer_question
 from service.cli.flags import collect_fields, get_gpu
+from service.cli.launch.texts import decode_text
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.schema_flags import translate_to_flags
 from service.formats.launches.values.launch import Launcher
@@ -103,11 +104,7 @@ def _read_file(path: Path) -> dict[str, str]:
     if len(data) > _MAX_BYTES:
         message = f"{path} is larger than {_MAX_BYTES:,} bytes; a launch file has kilobytes"
         raise InvalidRequestError(message)
-    try:
-        return {"name": str(path)[-255:], "content": data.decode("utf-8-sig")}
-    except UnicodeDecodeError as error:
-        message = f"{path} is not UTF-8 (byte {error.start})"
-        raise InvalidRequestError(message) from None
+    return {"name": str(path)[-255:], "content": decode_text(data, str(path))}
 
 
 def _refuse_gaps(answer: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.formats.inventories.dcgm import METRIC, read_dcgm
-from service.formats.inventories.documents import EXPECTED, Json, iter_sections, parse_document
+from service.formats.inventories.documents import EXPECTED, Json, iter_sections, parse_documents
 from service.formats.inventories.dstack import is_dstack, read_dstack
 from service.formats.inventories.kubernetes import is_kubernetes, read_kubernetes
 from service.formats.inventories.nvidia_smi_xml import read_nvidia_smi
@@ -65,7 +65,7 @@ def read_inventory(
 
 
 def _load(content: object, declared: InventoryFormat | None) -> object:
-    """Return a content's JSON value, or its text where it is none."""
+    """Return a content's JSON documents, or its text where it is none."""
     if not isinstance(content, str):
         return content
     stripped = content.strip("\ufeff \t\r\n")
@@ -74,7 +74,7 @@ def _load(content: object, declared: InventoryFormat | None) -> object:
         raise InventoryFormatError(message)
     if stripped.startswith("<") or METRIC in stripped[:100_000] or declared in _TEXTS:
         return stripped
-    return parse_document(stripped)
+    return parse_documents(stripped)
 
 
 def _read_text(
@@ -110,7 +110,7 @@ def _detect(section: Json) -> InventoryFormat:
         if is_kind(section):
             return name
     keys = ", ".join(repr(key[:40]) for key in list(section)[:5])
-    message = f"is JSON of no known form (it has {keys or 'no key'}); {EXPECTED}"
+    message = f"has no known form (it has {keys or 'no key'}); {EXPECTED}"
     raise InventoryFormatError(message)
 
 

@@ -1,10 +1,14 @@
 """Parts of foreign JSON documents, read without trusting their types."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 
 from service.estimator.values.units import MIB
 from service.formats.inventories.observed import InventoryFormatError
+from service.formats.launches.sources.containers import split_documents
+from service.formats.launches.sources.documents import read_mapping
+from service.formats.launches.values.errors import LaunchFormatError
 
 Json = Mapping[str, object]
 MAX_COUNT = 2**53
@@ -15,23 +19,42 @@ EXPECTED = (
     "SkyPilot's nodes or a page of the DCGM exporter"
 )
 """Listings that are read, for refusals."""
-_YAML = ("apiVersion:", "kind:", "items:", "---")
+_YAML = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+\n)*+(?:apiVersion:|kind:|items:|---)")
+"""How Kubernetes' YAML begins, after blanks and comments."""
+_BLANKS = re.compile(r"[ \t\r\n]*+")
 _MAX_DIGITS = 40
 
 
-def parse_document(text: str) -> object:
-    """Return the JSON value of a text, or refuse it in words."""
-    head = text.lstrip()[:40]
-    if head.startswith(_YAML):
-        message = "is YAML; send JSON, as `kubectl -o json` prints it"
-        raise InventoryFormatError(message)
+def parse_documents(text: str) -> list[object]:
+    """Return the documents of a text, as commands append them to a file.
+
+    Raises InventoryFormatError for what is neither JSON nor Kubernetes' YAML.
+    """
+    if _YAML.match(text):
+        return _parse_yaml(text)
+    documents: list[object] = []
+    position = 0
     try:
-        return json.loads(text, parse_int=_read_digits, parse_constant=_refuse_constant)
+        while position < len(text):
+            value, position = _DECODER.raw_decode(text, position)
+            documents += value if isinstance(value, list) else [value]
+            blanks = _BLANKS.match(text, position)
+            position = len(text) if blanks is None else blanks.end()
     except RecursionError:
         message = "is nested too deeply"
         raise InventoryFormatError(message) from None
     except ValueError as error:
         message = f"is no JSON ({error}); {EXPECTED}"
+        raise InventoryFormatError(message) from None
+    return documents
+
+
+def _parse_yaml(text: str) -> list[object]:
+    """Return the documents of a bounded YAML stream, of which JSON says the same faster."""
+    try:
+        return [read_mapping("the YAML", part) for part in split_documents(text)]
+    except LaunchFormatError as error:
+        message = f"{error.message}; send JSON, as `kubectl -o json` prints it"
         raise InventoryFormatError(message) from None
 
 
@@ -108,3 +131,6 @@ def _read_digits(digits: str) -> int:
 def _refuse_constant(name: str) -> object:
     message = f"has {name}, which is no number"
     raise InventoryFormatError(message)
+
+
+_DECODER = json.JSONDecoder(parse_int=_read_digits, parse_constant=_refuse_constant)

@@ -103,7 +103,7 @@ def test_a_file_that_is_no_text_is_refused(
     path.write_bytes(b"\x1f\x8b\x08\x00\xff\xfe\xfd")
 
     assert main(["clusters", "import", "a", "--from", str(path)]) == 2
-    assert "is no text; send the tool's output as it prints it" in capsys.readouterr().err
+    assert "is no text (byte 1): hand in what the program wrote itself" in capsys.readouterr().err
 
 
 def test_an_import_shows_what_changes(capsys: pytest.CaptureFixture[str]) -> None:

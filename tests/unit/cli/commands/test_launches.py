@@ -88,6 +88,17 @@ def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "none.yaml: No such file" in err
 
 
+def test_a_file_of_powershell_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Its redirection writes UTF-16, and lines end in two characters."""
+    path = tmp_path / "sft.yaml"
+    path.write_bytes(YAML.replace("\n", "\r\n").encode("utf-16"))
+
+    code, _, err = run(capsys, "fit", *GPU, "--from", str(path))
+
+    assert code == 0
+    assert "ignored: frobnicate" in err
+
+
 def test_a_model_that_a_launch_describes_is_asked_about(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 from kubernetes_validate import validate
 
 from service.formats.inventories.detect import read_inventory
@@ -196,3 +197,26 @@ def test_pods_alone_are_no_inventory() -> None:
     """They say what is used, and not what there is."""
     with pytest.raises(InventoryFormatError, match="lists neither nodes nor ResourceSlices"):
         read_inventory([{"apiVersion": "v1", "kind": "PodList", "items": []}])
+
+
+def test_yaml_and_json_show_the_same_nodes() -> None:
+    """``kubectl -o yaml`` prints the same objects, after comments and in several documents too."""
+    text = load_text("kubernetes_nodes.json")
+    items = json.loads(text)["items"]
+    whole = yaml.safe_dump(json.loads(text))
+    parts = "\n---\n".join(["# nodes", *(yaml.safe_dump(item) for item in items)])
+
+    expected = read_inventory([text]).nodes
+
+    assert read_inventory([whole]).nodes == expected
+    assert read_inventory([parts]).nodes == expected
+
+
+def test_outputs_that_follow_each_other_are_one_listing() -> None:
+    """Commands that append to a file leave several objects in it."""
+    items = json.loads(load_text("kubernetes_nodes.json"))["items"]
+    text = "\r\n".join(json.dumps(item) for item in items)
+
+    nodes = read_inventory([f"\ufeff{text}\r\n"]).nodes
+
+    assert nodes == read_inventory([load_text("kubernetes_nodes.json")]).nodes

@@ -200,8 +200,10 @@ BAD: dict[str, tuple[object, str]] = {
     "nothing": (" \n", "is empty"),
     "prose": ("hello", "is no JSON"),
     "cut off": (load_text("slurm_24_11_scontrol.json")[:3000], "is no JSON"),
-    "yaml": ("apiVersion: v1\nkind: List\n", "is YAML; send JSON"),
-    "another object": ({"a": 1}, "is JSON of no known form"),
+    "another yaml": ("kind: Pod\nspec: {}\n", "lists neither nodes|has no known form"),
+    "broken yaml": ("kind: [\n", "is neither YAML nor JSON.*send JSON"),
+    "another object": ({"a": 1}, "has no known form"),
+    "one and a half": ('{"nodes": []} {"nodes"', "is no JSON"),
     "an empty list": ([], "has no object"),
     "entities": (BOMB, "declares an entity"),
     "an outer entity": (
