@@ -1,4 +1,4 @@
-"""Texts that other programs wrote, in the encodings that shells write them in."""
+"""Texts of other programs, in the encodings of their shells."""
 
 from service.base.errors import InvalidRequestError
 

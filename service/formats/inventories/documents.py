@@ -26,7 +26,7 @@ _MAX_DIGITS = 40
 
 
 def parse_documents(text: str) -> list[object]:
-    """Return the documents of a text, as commands append them to a file.
+    """Return the documents that follow each other in a text.
 
     Raises InventoryFormatError for what is neither JSON nor Kubernetes' YAML.
     """
@@ -50,7 +50,7 @@ def parse_documents(text: str) -> list[object]:
 
 
 def _parse_yaml(text: str) -> list[object]:
-    """Return the documents of a bounded YAML stream, of which JSON says the same faster."""
+    """Return the documents of a bounded YAML stream."""
     try:
         return [read_mapping("the YAML", part) for part in split_documents(text)]
     except LaunchFormatError as error:

@@ -72,7 +72,7 @@ def read_grpo(handed_in: HandedIn, draft: Draft) -> None:
 
 
 def _add_older_defaults(setup: TrainerSetup, draft: Draft) -> None:
-    """Add the defaults of releases before 1.0 where the launch is of one."""
+    """Add the defaults of a release before 1.0."""
     if setup.trl_before is None:
         return
     for name, value in _OLDER.items():

@@ -27,7 +27,7 @@ _LACKED: Mapping[str, tuple[Release, frozenset[Client]]] = {
 
 
 def find_older_release(client: Client, training: Settings) -> tuple[Release | None, Setting | None]:
-    """Return the release that a launch is older than, and what says so.
+    """Return what release a launch is older than, and the sign.
 
     None where it may be the one whose defaults are known.
     """
