@@ -104,7 +104,7 @@ class PassCache:
         shared = self._shared.find(model, config) if self.store is None else None
         if shared is None or config.gathering is None:
             return load_training(model, config, self.store)
-        return shared.pad(model, config.gathering)
+        return shared.pad(config.gathering)
 
     def get_shard(self, model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Architecture:
         """Return one tensor-parallel rank's shard of a model, made once."""

@@ -25,15 +25,7 @@ def count_unit_elements(
             count_saved_elements(layer, ctx.settings.scheme, ctx.settings.compute_dtype)
             for layer in linears
         )
-    factors = [*iter_stack_factors(ctx.settings.stacks, weights)]
-    if ctx.settings.lora is not None:
-        factors += [
-            factor
-            for layer in linears
-            if ctx.settings.has_adapter(layer)
-            for factor in iter_linear_factors(layer, ctx.settings.lora)
-        ]
-    adapters = count_padded_elements(factors, ranks)
+    adapters = count_padded_elements(list_adapter_factors(ctx, weights, linears), ranks)
     trained = (
         count_padded_elements([weight for weight in weights if ctx.is_trained(weight)], ranks)
         if ctx.settings.frozen
@@ -42,3 +34,18 @@ def count_unit_elements(
     return base + gathering.to_gathered_elements(
         adapters
     ), trained if ctx.settings.trains_all else adapters
+
+
+def list_adapter_factors(
+    ctx: Recording, weights: Iterable[Weight], linears: Iterable[Linear]
+) -> list[Weight]:
+    """Return the tensors of the adapters on a block."""
+    factors = [*iter_stack_factors(ctx.settings.stacks, weights)]
+    if ctx.settings.lora is not None:
+        factors += [
+            factor
+            for layer in linears
+            if ctx.settings.has_adapter(layer)
+            for factor in iter_linear_factors(layer, ctx.settings.lora)
+        ]
+    return factors

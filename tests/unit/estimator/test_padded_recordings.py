@@ -1,6 +1,7 @@
 """Recordings that differ in the padding of uneven shards: what they share, filled up."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,21 +21,31 @@ from service.estimator.values.workload import Checkpointing, Lora, Method
 from tests.builders import a_training
 from tests.unit.planner.builders import shallow
 
-_MODELS = {name: shallow(name, 4) for name in ("llama-2-7b", "mixtral-8x7b", "deepseek-v2-lite")}
+_MODELS = {
+    name: shallow(name, 4)
+    for name in ("llama-2-7b", "mixtral-8x7b", "deepseek-v2-lite", "gemma-3-4b")
+}
+_ADAPTERS: dict[str, dict[str, Any]] = {
+    "all weights": {},
+    "LoRA": {"method": Method.LORA, "lora": Lora(rank=16)},
+    "LoRA of queries": {"method": Method.LORA, "lora": Lora(rank=5, targets=("q_proj",))},
+    "DoRA on 4 bits": {"method": Method.QLORA, "lora": Lora(rank=8, variant="dora")},
+}
 
 
 @pytest.mark.parametrize("model", _MODELS.values(), ids=_MODELS)
 @pytest.mark.parametrize("checkpointing", [Checkpointing.NONE, Checkpointing.FULL])
+@pytest.mark.parametrize("trained", _ADAPTERS.values(), ids=_ADAPTERS)
 def test_what_is_filled_up_is_what_is_recorded(
-    model: Architecture, checkpointing: Checkpointing
+    model: Architecture, checkpointing: Checkpointing, trained: dict[str, Any]
 ) -> None:
     """Points, their parts and their order are equal, whatever number of ranks it is."""
-    configs = [_make_pass(model, ranks, checkpointing) for ranks in (3, 7, 24, 129)]
+    configs = [_make_pass(model, ranks, checkpointing, **trained) for ranks in (3, 24, 129)]
     unpadded = [get_unpadded(model, config) for config in configs]
     assert unpadded[0] is not None
     shared = record_unpadded(model, unpadded[0])
 
-    filled = [shared.pad(model, config.gathering) for config in configs if config.gathering]
+    filled = [shared.pad(config.gathering) for config in configs if config.gathering]
 
     assert filled == [record_training(model, config) for config in configs]
     assert set(unpadded) == {unpadded[0]}
@@ -42,14 +53,17 @@ def test_what_is_filled_up_is_what_is_recorded(
 
 
 @pytest.mark.parametrize("model", _MODELS.values(), ids=_MODELS)
-def test_a_log_that_is_filled_up_is_what_is_logged(model: Architecture) -> None:
+@pytest.mark.parametrize("trained", _ADAPTERS.values(), ids=_ADAPTERS)
+def test_a_log_that_is_filled_up_is_what_is_logged(
+    model: Architecture, trained: dict[str, Any]
+) -> None:
     """Its events are equal, each with its size, whatever number of ranks it is."""
-    configs = [_make_pass(model, ranks, Checkpointing.FULL) for ranks in (3, 7, 129)]
+    configs = [_make_pass(model, ranks, Checkpointing.FULL, **trained) for ranks in (3, 7, 129)]
     unpadded = get_unpadded(model, configs[0])
     assert unpadded is not None
     shared = log_unpadded(model, unpadded)
 
-    filled = [shared.pad(model, config.gathering) for config in configs if config.gathering]
+    filled = [shared.pad(config.gathering) for config in configs if config.gathering]
 
     logged = [log_training(model, config) for config in configs]
     assert list(map(_list_events, filled)) == list(map(_list_events, logged))
@@ -62,10 +76,9 @@ def test_a_log_that_is_filled_up_is_what_is_logged(model: Architecture) -> None:
         {"layout": Layout(data_parallel=4, zero_stage=3, sharding=Sharding.FSDP2)},
         {"layout": Layout(data_parallel=7, zero_stage=3, sharding=Sharding.FSDP1)},
         {"layout": Layout(data_parallel=7)},
-        {"method": Method.LORA, "lora": Lora(rank=4)},
         {"frozen": ("embedding",)},
     ],
-    ids=["even shards", "flat parameters", "whole weights", "adapters", "frozen weights"],
+    ids=["even shards", "flat parameters", "whole weights", "frozen weights"],
 )
 def test_others_have_recordings_of_their_own(other: dict[str, object]) -> None:
     """Nothing is shared where no shard is filled up, or units are no whole weights."""
@@ -100,6 +113,11 @@ def _make_layout(ranks: int) -> Layout:
     return Layout(data_parallel=ranks, zero_stage=3, sharding=Sharding.FSDP2)
 
 
-def _make_pass(model: Architecture, ranks: int, checkpointing: Checkpointing) -> TrainingPass:
-    workload = replace(a_training(), activation_checkpointing=checkpointing)
+def _make_pass(
+    model: Architecture,
+    ranks: int,
+    checkpointing: Checkpointing,
+    **trained: Any,  # noqa: ANN401 - each field has its own type
+) -> TrainingPass:
+    workload = replace(a_training(), activation_checkpointing=checkpointing, **trained)
     return build_training_pass(model, workload, _make_layout(ranks))

@@ -252,7 +252,7 @@ class ReplayCache:
         shared = self._shared_logs.find(model, config) if self._store is None else None
         if shared is None or config.gathering is None:
             return load_training_log(model, config, self._store)
-        return shared.pad(model, config.gathering)
+        return shared.pad(config.gathering)
 
 
 def _agrees(allocated: int, peak: int) -> bool:
