@@ -5,7 +5,6 @@ filled up. A step is recorded once with an unknown for the filling of each unit,
 for any number of ranks.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -13,13 +12,21 @@ from operator import add, ge, itemgetter
 from typing import Generic, TypeVar
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.recording import Recording
-from service.estimator.model.unit_elements import count_unit_elements, list_adapter_factors
-from service.estimator.model.weights.tensors import Weight, count_padded_elements
+from service.estimator.model.weights.tensors import Weight
 from service.estimator.passes.config import PeakCandidates, TrainingPass
+from service.estimator.passes.padded_units import (
+    BITS,
+    ROOT,
+    Unit,
+    are_filled_alike,
+    count_filling,
+    count_unknowns,
+    encode_unknown,
+    list_padding,
+    list_units,
+    make_unknown_units,
+)
 from service.estimator.passes.recorder import (
-    MakeUnits,
-    build_training_context,
     list_unit_weights,
     log_training,
     run_training,
@@ -28,17 +35,10 @@ from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Ledger, Live, Section, build_point
-from service.estimator.tape.nodes import Value
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.units import NO_PADDING, FsdpConfig, ShardedUnits, ShardPadding
+from service.estimator.tape.units import NO_PADDING, FsdpConfig
 from service.estimator.values.memo import Memo
 
-_BITS = 80
-"""Bits of a number beyond which an unknown's factor is: no GPU has as many bytes."""
-_ROOT = 0
-"""Place of the root's unknown; those of the kinds of blocks follow it, those of their adapters, and
-in a log all tensors'.
-"""
 _AT_ONE = 5
 """Place, in the bounds of a moment, of its bytes at one sequence of one token."""
 Factors = tuple[int, ...]
@@ -54,74 +54,20 @@ def get_unpadded(model: Architecture, config: TrainingPass) -> TrainingPass | No
         return None
     is_stack = type(model) is Architecture and model.walker is None and config.images is None
     unpadded = replace(config, gathering=replace(gathering, uneven_ranks=1, padding=NO_PADDING))
-    if not is_stack or model.shares_weights or not _have_own_fillings(_list_units(model, unpadded)):
+    if not is_stack or model.shares_weights or not are_filled_alike(list_units(model, unpadded)):
         return None
     return unpadded
 
 
 def _is_plain(config: TrainingPass, gathering: FsdpConfig) -> bool:
-    """Return whether units are whole blocks with or without adapters, and the root.
+    """Return whether units are whole blocks and the root.
 
-    An adapter's elements are a whole number of gathered ones.
+    Blocks may have adapters, whose elements are a whole number of gathered ones each.
     """
     apart = gathering.splits_root or gathering.fetches_modules or gathering.flat_parameters
     apart |= gathering.adapter_units or gathering.cast_ranks is not None
     is_whole = gathering.adapter_bytes % gathering.gather_bytes == 0
     return not apart and not config.frozen and (config.lora is None or is_whole)
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Tensors of a kind of block and of its adapters, and what is gathered of it."""
-
-    weights: tuple[Weight, ...]
-    factors: tuple[Weight, ...]
-    elements: int
-
-    def get_shapes(self) -> tuple[Counter[tuple[int, int]], ...]:
-        """Return all that the fillings depend on: rows, and elements of each."""
-        return tuple(
-            [
-                Counter([(weight.shape[0], weight.numel) for weight in weights])
-                for weights in (self.weights, self.factors)
-            ]
-        )
-
-
-def _list_units(model: Architecture, unpadded: TrainingPass) -> tuple[_Unit, ...]:
-    """Return the kinds of blocks, in order."""
-    assert unpadded.gathering is not None  # noqa: S101 - only sharded passes are asked for
-    tape = Tape(Section.FORWARD, Mode.RECORDING, autocast=unpadded.autocast)
-    ctx = Recording(tape, build_training_context(model, unpadded))
-    units = []
-    for block, _ in model.blocks:
-        weights, linears = tuple(block.weights()), tuple(block.linears())
-        elements, _ = count_unit_elements(ctx, weights, linears, unpadded.gathering)
-        units.append(_Unit(weights, tuple(list_adapter_factors(ctx, weights, linears)), elements))
-    return tuple(units)
-
-
-def _have_own_fillings(units: Sequence[_Unit]) -> bool:
-    """Return whether units of as many elements are filled up alike."""
-    shapes = {unit.elements: unit.get_shapes() for unit in units}
-    return all(unit.get_shapes() == shapes[unit.elements] for unit in units)
-
-
-class _UnknownUnits(ShardedUnits):
-    """Units whose filling is unknown: so many bits beyond their elements."""
-
-    def __init__(
-        self, tape: Tape, config: FsdpConfig, unknowns: Mapping[int, tuple[int, int]]
-    ) -> None:
-        super().__init__(tape, replace(config, padding=ShardPadding(root=_encode(_ROOT))))
-        self._unknowns = unknowns
-
-    def run_block(
-        self, block: Callable[[Value], Value], x: Value, *, elements: int, trained: int
-    ) -> Value:
-        """Run a block with its unknowns."""
-        gathered, reduced = self._unknowns[elements]
-        return super().run_block(block, x, elements=elements + gathered, trained=trained + reduced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +98,11 @@ class PaddedRecording:
     """The moments of a step at which memory stops rising, by section."""
 
     moments: Mapping[Section, tuple[_Moment, ...]]
-    units: tuple[_Unit, ...]
+    units: tuple[Unit, ...]
 
     def pad(self, gathering: FsdpConfig) -> PeakCandidates:
         """Return the highest points with units filled up for so many ranks."""
-        padding = _list_padding(self.units, gathering)
+        padding = list_padding(self.units, gathering)
         ledger = Ledger(Section.FORWARD)
         ledger.points = {
             section: [moment.fill(padding) for moment in moments]
@@ -170,10 +116,10 @@ def record_unpadded(model: Architecture, config: TrainingPass) -> PaddedRecordin
     tape = Tape(
         Section.FORWARD, Mode.RECORDING, autocast=config.autocast, accumulating=config.accumulating
     )
-    units = _list_units(model, config)
-    run_training(tape, model, config, make=_make_units(units, config))
+    units = list_units(model, config)
+    run_training(tape, model, config, make=make_unknown_units(units, config))
     tape.ledger.mark()
-    num_unknowns = _count_unknowns(units)
+    num_unknowns = count_unknowns(units)
     moments = {
         section: _drop_covered([_split(live, num_unknowns) for live in points])
         for section, points in tape.ledger.points.items()
@@ -186,13 +132,13 @@ class PaddedLog:
     """The events of a step, with unknowns in what they allocate."""
 
     events: Events
-    units: tuple[_Unit, ...]
+    units: tuple[Unit, ...]
     tensors: tuple[Weight, ...]
 
     def pad(self, gathering: FsdpConfig) -> Events:
         """Return the events with units filled up for so many ranks."""
-        padding = _list_padding(self.units, gathering)
-        padding += [_count_filling([weight], gathering.uneven_ranks) for weight in self.tensors]
+        padding = list_padding(self.units, gathering)
+        padding += [count_filling([weight], gathering.uneven_ranks) for weight in self.tensors]
 
         def fill(number: int) -> int:
             constant, *factors = _decode(number, len(padding))
@@ -212,15 +158,17 @@ def log_unpadded(model: Architecture, config: TrainingPass) -> PaddedLog:
 
     A tensor has an unknown of its own beside its unit's: ranks gather tensors one by one.
     """
-    units, (*blocks, root) = _list_units(model, config), list_unit_weights(model)
-    place, unit_tensors = _count_unknowns(units), {}
-    for unit, weights in (*enumerate(blocks, _ROOT + 1), (_ROOT, root)):
+    units, (*blocks, root) = list_units(model, config), list_unit_weights(model)
+    place, unit_tensors = count_unknowns(units), {}
+    for unit, weights in (*enumerate(blocks, ROOT + 1), (ROOT, root)):
         numels = [weight.numel for weight in weights]
-        unit_tensors[sum(numels) + _encode(unit)] = tuple(
-            [numel + _encode(each) for each, numel in enumerate(numels, place)]
+        unit_tensors[sum(numels) + encode_unknown(unit)] = tuple(
+            [numel + encode_unknown(each) for each, numel in enumerate(numels, place)]
         )
         place += len(numels)
-    events = log_training(model, config, make=_make_units(units, config), unit_tensors=unit_tensors)
+    events = log_training(
+        model, config, make=make_unknown_units(units, config), unit_tensors=unit_tensors
+    )
     return PaddedLog(events, units, tuple(chain(*blocks, root)))
 
 
@@ -251,54 +199,13 @@ class SharedRecordings(Generic[S]):
         return self._shared.get_or_make(key, lambda: self._record(model, unpadded))
 
 
-def _make_units(units: Sequence[_Unit], config: TrainingPass) -> MakeUnits:
-    """Return a function that makes units with unknowns.
-
-    Of each unit they are what is gathered beyond its elements, and what is reduced.
-    """
-    assert config.gathering is not None  # noqa: S101 - only sharded passes are asked for
-    unknowns = {}
-    for place, unit in enumerate(units, _ROOT + 1):
-        of_weights = _encode(place)
-        of_adapters = _encode(place + len(units)) if unit.factors else 0
-        gathered = of_weights + config.gathering.to_gathered_elements(of_adapters)
-        unknowns[unit.elements] = gathered, of_weights if config.trains_all else of_adapters
-    return lambda tape, gathering: _UnknownUnits(tape, gathering, unknowns)
-
-
-def _list_padding(units: Sequence[_Unit], gathering: FsdpConfig) -> list[int]:
-    """Return the filling of root, blocks and their adapters for so many ranks."""
-    ranks = gathering.uneven_ranks
-    padding = [gathering.padding.root, *[_count_filling(unit.weights, ranks) for unit in units]]
-    if _has_adapters(units):
-        padding += [_count_filling(unit.factors, ranks) for unit in units]
-    return padding
-
-
-def _count_unknowns(units: Sequence[_Unit]) -> int:
-    """Return the number of unknowns of root, blocks and their adapters."""
-    return 1 + len(units) * (2 if _has_adapters(units) else 1)
-
-
-def _has_adapters(units: Sequence[_Unit]) -> bool:
-    return any(unit.factors for unit in units)
-
-
-def _count_filling(weights: Sequence[Weight], ranks: int) -> int:
-    return count_padded_elements(weights, ranks) - count_padded_elements(weights, 1)
-
-
 def _fill(constant: int, factors: Sequence[int], padding: Sequence[int]) -> int:
     return constant + sum([factor * each for factor, each in zip(factors, padding, strict=True)])
 
 
-def _encode(place: int) -> int:
-    return 1 << _BITS * (place + 1)
-
-
 def _decode(number: int, num_unknowns: int) -> list[int]:
     """Return a number without unknowns, and the factor of each of them."""
-    return [number >> _BITS * place & (1 << _BITS) - 1 for place in range(num_unknowns + 1)]
+    return [number >> BITS * place & (1 << BITS) - 1 for place in range(num_unknowns + 1)]
 
 
 def _split(live: Live, num_unknowns: int) -> _Moment:

@@ -110,6 +110,10 @@ class _RankQuery:
     by_plan: bool
     model: Architecture = field(compare=False, repr=False)
 
+    def leave_out_spread(self) -> "_RankQuery":
+        """Return the question for modules, wherever other experts are."""
+        return replace(self, experts=(self.experts[0], 1, 1))
+
 
 def build_ranks(
     model: Architecture,
@@ -171,9 +175,10 @@ def add_draft(
 
 @lru_cache(1024)
 def _build_ranks(query: _RankQuery) -> tuple[Rank, ...]:
-    tensor, pipeline = query.degrees
-    _, expert_spread, num_token_ranks = query.experts
-    local = _pad_vocabulary(_split_model(query), tensor, VOCABULARY_MULTIPLE)
+    _, pipeline = query.degrees
+    _, expert_spread, _ = query.experts
+    single_stage = replace(query, degrees=(query.degrees[0], 1))
+    local = _split_model(single_stage.leave_out_spread())
     stage_weights = StageWeights(
         local,
         scheme=query.scheme,
@@ -183,12 +188,7 @@ def _build_ranks(query: _RankQuery) -> tuple[Rank, ...]:
     )
     tables = _count_table_bytes(local, query.dtype)
     layers = split_layers(local.num_hidden_layers, pipeline)
-    peak_elements = (
-        count_peak_elements(local, flash=False, num_token_ranks=num_token_ranks),
-        count_peak_elements(local, flash=True, num_token_ranks=num_token_ranks),
-    )
-    # One kernel runs all of the work of experts in mxfp4.
-    fuses_experts = query.scheme is not None and query.scheme.packing is Packing.MXFP4
+    peak_elements, shared_buffers = _count_widest(single_stage)
     ranks: list[Rank] = []
     distinct: dict[object, Rank] = {}
     start = 0
@@ -207,9 +207,7 @@ def _build_ranks(query: _RankQuery) -> tuple[Rank, ...]:
             is_last=last,
             peak_elements=peak_elements,
             layer_bytes=stage_weights.get_stage_bytes(kinds, is_first=False, is_last=False),
-            shared_buffers=None
-            if fuses_experts
-            else find_shared_buffers(local, num_token_ranks=num_token_ranks),
+            shared_buffers=shared_buffers,
         )
         ranks.append(
             distinct.setdefault((rank.weight_bytes, rank.caches, count, first, last), rank)
@@ -232,7 +230,23 @@ def split_layers(num_layers: int, stages: int) -> tuple[int, ...]:
     return tuple(layers)
 
 
+@lru_cache(4096)
+def _count_widest(query: _RankQuery) -> tuple[tuple[int, int], SharedBuffers | None]:
+    """Return a token's elements at the widest point, experts' apart."""
+    local, (_, _, num_token_ranks) = _split_model(query.leave_out_spread()), query.experts
+    peak_elements = (
+        count_peak_elements(local, flash=False, num_token_ranks=num_token_ranks),
+        count_peak_elements(local, flash=True, num_token_ranks=num_token_ranks),
+    )
+    # One kernel runs all of the work of experts in mxfp4.
+    if query.scheme is not None and query.scheme.packing is Packing.MXFP4:
+        return peak_elements, None
+    return peak_elements, find_shared_buffers(local, num_token_ranks=num_token_ranks)
+
+
+@lru_cache(256)
 def _split_model(query: _RankQuery) -> Architecture:
+    """Return a rank's part of a model, with its vocabulary padded."""
     model, tensor, expert_tensor = query.model, query.degrees[0], query.experts[0]
     plan = SplitPlan(
         vocabulary=tensor > 1,
@@ -241,9 +255,12 @@ def _split_model(query: _RankQuery) -> Architecture:
         expert_ranks=expert_tensor if model.spec.num_experts else None,
         splits_states=True,
     )
-    if is_recorded(model):
-        return split_tower(split_recorded(model, tensor, plan, by_plan=query.by_plan), tensor)
-    return split_tower(local_architecture(model, tensor, plan), tensor)
+    local = (
+        split_recorded(model, tensor, plan, by_plan=query.by_plan)
+        if is_recorded(model)
+        else local_architecture(model, tensor, plan)
+    )
+    return _pad_vocabulary(split_tower(local, tensor), tensor, VOCABULARY_MULTIPLE)
 
 
 def _pad_vocabulary(model: Architecture, tensor: int, multiple: int) -> Architecture:
