@@ -11,7 +11,12 @@ from service.estimator.speed.attention import count_head_copies, repeats_heads, 
 from service.estimator.speed.host import FORWARD_KERNELS, estimate_launch_s, estimate_unpacking_s
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.rates import KERNEL_S, PRODUCT_OVERHEAD_S, Rates
-from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
+from service.estimator.speed.work import (
+    EXLLAMA_BITS,
+    FLOPS_PER_PRODUCT,
+    ForwardWork,
+    count_unpacked_bytes,
+)
 from service.estimator.tape import sizes
 from service.estimator.values.device import Device
 from service.estimator.values.generation import Client
@@ -27,10 +32,6 @@ CONCATENATED = 3
 QUANTIZED_LAUNCHES = 2
 """More operations than a plain product: the weights are unpacked first (AutoGPTQ 0.7.1,
 ``qlinear_cuda_old.py``; AutoAWQ 0.2.6, ``gemm.py``).
-"""
-EXLLAMA_BITS = 4
-"""Of GPTQ weights that ExLlama multiplies, in one kernel that is called past the dispatcher
-(AutoGPTQ 0.7.1, ``qlinear_exllama.py``: it has no other number of bits).
 """
 
 
@@ -59,7 +60,7 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
     workload = replace(workload, num_sequences=workload.num_sequences * beams, num_beams=1)
     split = layout.tensor_parallel * layout.pipeline_parallel
     host_s = _estimate_host_s(model, workload, work, machine.rates)
-    prefill_gpu_s = _estimate_prefill_s(workload, work, machine, split)
+    prefill_gpu_s = _estimate_prefill_s(model, workload, work, machine, split)
     prefill = max(prefill_gpu_s, host_s)
     prefill += _estimate_gather_s(model, workload, layout, machine, tokens=workload.prompt_tokens)
     if not model.generates:
@@ -118,7 +119,7 @@ def reads_host(workload: ServeWorkload) -> bool:
 
 
 def _estimate_prefill_s(
-    workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int
+    model: Architecture, workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int
 ) -> float:
     batch, length = workload.num_sequences, workload.prompt_tokens
     is_transformers = workload.engine is Engine.TRANSFORMERS
@@ -141,6 +142,10 @@ def _estimate_prefill_s(
         / split
         / machine.memory
     )
+    if is_transformers:
+        dtype, rows = workload.weight_dtype, batch * length
+        unpacked = count_unpacked_bytes(work, model.quantization, rows, dtype)
+        moved += unpacked / split / machine.memory
     met = min(1.0, batch * length * work.met_share)
     idle = met * work.idle_weights * workload.weight_dtype.bytes_per_element / split
     return (
@@ -185,7 +190,9 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
             workload.kv_cache_dtype,
             repeated=repeats_heads(model, workload),
         )
-        read += copied / machine.memory
+        dtype, rows = workload.weight_dtype, workload.num_sequences
+        unpacked = count_unpacked_bytes(work, model.quantization, rows, dtype)
+        read += (copied + 2 * unpacked / layout.tensor_parallel) / machine.memory
     flops = (
         workload.num_sequences
         * FLOPS_PER_PRODUCT

@@ -6,11 +6,13 @@ It is products, attention, bytes that element-wise operations move, and operatio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import exp
+from types import MappingProxyType
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recording import Recording
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
+from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.passes.config import TrainingPass, get_walk_class, resolve_attention
 from service.estimator.passes.recorder import run_training
 from service.estimator.speed.counting import CountingTape, Counts
@@ -112,6 +114,29 @@ class ForwardWork:
             keys = keys if self.causal else min(window or sequence, sequence)
             total += round(FLOPS_PER_PRODUCT * width * keys * batch * sequence)
         return total
+
+
+EXLLAMA_BITS = 4
+"""Of GPTQ weights that ExLlama multiplies, in one kernel that is called past the dispatcher
+(AutoGPTQ 0.7.1, ``qlinear_exllama.py``: it has no other number of bits).
+"""
+UNPACKED_ROWS: Mapping[Packing, int] = MappingProxyType({Packing.BLOCKS_4BIT: 2, Packing.GPTQ: 8})
+"""Rows from which weights are unpacked to 16 bits first: bitsandbytes has a kernel for one row
+(0.50 ``autograd/_functions.py``, ``matmul_4bit``), ExLlama for fewer than eight (AutoGPTQ 0.7.1
+``exllama_ext.cpp``, ``matmul_recons_thd``).
+"""
+
+
+def count_unpacked_bytes(work: ForwardWork, scheme: Scheme | None, rows: int, dtype: DType) -> int:
+    """Return the bytes that unpacking writes for a product of so many rows.
+
+    They are read once again by the product. Experts stay as they are.
+    """
+    if scheme is None or rows < UNPACKED_ROWS.get(scheme.packing, rows + 1):
+        return 0
+    if scheme.packing is Packing.GPTQ and scheme.bits != EXLLAMA_BITS:
+        return 0
+    return (work.block_weights - work.routed_weights) * dtype.bytes_per_element
 
 
 def count_forward_work(
