@@ -128,7 +128,7 @@ UNPACKED_ROWS: Mapping[Packing, int] = MappingProxyType({Packing.BLOCKS_4BIT: 2,
 
 
 def count_unpacked_bytes(work: ForwardWork, scheme: Scheme | None, rows: int, dtype: DType) -> int:
-    """Return the bytes that unpacking writes for a product of so many rows.
+    """Return the bytes that unpacking for so many rows writes.
 
     They are read once again by the product. Experts stay as they are.
     """
