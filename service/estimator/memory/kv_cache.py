@@ -11,7 +11,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client
-from service.estimator.values.workload import Cache, ServeWorkload
+from service.estimator.values.workload import Cache, Engine, Quantization, ServeWorkload
 
 COUNTER_BYTES = 8
 """A window's dynamic layer, and every static layer, keep one 64-bit integer on the device
@@ -173,3 +173,19 @@ def count_cached_tokens(workload: ServeWorkload) -> int:
 def count_static_tokens(workload: ServeWorkload) -> int:
     """Return the tokens that a static cache is made for."""
     return max(count_cached_tokens(workload), workload.max_model_len or 0)
+
+
+def compiles_decode(workload: ServeWorkload) -> bool:
+    """Return whether ``generate`` compiles its steps over the cache.
+
+    It does over a static one of plain weights, without beams, and replays them as CUDA graphs
+    (transformers 5.23 ``generation/utils.py``, ``_valid_auto_compile_criteria`` and ``_sample``;
+    ``CompileConfig``'s mode is ``reduce-overhead``).
+    """
+    return (
+        workload.engine is Engine.TRANSFORMERS
+        and workload.client is Client.GENERATE
+        and workload.cache is Cache.STATIC
+        and workload.num_beams == 1
+        and workload.quantization is Quantization.NONE
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from service.estimator.memory.adapter_bases import resolve_base_weights
+from service.estimator.memory.kv_cache import compiles_decode
 from service.estimator.model.adapters.stacks import build_stack_adapters
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import LEFT_EXPERTS, has_unquantised_experts
@@ -46,6 +47,7 @@ def list_effect_warnings(
             *unpacked,
             *_iter_length_warnings(model, workload.prompt_tokens + workload.output_tokens),
             *_iter_serving_warnings(workload, layout, backend),
+            *((_COMPILED,) if compiles_decode(workload) else ()),
         )
     return (
         *unpacked,
@@ -67,6 +69,10 @@ def _iter_length_warnings(model: Architecture, tokens: int) -> Iterator[str]:
         )
 
 
+_COMPILED = (
+    "generate() compiles its steps over a static cache: their tensors are counted as the model's "
+    "code makes them, and the pool of their CUDA graphs has no term"
+)
 _CAPTURING = frozenset({Engine.TENSORRT_LLM, Engine.TGI})
 """Engines that capture decode steps unless they are told not to (TensorRT-LLM 1.2
 ``llmapi/llm_args.py``, ``cuda_graph_config``; text-generation-inference 3.3.5

@@ -7,8 +7,14 @@ its rotary positions are 18 and 22, with a fused kernel or without. Both are cou
 mode over transformers 5.23's llama, Qwen3, Gemma 3, GPT-NeoX, OPT and Phi.
 """
 
+from service.estimator.memory.kv_cache import compiles_decode
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.weights.scheme import Packing
 from service.estimator.speed.counting import Counts
 from service.estimator.speed.rates import Rates
+from service.estimator.speed.work import EXLLAMA_BITS, ForwardWork
+from service.estimator.values.generation import Client
+from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 
 LINEAR_VIEWS = 3
 PRODUCT_BACKWARD_VIEWS = 3.5
@@ -53,3 +59,58 @@ def estimate_hooks_s(counts: Counts, rates: Rates) -> float:
 def estimate_unpacking_s(num_products: int, rates: Rates) -> float:
     """Return the host's seconds to unpack products' nf4 weights."""
     return num_products * (UNPACKING_KERNELS * rates.launch_s + UNPACKING_VIEWS * rates.view_s)
+
+
+QUANTIZED_LAUNCHES = 2
+"""More operations than a plain product: the weights are unpacked first (AutoGPTQ 0.7.1,
+``qlinear_cuda_old.py``; AutoAWQ 0.2.6, ``gemm.py``).
+"""
+CACHED_KERNELS = 2
+"""Keys and values that each attention adds to the cache."""
+
+
+def estimate_serving_host_s(
+    model: Architecture, workload: ServeWorkload, work: ForwardWork, rates: Rates
+) -> tuple[float, float]:
+    """Return the host's seconds of a prefill and of a decode step.
+
+    Engines that replay a captured step launch nothing one by one. ``generate`` replays steps over
+    a static cache, with what it does around them.
+    """
+    is_engine = workload.engine is not Engine.TRANSFORMERS
+    if is_engine and model.generates and replays_decode(workload):
+        return 0.0, 0.0
+    unpacking_s = _estimate_serving_unpacking_s(model, workload, work, rates)
+    kernels = CACHED_KERNELS * work.num_attentions + FORWARD_KERNELS
+    launch_s = estimate_launch_s(work.forward, rates) + kernels * rates.launch_s
+    share = rates.generating if workload.client is Client.GENERATE else rates.ungraphed
+    eager_s = (launch_s + unpacking_s) * share
+    around_s = FORWARD_KERNELS * rates.launch_s * share
+    return eager_s, around_s if replays_decode(workload) else eager_s
+
+
+def replays_decode(workload: ServeWorkload) -> bool:
+    """Return whether a captured step of decoding is replayed.
+
+    Engines capture it unless they are told not to.
+    """
+    if workload.engine is not Engine.TRANSFORMERS:
+        return not workload.enforce_eager
+    return compiles_decode(workload)
+
+
+def _estimate_serving_unpacking_s(
+    model: Architecture, workload: ServeWorkload, work: ForwardWork, rates: Rates
+) -> float:
+    """Return the host's extra seconds for products with packed weights.
+
+    The request or the model's own config says how they are packed.
+    """
+    scheme = model.quantization
+    if scheme is not None and scheme.packing is Packing.BLOCKS_4BIT:
+        return estimate_unpacking_s(work.num_products, rates)
+    if scheme is not None and scheme.packing is Packing.GPTQ and scheme.bits == EXLLAMA_BITS:
+        return 0.0
+    if scheme is None and workload.quantization in {Quantization.NONE, Quantization.FP8}:
+        return 0.0
+    return QUANTIZED_LAUNCHES * work.num_products * rates.launch_s

@@ -6,13 +6,11 @@ They rest on the products, on the bytes that are read, and on the host's time to
 from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.weights.scheme import Packing
 from service.estimator.speed.attention import count_head_copies, repeats_heads, time_attention
-from service.estimator.speed.host import FORWARD_KERNELS, estimate_launch_s, estimate_unpacking_s
+from service.estimator.speed.host import estimate_serving_host_s, replays_decode
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.rates import KERNEL_S, PRODUCT_OVERHEAD_S, Rates
 from service.estimator.speed.work import (
-    EXLLAMA_BITS,
     FLOPS_PER_PRODUCT,
     ForwardWork,
     count_unpacked_bytes,
@@ -22,16 +20,11 @@ from service.estimator.values.device import Device
 from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Throughput
-from service.estimator.values.workload import Cache, Engine, Quantization, ServeWorkload
+from service.estimator.values.workload import Cache, Engine, ServeWorkload
 
 CONCATENATED = 3
 """A dynamic cache is read and written anew for each token, and read by attention (transformers,
 ``DynamicLayer.update``).
-"""
-
-QUANTIZED_LAUNCHES = 2
-"""More operations than a plain product: the weights are unpacked first (AutoGPTQ 0.7.1,
-``qlinear_cuda_old.py``; AutoAWQ 0.2.6, ``gemm.py``).
 """
 
 
@@ -57,9 +50,9 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
         return None
     beams = workload.num_beams
     copying_s = _estimate_copying_s(workload, work, layout, machine)
-    workload = replace(workload, num_sequences=workload.num_sequences * beams, num_beams=1)
+    workload = replace(workload, num_sequences=workload.num_sequences * beams)
     split = layout.tensor_parallel * layout.pipeline_parallel
-    host_s = _estimate_host_s(model, workload, work, machine.rates)
+    host_s, decode_host_s = estimate_serving_host_s(model, workload, work, machine.rates)
     prefill_gpu_s = _estimate_prefill_s(model, workload, work, machine, split)
     prefill = max(prefill_gpu_s, host_s)
     prefill += _estimate_gather_s(model, workload, layout, machine, tokens=workload.prompt_tokens)
@@ -70,7 +63,7 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
     gpu_s = copying_s + _estimate_decode_kernels_s(
         model, workload, layout, machine, work, weight_bytes=weight_bytes, cache_bytes=cache_bytes
     )
-    decode = max(gpu_s, host_s)
+    decode = max(gpu_s, decode_host_s)
     decode += _estimate_reduce_s(model, workload, layout, machine) + _estimate_gather_s(
         model, workload, layout, machine, tokens=1
     )
@@ -82,7 +75,7 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
         tokens_per_second_per_gpu=rate / beams / layout.num_gpus,
         mfu=rate / layout.num_gpus * flops / machine.flops,
         prefill_time_s=prefill,
-        host_time_s=host_s,
+        host_time_s=decode_host_s,
         gpu_time_s=gpu_s,
     )
 
@@ -201,7 +194,7 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
     )
     products = flops / (machine.flops * machine.rates.products)
     return max(read, products) + (
-        work.forward.kernels * KERNEL_S if _has_cuda_graphs(workload) else 0.0
+        work.forward.kernels * KERNEL_S if replays_decode(workload) else 0.0
     )
 
 
@@ -219,47 +212,6 @@ def _estimate_copying_s(
     copied = workload.num_sequences * work.routed_weights / layout.tensor_parallel
     width = workload.weight_dtype.bytes_per_element
     return copied * width * (1 / machine.memory + 1 / machine.streaming)
-
-
-def _has_cuda_graphs(workload: ServeWorkload) -> bool:
-    """Return whether the engine replays a captured step of decoding.
-
-    The host launches nothing one by one then.
-    """
-    return workload.engine is not Engine.TRANSFORMERS and not workload.enforce_eager
-
-
-def _estimate_unpacking_s(
-    model: Architecture, workload: ServeWorkload, work: ForwardWork, rates: Rates
-) -> float:
-    """Return the host's extra seconds for products with packed weights.
-
-    The request or the model's own config says how they are packed.
-    """
-    scheme = model.quantization
-    if scheme is not None and scheme.packing is Packing.BLOCKS_4BIT:
-        return estimate_unpacking_s(work.num_products, rates)
-    if scheme is not None and scheme.packing is Packing.GPTQ and scheme.bits == EXLLAMA_BITS:
-        return 0.0
-    if scheme is None and workload.quantization in {Quantization.NONE, Quantization.FP8}:
-        return 0.0
-    return QUANTIZED_LAUNCHES * work.num_products * rates.launch_s
-
-
-CACHED_KERNELS = 2
-"""Keys and values that each attention adds to the cache."""
-
-
-def _estimate_host_s(
-    model: Architecture, workload: ServeWorkload, work: ForwardWork, rates: Rates
-) -> float:
-    if model.generates and _has_cuda_graphs(workload):
-        return 0.0
-    unpacking_s = _estimate_unpacking_s(model, workload, work, rates)
-    kernels = CACHED_KERNELS * work.num_attentions + FORWARD_KERNELS
-    launch_s = estimate_launch_s(work.forward, rates) + kernels * rates.launch_s
-    share = rates.generating if workload.client is Client.GENERATE else rates.ungraphed
-    return (launch_s + unpacking_s) * share
 
 
 def _estimate_gather_s(

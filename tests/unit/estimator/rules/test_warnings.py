@@ -7,11 +7,13 @@ import pytest
 from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.errors import InvalidInputError, NotModelledError
+from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.workload import (
     Allocator,
     Attention,
+    Cache,
     Engine,
     Framework,
     Offload,
@@ -50,6 +52,7 @@ def _of_megatron(**changes: Any) -> Workload:  # noqa: ANN401 - each field has i
         (a_serving(), Layout(host_memory_bytes=2**40), "host_memory_bytes"),
         (a_serving(prompt_tokens=512), Layout(), "max_position_embeddings 256"),
         (a_serving(engine_version="9.0.0"), Layout(), "9.0.0 was not read"),
+        (a_serving(client=Client.GENERATE, cache=Cache.STATIC), Layout(), "compiles its steps"),
         (a_serving(engine=Engine.LMDEPLOY), Layout(), "CUDA graphs, whose pool has no term"),
         (
             a_training(precision="deepspeed_bf16", offload=_PARAMETERS),
