@@ -1,4 +1,4 @@
-"""Commands that a Python file documents, as its docstrings and comments have them."""
+"""Commands that a file documents: docstrings and comments of Python, pages of engines."""
 
 import re
 
@@ -6,14 +6,27 @@ _STARTS = re.compile(
     r"^[\s#]*\$?\s*((?:CUDA_VISIBLE_DEVICES=\S+ )?"
     r"(?:python|accelerate launch|torchrun|trl|deepspeed|uv run)\s+\S.*)$"
 )
+_SERVES = re.compile(
+    r"^[\s#]*\$?\s*((?:[A-Z_]+=\S+ )*(?:(?:vllm|sglang) serve|trtllm-serve|llama-server|docker run"
+    r"|python3? -m (?:vllm|sglang)\.\S+)\s+\S.*)$"
+)
 
 
 def list_documented_commands(text: str) -> list[str]:
-    """Return commands in their order, continued lines joined."""
+    """Return commands of a Python file in their order, continued lines joined."""
+    return _list_commands(text, _STARTS)
+
+
+def list_served_commands(text: str) -> list[str]:
+    """Return commands of a page that start engines, in their order."""
+    return _list_commands(text, _SERVES)
+
+
+def _list_commands(text: str, starts: re.Pattern[str]) -> list[str]:
     commands: list[str] = []
     lines = iter(text.splitlines())
     for line in lines:
-        match = _STARTS.match(line)
+        match = starts.match(line)
         if match is None:
             continue
         parts = [match[1]]

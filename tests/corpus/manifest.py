@@ -8,7 +8,7 @@ from pathlib import Path
 
 from service.formats.launches.sources.commands import split_command
 from service.formats.launches.values.launch import Launch, LaunchFile
-from tests.corpus.commands import list_documented_commands
+from tests.corpus.commands import list_documented_commands, list_served_commands
 
 _GIT = shutil.which("git") or "git"
 MANIFEST = Path(__file__).with_name("manifest.txt")
@@ -67,8 +67,9 @@ def read_entry(clones: Path, entry: Entry) -> Launch:
     if entry.number is None:
         files = tuple(LaunchFile(name=path, content=text) for path, text in texts.items())
         return Launch(files=files, command=split_command(entry.command) if entry.command else ())
-    command = list_documented_commands(texts[entry.paths[0]])[entry.number - 1]
-    return Launch(command=split_command(command))
+    path = entry.paths[0]
+    list_commands = list_served_commands if path.endswith(".md") else list_documented_commands
+    return Launch(command=split_command(list_commands(texts[path])[entry.number - 1]))
 
 
 def _show(clone: Path, commit: str, path: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.corpus.commands import list_documented_commands
+from tests.corpus.commands import list_documented_commands, list_served_commands
 from tests.corpus.manifest import MANIFEST, read_manifest
 from tests.corpus.outcomes import shorten_reason
 from tests.corpus.page import PAGE
@@ -37,6 +37,15 @@ def test_a_documented_command_is_joined() -> None:
     commands = list_documented_commands(text)
 
     assert commands == ["python a.py --x 1", "trl sft --y 2"]
+
+
+def test_a_page_of_an_engine_documents_its_commands() -> None:
+    """Variables before a command are a part of it; what starts no engine is none."""
+    text = "```bash\npip install --upgrade vllm\nA=1 vllm serve a/b \\\n  --tp 2\n```\n"
+
+    commands = list_served_commands(text)
+
+    assert commands == ["A=1 vllm serve a/b --tp 2"]
 
 
 def test_a_reason_has_no_place() -> None:

@@ -8,7 +8,7 @@ from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
-from service.formats.launches.trainers.trainer import gather_arguments, gather_setup
+from service.formats.launches.trainers.trainer import gather_arguments, gather_setup, note_config
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
@@ -51,6 +51,7 @@ _UNMODELLED = {
 def read_grpo(handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a script with GRPOTrainer."""
     training = gather_arguments(handed_in, _FLAGS)
+    note_config(training, handed_in, draft, is_required=True)
     setup = gather_setup(Client.GRPO, training, draft)
     _add_older_defaults(setup, draft)
     _read_lengths(training, draft)

@@ -19,6 +19,7 @@ from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
 from service.formats.launches.trainers.trl_releases import find_older_release, show_release
 from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
@@ -71,6 +72,7 @@ def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a trainer's script."""
     training = gather_arguments(handed_in)
     training = _open_objects(training)
+    note_config(training, handed_in, draft, is_required=_CLIENTS[launcher].is_trl)
     if launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}:
         _ask_batch(training, handed_in, draft)
     lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)
@@ -90,6 +92,24 @@ def gather_arguments(handed_in: HandedIn, flags: frozenset[str] = frozenset()) -
         return training
     grammar = replace(_GRAMMAR, flags=_GRAMMAR.flags | flags)
     return read_argv(command.arguments, grammar, where=command.where).merge(training)
+
+
+def note_config(
+    training: Settings, handed_in: HandedIn, draft: Draft, *, is_required: bool
+) -> None:
+    """Tell of the file that ``--config`` names, whose arguments are read.
+
+    Raises LaunchFormatError where TRL's was not handed in.
+    """
+    config = training.peek("config")
+    if config is None or not str(config.value).endswith((".yaml", ".yml", ".json")):
+        return
+    if handed_in.find_document(str(config.value)) is not None:
+        draft.note(config, "the file whose arguments are read")
+        training.take("config")
+    elif is_required:
+        message = f"{config.key} names {config.value}, which was not handed in; hand it in, too"
+        raise LaunchFormatError(message, where=config.where)
 
 
 def _open_objects(training: Settings) -> Settings:

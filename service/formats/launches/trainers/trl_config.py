@@ -89,6 +89,20 @@ def _read_preferences(setup: TrainerSetup, draft: Draft) -> None:
         draft.ignore(losses, "its passes are counted with those of a KL term, which it has not")
     elif losses is not None:
         draft.note(losses, "a loss of the same log-probabilities")
+    _read_rows(setup.training, draft)
     batch = setup.training.take("precompute_ref_batch_size")
     if batch is not None:
         draft.note(batch, "the reference runs before training, and is not a part of the answer")
+
+
+def _read_rows(training: Settings, draft: Draft) -> None:
+    """Account for what says how rows of preferences are filled."""
+    free = training.take("padding_free")
+    if free is not None and free.as_bool():
+        draft.ignore(free, "rows are counted with their padding")
+    elif free is not None:
+        draft.drop(free)
+    for name in ("max_prompt_length", "max_completion_length"):
+        part = training.take(name)
+        if part is not None:
+            draft.note(part, "a part of max_length, which rows have at most")

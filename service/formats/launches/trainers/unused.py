@@ -18,6 +18,7 @@ WITHOUT_EFFECT = (
     *("desirable_weight", "undesirable_weight", "ref_model_mixup_alpha", "ref_model_sync_steps"),
     *("center_rewards_coefficient", "disable_dropout", "tokenizer_name*", "processing_class"),
     *("fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params"),
+    *("model_revision", "model_code_revision", "chat_template"),
     *("train_dataset", "eval_dataset", "callbacks", "data_collator", "tokenizer"),
 )
 """Of ``TrainingArguments`` and TRL's configs, by patterns."""

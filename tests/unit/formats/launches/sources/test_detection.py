@@ -60,3 +60,17 @@ def test_another_projects_program_is_no_script_of_trainer(program: str) -> None:
     """Options in common tell a script by its libraries, not a program of another name."""
     with pytest.raises(LaunchFormatError, match=f"{program} .*no launcher is known by it"):
         import_launch(command=f"{program} sft --model a/b --output_dir o --learning_rate 1e-4")
+
+
+def test_a_config_of_trl_is_handed_in_beside_its_command() -> None:
+    """Its arguments are read, and without the file nobody knows them."""
+    command = "trl dpo --config recipes/dpo.yaml --num_processes 1"
+
+    imported = import_launch({"dpo.yaml": PREFERENCES}, command=command)
+
+    assert imported.question["model"] == "a/b"
+    assert not imported.ignored
+    with pytest.raises(
+        LaunchFormatError, match=r"names recipes/dpo\.yaml, which was not handed in"
+    ):
+        import_launch(command=command)
