@@ -17,6 +17,7 @@ from service.catalog.models import (
     list_near_names,
     load_architecture,
 )
+from service.catalog.pipelines.shipped import is_pipeline
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.units import format_count
 
@@ -186,6 +187,11 @@ def _format_entry(entry: ModelEntry) -> str:
 
 
 def _explain_unknown(name: str) -> str:
+    if is_pipeline(name):
+        return (
+            f"{name!r} is a pipeline of diffusers: try `headroom generate {name}`, over HTTP "
+            "POST /v1/pipelines/fit, which says whether a call of it fits."
+        )
     near = list_near_names(name)
     hint = (
         f" Did you mean {' or '.join(near)}?"

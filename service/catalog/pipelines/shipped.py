@@ -43,6 +43,12 @@ def list_hub_ids(name: str) -> tuple[str, ...]:
     return tuple(hub for hub, shipped in _HUB_IDS.items() if shipped == name)
 
 
+def is_pipeline(name: str) -> bool:
+    """Return whether a shipped pipeline has this name."""
+    folded = name.casefold()
+    return _HUB_IDS.get(folded, folded) in list_pipeline_names()
+
+
 def load_pipeline(name: str) -> RecordedPipeline:
     """Return a shipped pipeline by its name, or the hub's.
 

@@ -68,6 +68,8 @@ def describe_balance(answer: Document) -> str:
         )
     required = f"{show_bytes(per_gpu['device_bytes'])} per GPU at {per_gpu['peak_instant']}"
     required += _describe_stage(per_gpu)
+    if remaining_bytes >= 0 and answer["verdict"] == "does_not_fit":
+        balance += ", but a node has too little for what is offloaded, as the warning says"
     return (
         f"{required}, of {show_bytes(answer['usable_bytes'])} usable: {balance} ({level:.0%} "
         f"between {show_bytes(low)} and {show_bytes(high)}; {answer['basis']})"

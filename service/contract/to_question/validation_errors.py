@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from difflib import get_close_matches
+from enum import StrEnum
 from functools import cache
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from msgspec import inspect
 
 from service.base.errors import InvalidRequestError
 from service.base.typed import convert
+from service.contract.other_words import explain_other_word
 from service.estimator.values.optimizers import UNMODELLED, OptimizerName
 
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
@@ -108,11 +110,12 @@ def _classify(
 def _find_refusal(types: list[inspect.Type], word: str) -> tuple[str, str] | None:
     """Return why a known word is refused, and the nearest."""
     for kind in types:
-        if isinstance(kind, inspect.EnumType) and kind.cls is OptimizerName:
-            unmodelled = UNMODELLED.get(word)
-            return (
-                None if unmodelled is None else (unmodelled.explain(word), unmodelled.nearest.value)
-            )
+        if not isinstance(kind, inspect.EnumType):
+            continue
+        if kind.cls is OptimizerName and (unmodelled := UNMODELLED.get(word)) is not None:
+            return unmodelled.explain(word), unmodelled.nearest.value
+        if issubclass(kind.cls, StrEnum):
+            return explain_other_word(kind.cls, word)
     return None
 
 

@@ -30,7 +30,7 @@ class Backend:
     splits_replicas: bool = False
     """Whether a replica can be spread over tensor-parallel ranks, whatever the model."""
     reserves_longest: bool = False
-    """Whether it reserves memory for the longest sequence that it accepts."""
+    """Whether it asks for room for the longest sequence that it accepts."""
     owns_cache: bool = False
     """Whether it lays out the cache by itself."""
     owns_kernels: bool = False

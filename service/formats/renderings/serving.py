@@ -84,10 +84,8 @@ def launch_serving(job: Job, workload: ServeWorkload) -> Launch:
 
 def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
     """Return vLLM's command (0.33.0, ``vllm/engine/arg_utils.py``)."""
-    release, longest = (
-        resolve_release(workload.engine_version, get_gpu_properties(job.device)),
-        workload.resolve_max_model_len(job.model.spec.max_position_embeddings),
-    )
+    release = resolve_release(workload.engine_version, get_gpu_properties(job.device))
+    longest = workload.resolve_max_model_len(job.model.spec.max_position_embeddings)
     has_expert_parallel = job.layout.expert_parallel > 1
     sequences = workload.max_num_sequences or max(
         release.get_max_num_sequences(job.device), workload.num_sequences
@@ -147,6 +145,7 @@ def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
         "kv-cache-dtype": "fp8_e4m3" if workload.kv_cache_dtype is DType.FP8 else "auto",
         "context-length": workload.resolve_max_model_len(job.model.spec.max_position_embeddings),
         "chunked-prefill-size": workload.max_num_batched_tokens,
+        "max-running-requests": workload.max_num_sequences,
         "mem-fraction-static": workload.gpu_memory_fraction,
         "cpu-offload-gb": None
         if workload.cpu_offload_gb is None

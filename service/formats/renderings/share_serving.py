@@ -44,7 +44,7 @@ def launch_tgi(job: Job, workload: ServeWorkload) -> Launch:
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantize": _TGI_QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8_e4m3fn" if workload.kv_cache_dtype is DType.FP8 else None,
-        "max-total-tokens": workload.resolve_max_model_len(job.model.spec.max_position_embeddings),
+        "max-total-tokens": workload.max_model_len,
         "max-batch-prefill-tokens": workload.max_num_batched_tokens or tgi.ENGINE.step_tokens,
         "cuda-memory-fraction": workload.gpu_memory_fraction,
     }

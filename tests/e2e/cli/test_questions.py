@@ -10,8 +10,18 @@ from tests.e2e.cli.questions import TRAINING, Question
 from tests.e2e.cli.questions_found import COMMANDS, GPUS, MODELS
 from tests.e2e.cli.questions_served import SERVING
 from tests.e2e.cli.questions_today import TODAY
+from tests.e2e.cli.questions_words import OTHER_WORDS, STARTS
 
-QUESTIONS = (*TRAINING, *SERVING, *TODAY, *GPUS, *MODELS, *COMMANDS)
+QUESTIONS = (
+    *TRAINING,
+    *SERVING,
+    *TODAY,
+    *GPUS,
+    *MODELS,
+    *COMMANDS,
+    *OTHER_WORDS,
+    *STARTS,
+)
 
 NEXT_STEP = re.compile(
     r"did you mean|ask by |nearest names|known: |modelled: |possible: |it has: |expected |"

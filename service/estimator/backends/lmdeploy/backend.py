@@ -10,7 +10,6 @@ BACKEND = Backend(
     answers={Task.SERVE: "service.estimator.backends.lmdeploy.answer"},
     weight_formats=(Quantization.AWQ_INT4,),
     splits_replicas=True,
-    reserves_longest=True,
     owns_cache=True,
     owns_kernels=True,
     default_port=23333,

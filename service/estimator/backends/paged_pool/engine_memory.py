@@ -26,6 +26,10 @@ from service.estimator.values.workload import ServeWorkload
 
 _TOWER = ("the work of the model's vision tower on images is not counted",)
 
+ANY_ROOM = 1
+"""Tokens of an engine that starts wherever its pool has room at all, and refuses requests that are
+longer: SGLang 0.4 to 0.5.23 (``MemoryPoolConfig``, ``max_req_len``), TensorRT-LLM (1.2,
+``_validate_and_adjust_attention_windows``), LMDeploy, TGI from 3.0 where no length is said."""
 
 Pool = KvBlockPool | SplitPool | StepPool
 
@@ -55,6 +59,9 @@ class PoolLimits:
     budget_bytes: int
     usable_bytes: int
     max_model_len: int
+    start_tokens: int | None = None
+    """Tokens of a sequence without room for which the engine does not start; else those of
+    ``max_model_len``."""
     warnings: tuple[str, ...] = ()
     profiles_tower: bool = False
     """Whether a vision tower's own work is counted."""
@@ -94,6 +101,7 @@ class FilledPool:
         worst_stage = max(range(len(stages)), key=lambda index: stages[index].allocated_bytes)
         largest = memories[worst_stage]
         pool, model = largest.pool.limit_blocks(smallest.num_blocks), largest.rank.model
+        start_tokens = limits.start_tokens or limits.max_model_len
         self._largest, self._smallest = largest, smallest
         self._budgets = tuple((memory, *_sum_budgeted(memory)) for memory in distinct)
         self.totals = PoolTotals(
@@ -105,12 +113,13 @@ class FilledPool:
                 token_bytes=count_token_elements(largest.rank) * kv_width,
                 max_concurrency=smallest.count_concurrency(limits.max_model_len),
                 smallest_bytes=max(
-                    memory.fixed_bytes + memory.pool.count_start_bytes(limits.max_model_len)
+                    memory.fixed_bytes + memory.pool.count_start_bytes(start_tokens)
                     for memory in distinct
                 ),
                 budget_bytes=limits.budget_bytes,
                 usable_bytes=limits.usable_bytes,
                 max_model_len=limits.max_model_len,
+                start_tokens=start_tokens,
                 stages=stages,
                 worst_stage=worst_stage,
                 rank_weight_bytes=largest.rank.weight_bytes,

@@ -27,7 +27,8 @@ class EngineMemory:
 
     It is independent of the requests. It has the rank's parts with the pool among them, and what
     the pool holds. ``max_concurrency`` counts sequences of ``max_model_len`` tokens, as engines
-    print it, ``smallest_bytes`` is what the budget must be for one of them to have room.
+    print it, ``smallest_bytes`` is what the budget must be for one of ``start_tokens`` to have
+    room, without which the engine does not start.
     """
 
     num_gpus: int
@@ -40,6 +41,7 @@ class EngineMemory:
     budget_bytes: int
     usable_bytes: int
     max_model_len: int
+    start_tokens: int
     stages: tuple[Stage, ...]
     worst_stage: int
     rank_weight_bytes: int
@@ -172,22 +174,37 @@ def _find_shortfalls(totals: PoolTotals, demand: PoolDemand) -> tuple[str, ...]:
         text = f"what is asked needs {missing:,} B more than the GPU's {memory.usable_bytes:,} B"
         return (text,) if missing > 0 else ()
     if (missing := memory.smallest_bytes - memory.budget_bytes) > 0:
-        messages.append(
-            "the engine does not start: its pool has no room for one sequence of max_model_len "
-            f"{memory.max_model_len:,} tokens, for which its budget lacks {missing:,} B; a lower "
-            "max_model_len needs less",
-        )
+        messages.append(_explain_no_start(memory, missing))
     elif (missing := demand.required_bytes - memory.budget_bytes) > 0:
         budget = f"the engine's budget of {memory.budget_bytes:,} B"
         messages.append(f"what is asked needs {missing:,} B more than {budget}")
     else:
         messages.extend(demand.limits)
+        if max(memory.start_tokens, memory.pool_tokens) < memory.max_model_len:
+            messages.append(
+                f"the pool holds {memory.pool_tokens:,} tokens: longer requests are refused, "
+                f"though max_model_len is {memory.max_model_len:,}"
+            )
     if (missing := totals.device_bytes - memory.usable_bytes) > 0:
         messages.append(
             f"the engine's budget of {memory.budget_bytes:,} B leaves {missing:,} B too little for "
             "what it holds outside: a lower gpu_memory_fraction leaves more",
         )
     return tuple(messages)
+
+
+def _explain_no_start(memory: EngineMemory, missing: int) -> str:
+    """Return why an engine does not start."""
+    if memory.start_tokens < memory.max_model_len:
+        return (
+            "the engine does not start: its pool has no room for a token, for which its budget "
+            f"lacks {missing:,} B"
+        )
+    return (
+        "the engine does not start: its pool has no room for one sequence of max_model_len "
+        f"{memory.max_model_len:,} tokens, for which its budget lacks {missing:,} B; a lower "
+        "max_model_len needs less"
+    )
 
 
 def _sum_parts(memory: EngineMemory, ledgers: set[MemoryLedger]) -> int:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
 from service.estimator.backends.paged_pool.engine_memory import (
+    ANY_ROOM,
     FilledPool,
     PoolLimits,
     RankMemory,
@@ -25,6 +26,7 @@ from service.estimator.rules.grammar.rule import RuleTable
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS
 from service.estimator.values.engine_versions import Version, resolve_version
 from service.estimator.values.result import Basis, Estimate
+from service.estimator.values.workload import ServeWorkload
 
 _LIBRARIES = "start-up logs of vLLM, whose process holds the same libraries"
 
@@ -45,6 +47,9 @@ class ShareEngine:
     block_tokens: int
     step_tokens: int
     source: str
+    adapts_from: Version | None = None
+    """Release from which the pool's size is the longest request where none is said; None of an
+    engine that starts with any room, whatever is said."""
 
 
 def answer_share(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -> Estimate:
@@ -56,7 +61,9 @@ def _fill_pool(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -
     model, workload, layout = question.model, question.workload, question.layout
     cache.get_checks(engine.rules, model).check(workload, layout)
     oldest, newest = engine.releases
-    resolve_version(workload.engine_version, engine=engine.name, oldest=oldest, newest=newest)
+    version = resolve_version(
+        workload.engine_version, engine=engine.name, oldest=oldest, newest=newest
+    )
     cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, layout)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
     ranks = build_ranks(model, layout, scheme=scheme, dtype=workload.weight_dtype)
@@ -66,6 +73,7 @@ def _fill_pool(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -
         budget_bytes=min(_get_budget(engine, memory.fixed_bytes, question) for memory in memories),
         usable_bytes=question.device.usable_bytes,
         max_model_len=workload.resolve_max_model_len(model.spec.max_position_embeddings),
+        start_tokens=_get_start_tokens(engine, version, workload),
     )
     return FilledPool(
         memories,
@@ -73,6 +81,14 @@ def _fill_pool(engine: ShareEngine, question: ServeQuestion, cache: PassCache) -
         layout=layout,
         kv_width=workload.kv_cache_dtype.bytes_per_element,
     )
+
+
+def _get_start_tokens(engine: ShareEngine, version: Version, workload: ServeWorkload) -> int | None:
+    """Return the tokens that need room; None for the longest request's."""
+    if engine.adapts_from is None:
+        return ANY_ROOM
+    adapts = workload.max_model_len is None and version >= engine.adapts_from
+    return ANY_ROOM if adapts else None
 
 
 def _get_budget(engine: ShareEngine, fixed_bytes: int, question: ServeQuestion) -> int:

@@ -22,6 +22,11 @@ _LEAST_TOKENS = 2
 """Tokens of a request at least (``token_capacity // 2``)."""
 
 
+def count_running_requests(pool_tokens: int, context_tokens: int) -> int:
+    """Return how many requests a server runs at once by default."""
+    return max(_FEWEST, min(pool_tokens * _PER_CONTEXT // context_tokens, _MOST))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitPool:
     """Pools of a rank.
@@ -73,9 +78,8 @@ class SplitPool:
 
     def count_sequences(self, tokens: int) -> float:
         """Return the sequences of so many tokens that run at once."""
-        by_context = self.num_blocks * _PER_CONTEXT // self.context_tokens
         return min(
-            max(_FEWEST, min(by_context, _MOST)),
+            count_running_requests(self.num_blocks, self.context_tokens),
             self.num_blocks // max(tokens, _LEAST_TOKENS),
             self.slots // self.request_slots,
         )

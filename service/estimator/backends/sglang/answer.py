@@ -16,6 +16,7 @@ from service.estimator.backends.paged_pool.encoders import (
     list_encoder_caches,
 )
 from service.estimator.backends.paged_pool.engine_memory import (
+    ANY_ROOM,
     FilledPool,
     Pool,
     PoolLimits,
@@ -35,6 +36,11 @@ from service.estimator.backends.paged_pool.replicas import answer_replica
 from service.estimator.backends.paged_pool.split_pool import SplitPool
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.sglang.backend import NEWEST, OLDEST
+from service.estimator.backends.sglang.beside_pool import (
+    list_graph_parts,
+    make_measured_part,
+    make_request_table,
+)
 from service.estimator.backends.sglang.defaults import (
     adjust_for_images,
     get_chunk_tokens,
@@ -64,15 +70,12 @@ from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import resolve_version
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Basis, Estimate
-from service.estimator.values.units import GIB, MIB
+from service.estimator.values.units import MIB
 from service.estimator.values.workload import ServeWorkload
 
 _SOURCE = "SGLang 0.5.23, srt/mem_cache/kv_cache_configurator.py, _profile_available_bytes"
-_LOGS = "start-up logs of SGLang on GPUs of 24 and 80 GB"
 _LOADED = 120 * MIB
 """Libraries that loading brings: 15.11 GiB less for weights of 14.99 (0.4.4)."""
-_GRAPHS = 1150 * MIB
-"""9.46 GiB free after the pool, 8.34 after capture (Llama-3.1-8B, 80 GB)."""
 _HOPPER_CONTEXT, _CONTEXT, _COMMUNICATOR = 520 * MIB, 280 * MIB, 450 * MIB
 
 
@@ -121,6 +124,7 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         budget_bytes=int(settings.free_bytes * settings.fraction),
         usable_bytes=device.usable_bytes,
         max_model_len=settings.max_model_len,
+        start_tokens=ANY_ROOM,
     )
     return FilledPool(
         memories,
@@ -194,8 +198,7 @@ def _build_rank_memory(
         + gpu.workspace_bytes
     )
     fixed = rank.weight_bytes + _LOADED + settings.image_bytes
-    # Graphs are of decode steps, which a model that pools has not (``init_decode_cuda_graph``).
-    graphs = 0 if workload.enforce_eager or not rank.model.generates else _GRAPHS
+    pool = _build_pool(rank, workload, settings, fixed)
     return RankMemory(
         rank=rank,
         fixed_bytes=fixed,
@@ -203,7 +206,7 @@ def _build_rank_memory(
             make_exact_part(
                 "weights", rank.weight_bytes, format_weights_formula(rank, workload), _SOURCE
             ),
-            _make_measured_part(
+            make_measured_part(
                 "device_context",
                 _LOADED,
                 "libraries that loading brings",
@@ -218,14 +221,9 @@ def _build_rank_memory(
                 persistent=True,
             ),
             _make_free_part("activations", peak, f"widest layer of a chunk of {tokens} tokens"),
-            _make_measured_part(
-                "cuda_graphs",
-                graphs,
-                "decode batches captured",
-                MemoryLedger.RESERVED,
-                budgeted=False,
-            ),
-            _make_measured_part(
+            *list_graph_parts(workload, gpu, generates=rank.model.generates),
+            make_request_table(workload, pool, settings.max_model_len),
+            make_measured_part(
                 "device_context",
                 _get_context_bytes(device),
                 "one context per process",
@@ -234,7 +232,7 @@ def _build_rank_memory(
             ),
             _make_communicator_part(device, settings),
         ),
-        pool=_build_pool(rank, workload, settings, fixed),
+        pool=pool,
     )
 
 
@@ -259,7 +257,7 @@ def _build_pool(
 
 def _make_communicator_part(device: Device, settings: SglangSettings) -> MemoryPart:
     size = device.usable_bytes - _get_context_bytes(device) - settings.free_bytes
-    return _make_measured_part(
+    return make_measured_part(
         "communication_buffers", size, "one communicator", MemoryLedger.DEVICE, budgeted=False
     )
 
@@ -276,20 +274,4 @@ def _make_free_part(name: str, size: int, formula: str) -> MemoryPart:
         formula=formula,
         source="SGLang 0.5.5, srt/managers/schedule_policy.py: chunks of chunked_prefill_size",
         budgeted=False,
-    )
-
-
-def _make_measured_part(
-    name: str, size: int, formula: str, ledger: MemoryLedger, *, budgeted: bool
-) -> MemoryPart:
-    return MemoryPart(
-        name=name,
-        bytes=size,
-        low=size // 2,
-        high=size + min(size, GIB),
-        ledger=ledger,
-        basis=Basis.MEASURED,
-        formula=formula,
-        source=_LOGS,
-        budgeted=budgeted,
     )

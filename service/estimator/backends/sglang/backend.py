@@ -12,7 +12,6 @@ BACKEND = Backend(
     weight_formats=(Quantization.FP8, Quantization.AWQ_INT4),
     cache_dtypes=(DType.FP8,),
     splits_replicas=True,
-    reserves_longest=True,
     owns_cache=True,
     owns_kernels=True,
     counts_cuda_graphs=True,

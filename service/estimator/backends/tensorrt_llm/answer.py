@@ -8,6 +8,7 @@ has the same defaults.
 from service.estimator.backends.paged_pool.activation_part import make_activation_part
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
 from service.estimator.backends.paged_pool.engine_memory import (
+    ANY_ROOM,
     FilledPool,
     PoolLimits,
     RankMemory,
@@ -78,6 +79,7 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         budget_bytes=budget,
         usable_bytes=device.usable_bytes,
         max_model_len=workload.resolve_max_model_len(model.spec.max_position_embeddings),
+        start_tokens=ANY_ROOM,
     )
     return FilledPool(
         memories,

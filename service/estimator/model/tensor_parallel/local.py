@@ -47,7 +47,7 @@ def local_architecture(
     sharder = _Sharder(tensor_parallel, plan, model.spec.num_key_value_heads)
     spec = replace(
         model.spec,
-        num_attention_heads=model.spec.num_attention_heads // tensor_parallel,
+        num_attention_heads=ceil_div(model.spec.num_attention_heads, tensor_parallel),
         num_key_value_heads=sharder.count_kv_heads(model.spec.num_key_value_heads),
     )
     embedding, head = model.embedding, model.head
@@ -88,13 +88,16 @@ def check_divisible(model: Architecture, tensor_parallel: int, plan: SplitPlan) 
         feature = f"tensor_parallel of {model.family}, whose mixers keep a state"
         raise NotModelledError(feature, field=FIELD, modelled=["tensor_parallel 1"])
     spec = model.spec
-    _check_divides("attention heads", spec.num_attention_heads, tensor_parallel)
+    if has_heads(model):
+        _check_divides("attention heads", spec.num_attention_heads, tensor_parallel)
     _check_divides(
         "inner features of an MLP (intermediate_size)", spec.intermediate_size, tensor_parallel
     )
     kv_heads = spec.num_key_value_heads
-    if kv_heads % tensor_parallel == 0 or (
-        plan.replicates_kv_heads and tensor_parallel % kv_heads == 0
+    if (
+        not has_heads(model)
+        or kv_heads % tensor_parallel == 0
+        or (plan.replicates_kv_heads and tensor_parallel % kv_heads == 0)
     ):
         return
     rule = "divide them or be a multiple of them" if plan.replicates_kv_heads else "divide them"
@@ -103,6 +106,11 @@ def check_divisible(model: Architecture, tensor_parallel: int, plan: SplitPlan) 
         f"{list_divisors(kv_heads)}"
     )
     raise InvalidInputError(message, field=FIELD)
+
+
+def has_heads(model: Architecture) -> bool:
+    """Return whether any layer has attention heads to split."""
+    return not model.recurrent or any(block.cache_elements_per_token for block, _ in model.blocks)
 
 
 def _check_divides(parts: str, count: int, tensor_parallel: int) -> None:

@@ -11,6 +11,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.moe.tree import MoeSpec
 from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.tensor_parallel.local import has_heads
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.values.heads import SEQUENCE_HEADS
@@ -72,6 +73,8 @@ class ModelFacts:
     from_gguf: bool
     """Whether the model came as a GGUF file, with a type for each tensor."""
     recurrent: bool
+    attends: bool
+    """Whether any layer has attention, and heads."""
     decoder: bool
     """Whether it writes text token by token."""
     pooled: bool
@@ -178,6 +181,7 @@ def collect_facts(model: Architecture) -> ModelFacts:
         converts=model.quantization is None or model.quantization.packing in _CONVERTED,
         from_gguf=model.gguf is not None,
         recurrent=keeps_states(model),
+        attends=has_heads(model),
         decoder=model.generates,
         pooled=_pools(model),
         head="" if model.task is None else model.task.kind.value,

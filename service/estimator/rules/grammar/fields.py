@@ -47,6 +47,7 @@ class ModelFields:
     converts: Field[bool] = Field("model.converts")
     from_gguf: Field[bool] = Field("model.from_gguf")
     recurrent: Field[bool] = Field("model.recurrent")
+    attends: Field[bool] = Field("model.attends")
     decoder: Field[bool] = Field("model.decoder")
     pooled: Field[bool] = Field("model.pooled")
     head: Field[str] = Field("model.head")

@@ -42,7 +42,7 @@ NVFP4_NEEDS = (
         serves=True,
         what="fp4 arithmetic",
         cuda="10.0",
-        instead="{workload.engine} keeps the weights in 4 bits and multiplies in 16 (Marlin), so "
+        instead="the engine keeps the weights in 4 bits and multiplies in 16 (Marlin), so "
         "that it saves memory and no arithmetic",
         warns=True,
         source="vLLM 0.33.0, quantization/utils/marlin_utils_fp4.py",

@@ -101,8 +101,7 @@ def _read_limits(settings: Settings, draft: Draft) -> None:
         draft.put("workload.max_num_batched_tokens", chunk.as_int(), chunk)
     running = settings.take("max_running_requests")
     if running is not None:
-        running.as_int(minimum=1)
-        draft.note(running, "how many run at once at most, which changes no memory but the pool's")
+        draft.put("workload.max_num_sequences", running.as_int(minimum=1), running)
     if not put_fraction(draft, settings, "mem_fraction_static"):
         default = make_default("mem_fraction_static", None, _SCHEDULE)
         draft.note(default, "the share that the release chooses for the GPU and the layout")

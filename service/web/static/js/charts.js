@@ -18,6 +18,7 @@ export const COMPONENT_COLOURS = {
   temporaries: "#aa4499",
   cuda_graphs: "#44aa99",
   sampler_state: "#ddcc77",
+  request_table: "#117733",
   engine_weights: "#332288",
   engine_kv_cache: "#cc6677",
   engine_other: "#bbbbbb",

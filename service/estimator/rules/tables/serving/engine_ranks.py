@@ -61,6 +61,7 @@ def _make_degree_rules(engine: str) -> tuple[Rule, ...]:
     """Return the rules of tensor and pipeline parallelism."""
     return (
         Rule(
+            when=is_true(model.attends),
             require=divides(layout.tensor_parallel, model.num_attention_heads),
             reason="tensor_parallel {layout.tensor_parallel} does not divide "
             "{model.num_attention_heads} attention heads",
@@ -74,6 +75,7 @@ def _make_degree_rules(engine: str) -> tuple[Rule, ...]:
             source=f"{engine}: column-parallel layers divide",
         ),
         Rule(
+            when=is_true(model.attends),
             require=divides_or_is_multiple_of(layout.tensor_parallel, model.num_key_value_heads),
             reason="tensor_parallel {layout.tensor_parallel} neither divides "
             "{model.num_key_value_heads} key and value heads nor is a multiple of them",

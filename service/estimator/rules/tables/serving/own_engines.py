@@ -89,16 +89,6 @@ SERVE_SGLANG = RuleTable(
         *make_split_rules(_SGLANG),
         *KEEPS_SOME_WEIGHTS,
         DRAFTS_WITHOUT_STAGES,
-        Rule(
-            require=is_absent(workload.max_num_sequences),
-            topic=Topic.WORDS,
-            refusal=unmodelled(
-                "max_num_sequences of SGLang, which changes no memory before its pool",
-                "requests without max_num_sequences",
-            ),
-            reason="max_num_sequences of SGLang changes no memory before its pool",
-            source=_SGLANG,
-        ),
     ),
     topics=(*ENGINE_TOPICS, Topic.WORDS),
     sharding_options=REPLICAS,

@@ -12,7 +12,7 @@ const DEVICE = "device";
 // The order of an answer's components, so that a colour keeps its place from answer to answer.
 const ORDER = [
   ...["weights", "adapters", "master_weights", "gradients", "optimizer_states", "activations", "logits", "kv_cache"],
-  ...["recurrent_state", "gathered_weights", "communication_buffers", "temporaries", "cuda_graphs", "sampler_state"],
+  ...["recurrent_state", "gathered_weights", "communication_buffers", "temporaries", "cuda_graphs", "sampler_state", "request_table"],
   ...["engine_weights", "engine_kv_cache", "engine_other", "library_workspaces", "allocator_slack", "device_context"],
 ];
 

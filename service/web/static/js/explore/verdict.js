@@ -27,7 +27,8 @@ export function headline(answer) {
   if (verdict === "tight") return `Tight: ${gib(headroom_bytes)} to spare, and it may need more than that`;
   if (deficit_bytes > 0) return `Does not fit: ${gib(deficit_bytes)} too much`;
   const missing = serving === null ? 0 : serving.required_bytes - serving.budget_bytes;
-  return missing > 0 ? `Does not fit: the engine's budget lacks ${gib(missing)}` : "Does not fit";
+  if (missing > 0) return `Does not fit: the engine's budget lacks ${gib(missing)}`;
+  return serving?.kv_pool_bytes == null ? "Does not fit: a node has too little for what is offloaded" : "Does not fit: the engine does not start";
 }
 
 /** The same line where the verdict itself is out of view. */

@@ -88,7 +88,7 @@ def test_weights_and_pools_are_what_stays_between_steps() -> None:
     """The states are of the budget and persist, as the keys and values do."""
     answer = _serve("qwen3-next-80b-a3b")
 
-    held = ("weights", "kv_cache", "recurrent_state")
+    held = ("weights", "kv_cache", "recurrent_state", "request_table")
     assert answer.steady_bytes == sum(_get_bytes(answer, name) for name in held)
     assert answer.stages[0].steady_bytes == answer.steady_bytes
 

@@ -182,3 +182,17 @@ def test_models_that_vllm_dropped_are_refused_with_their_last_release(version: s
 
     assert answer.serving is not None
     assert answer.serving.kv_pool_tokens
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
+def test_ranks_share_the_channels_of_a_model_without_heads(engine: Engine) -> None:
+    """Falcon Mamba's 8,192 channels are halved; it was refused for one attention head."""
+    one, two = (
+        _serve("falcon-mamba-7b", Layout(tensor_parallel=ranks), engine=engine) for ranks in (1, 2)
+    )
+
+    assert one.serving is not None
+    assert two.serving is not None
+    assert two.serving.kv_cache_bytes * 2 == one.serving.kv_cache_bytes
+    with pytest.raises(NotModelledError, match="channels that so many ranks do not share"):
+        _serve("falcon-mamba-7b", Layout(tensor_parallel=3), engine=engine)
