@@ -175,7 +175,7 @@ def count_static_tokens(workload: ServeWorkload) -> int:
     return max(count_cached_tokens(workload), workload.max_model_len or 0)
 
 
-def compiles_decode(workload: ServeWorkload) -> bool:
+def compiles_decode(model: Architecture, workload: ServeWorkload) -> bool:
     """Return whether ``generate`` compiles its steps over the cache.
 
     It does over a static one of plain weights, without beams, and replays them as CUDA graphs
@@ -188,4 +188,5 @@ def compiles_decode(workload: ServeWorkload) -> bool:
         and workload.cache is Cache.STATIC
         and workload.num_beams == 1
         and workload.quantization is Quantization.NONE
+        and model.quantization is None
     )

@@ -47,7 +47,7 @@ def list_effect_warnings(
             *unpacked,
             *_iter_length_warnings(model, workload.prompt_tokens + workload.output_tokens),
             *_iter_serving_warnings(workload, layout, backend),
-            *((_COMPILED,) if compiles_decode(workload) else ()),
+            *((_COMPILED,) if compiles_decode(model, workload) else ()),
         )
     return (
         *unpacked,

@@ -78,7 +78,7 @@ def estimate_serving_host_s(
     a static cache, with what it does around them.
     """
     is_engine = workload.engine is not Engine.TRANSFORMERS
-    if is_engine and model.generates and replays_decode(workload):
+    if is_engine and model.generates and replays_decode(model, workload):
         return 0.0, 0.0
     unpacking_s = _estimate_serving_unpacking_s(model, workload, work, rates)
     kernels = CACHED_KERNELS * work.num_attentions + FORWARD_KERNELS
@@ -86,17 +86,17 @@ def estimate_serving_host_s(
     share = rates.generating if workload.client is Client.GENERATE else rates.ungraphed
     eager_s = (launch_s + unpacking_s) * share
     around_s = FORWARD_KERNELS * rates.launch_s * share
-    return eager_s, around_s if replays_decode(workload) else eager_s
+    return eager_s, around_s if replays_decode(model, workload) else eager_s
 
 
-def replays_decode(workload: ServeWorkload) -> bool:
+def replays_decode(model: Architecture, workload: ServeWorkload) -> bool:
     """Return whether a captured step of decoding is replayed.
 
     Engines capture it unless they are told not to.
     """
     if workload.engine is not Engine.TRANSFORMERS:
         return not workload.enforce_eager
-    return compiles_decode(workload)
+    return compiles_decode(model, workload)
 
 
 def _estimate_serving_unpacking_s(

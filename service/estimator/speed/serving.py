@@ -194,7 +194,7 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
     )
     products = flops / (machine.flops * machine.rates.products)
     return max(read, products) + (
-        work.forward.kernels * KERNEL_S if replays_decode(workload) else 0.0
+        work.forward.kernels * KERNEL_S if replays_decode(model, workload) else 0.0
     )
 
 

@@ -1,7 +1,7 @@
 """Answers the questions of recorded runs as the service does, and compares."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from statistics import mean, median
 
@@ -10,6 +10,7 @@ from service.cli.offline.inline import make_plan_cache, resolve_offline_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.fits import read_fit
 from service.contract.to_question.validation_errors import decode
+from service.estimator.memory.overheads.overheads import estimate_communicators
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate, Interval, Throughput
@@ -194,7 +195,9 @@ def _score_client(run: ClientRun) -> RealScore:
 def _score_sweep(run: SweepRun) -> RealScore:
     case, measured = run.case, run.measured
     evaluator = _make_case_evaluator(run)
-    answer = evaluator.answer(case.task.workload, case.layout)
+    answer = _drop_communicators(
+        evaluator.answer(case.task.workload, case.layout), case.layout.num_gpus
+    )
     return RealScore(
         group=SWEEP_TRAINING if isinstance(case.task, TrainTask) else SWEEP_SERVING,
         name=case.name,
@@ -203,6 +206,20 @@ def _score_sweep(run: SweepRun) -> RealScore:
         pairs=_pair(answer, measured.live_bytes, measured.reserved_bytes, measured.device_bytes),
         kind=answer.interval_kind,
         reserved_kind=answer.reserved_kind,
+    )
+
+
+def _drop_communicators(answer: Estimate, num_gpus: int) -> Estimate:
+    """Return an answer without NCCL's buffers.
+
+    A rank of several ran alone on its GPU, beside ranks that exist by number only.
+    """
+    links_bytes = estimate_communicators(num_gpus).point
+    interval = answer.device_interval
+    return replace(
+        answer,
+        device_bytes=answer.device_bytes - links_bytes,
+        device_interval=Interval(interval.low - links_bytes, interval.high - links_bytes),
     )
 
 

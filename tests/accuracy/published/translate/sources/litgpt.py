@@ -22,6 +22,7 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "prompt_tokens": _PROMPT_TOKENS,
         "output_tokens": _NEW_TOKENS,
         "cache": "static",
+        "client": "loop",
         "weight_dtype": "bf16",
     }
     yield case(row, row["model"]["hf_id"], workload, _SCHEMES[scheme] if scheme else None)
