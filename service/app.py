@@ -26,7 +26,7 @@ from service.api.computing.search_processes import SEARCH_MODULES, SearchProcess
 from service.api.computing.turns import Turns
 from service.api.http.auth import Access, Guard, TokenVerifier
 from service.api.http.dependencies import OTHER_TURNS, Dependencies
-from service.api.http.rate_limits import make_quota_charge, make_rate_charge, make_rate_throttle
+from service.api.http.rate_limits import make_rate_charge, make_rate_throttle
 from service.api.metrics.registry import BuildInfo, Metrics
 from service.api.recording_lifespans import make_recording_lifespans
 from service.api.resources import fit
@@ -120,7 +120,6 @@ def create_app(settings: Settings) -> ASGIApp:
         files=FileReader(files),
         hub=make_hub(settings),
         count_weights=WeightCounter(),
-        charge=make_quota_charge(throttle),
         charge_rate=make_rate_charge(throttle),
         refresh_keys=key_cache.refresh,
         record_change=partial(stored_keys.record_change, sessions),

@@ -1,7 +1,6 @@
 """Idempotency keys: one result per key, route and body for 24 hours."""
 
 import hashlib
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -81,23 +80,6 @@ def _bind_key(
             "hours; use a new key"
         ),
     )
-
-
-def count_new_requests(
-    sessions: sessionmaker[Session], requests: Collection[RequestKey | None]
-) -> int:
-    """Count the requests whose key is not bound yet.
-
-    Requests without a key are new.
-    """
-    num_bound = 0
-    with transaction(sessions) as session:
-        for key in {request.key for request in requests if request is not None}:
-            routes = [
-                request.route for request in requests if request is not None and request.key == key
-            ]
-            num_bound += len(queries.list_bound_routes(session, key, routes))
-    return len(requests) - num_bound
 
 
 def forget_expired(sessions: sessionmaker[Session]) -> int:

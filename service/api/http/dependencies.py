@@ -94,8 +94,6 @@ class Dependencies:
     """Limit of questions that wait for a hub, beside which all others are answered."""
     guard: Guard = field(default_factory=make_open_guard)
     refresh_keys: Callable[[], None] = lambda: None
-    charge: Callable[[Principal, int], None] = lambda _principal, _number: None
-    """Counts measurements against a quota."""
     charge_rate: Callable[[Principal, int], None] = lambda _principal, _number: None
     """Counts a long answer as further requests against a rate."""
     read_snapshot: Callable[[], MetricsReading] = lambda: NO_READING

@@ -1,7 +1,6 @@
 """/v1/calibrations: calibrations, their drift, and measuring them again."""
 
 import re
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -9,14 +8,12 @@ from litestar import Request, Router, get, post
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
-from service.access.owners import make_owner
 from service.api.http.auth import require_principal
 from service.api.http.decoding import read_query
 from service.api.http.dependencies import get_dependencies
 from service.api.http.etags import read_request_key
 from service.api.http.operation import STORED_PROBLEMS, Operation, Reply
 from service.api.http.pagination import make_page_request
-from service.api.http.rate_limits import charge_quota
 from service.api.http.responses import json_response
 from service.base.errors import NotFoundError
 from service.calibration.pool import Pool
@@ -115,8 +112,7 @@ def measure_again(request: AnyRequest) -> ASGIApp:
         settings=deps.settings,
         notify=deps.notify,
         key=read_request_key(request.scope, b"", route="remeasure"),
-        charge=partial(charge_quota, request),
-        owner=make_owner(require_principal(request.scope)),
+        caller=require_principal(request.scope),
     )
     return json_response(
         RemeasureAnswer(measurements=[str(stored.id) for stored in queued]), status=202

@@ -1,6 +1,5 @@
 """Statements about idempotency keys."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -9,7 +8,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from service.db.tables.core import IdempotencyRow
+from service.db.tables.idempotency import IdempotencyRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +54,6 @@ def read_key(session: Session, *, key: str, route: str) -> tuple[str, UUID]:
         statement.where(IdempotencyRow.key == key, IdempotencyRow.route == route)
     ).one()
     return body_hash, target_id
-
-
-def list_bound_routes(session: Session, key: str, routes: Collection[str]) -> frozenset[str]:
-    """Return those of ``routes`` on which a key is bound."""
-    statement = select(IdempotencyRow.route).where(
-        IdempotencyRow.key == key, IdempotencyRow.route.in_(routes)
-    )
-    return frozenset(session.scalars(statement.where(IdempotencyRow.expires_at > func.now())))
 
 
 def delete_expired_keys(session: Session) -> int:

@@ -56,6 +56,37 @@ def insert_job(session: Session, job_id: UUID, request: MeasureRequest, new: New
     )
 
 
+def lock_quota(session: Session, owner_key: str) -> None:
+    """Let one transaction at a time count what a key asked for.
+
+    Each statement after this one sees what every earlier one has committed.
+    """
+    session.execute(
+        select(func.pg_advisory_xact_lock(func.hashtextextended(f"quota {owner_key}", 0)))
+    )
+
+
+def read_wait_s(
+    session: Session, owner_key: str, *, window: timedelta, at_most: int
+) -> float | None:
+    """Return the seconds until a quota has room.
+
+    That is until a key has asked for at most ``at_most`` in ``window``, cancelled and failed ones
+    counted; null where it has asked for no more.
+    """
+    begin = func.now() - window
+    statement = (
+        select(func.extract("epoch", Job.created_at - begin))
+        .where(Job.created_by_key == owner_key, Job.source == "probe", Job.created_at > begin)
+        .order_by(Job.created_at.desc())
+        # The one that has to leave the window; the index ends the search there.
+        .offset(at_most)
+        .limit(1)
+    )
+    wait_s = session.scalar(statement)
+    return None if wait_s is None else float(wait_s)
+
+
 def read_measurement(session: Session, job_id: UUID) -> StoredMeasurement | None:
     """Return one measurement with its result."""
     row = session.get(Job, job_id)

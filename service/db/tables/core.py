@@ -25,6 +25,7 @@ from service.db.tables.base import Base, Json, make_membership_condition
 from service.db.tables.claims import ClaimRow
 from service.db.tables.clusters import ReservationRow
 from service.db.tables.hooks import HookDecisionRow, HookQuestionRow
+from service.db.tables.idempotency import IdempotencyRow
 from service.db.tables.learning import QUANTITIES, ResidualRow
 from service.db.tables.models import ConfigRecordingRow, ModelRow
 from service.db.tables.types import StorableJSON
@@ -43,6 +44,7 @@ _IMPORTED_TABLES = (
     ConfigRecordingRow,
     HookDecisionRow,
     HookQuestionRow,
+    IdempotencyRow,
     ModelRow,
     ReservationRow,
     ResidualRow,
@@ -104,6 +106,13 @@ class MeasureJobRow(Base):
             "ix_measurements_unpruned",
             "finished_at",
             postgresql_where=text("finished_at IS NOT NULL AND NOT is_pruned"),
+        ),
+        # What a key asked for lately: its quota is counted from it.
+        Index(
+            "ix_measurements_asked",
+            "created_by_key",
+            "created_at",
+            postgresql_where=text("created_by_key IS NOT NULL AND source = 'probe'"),
         ),
         Index("ix_measurements_running", "lease_until", postgresql_where=text("state = 'running'")),
     )
@@ -267,30 +276,3 @@ class CalibrationRow(Base):
     evidence: Mapped[list[uuid.UUID]]
     """The measurements it rests on."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
-
-
-class IdempotencyRow(Base):
-    """Job or reservation of an ``Idempotency-Key`` on one route.
-
-    It lasts until it expires.
-    """
-
-    __tablename__ = "idempotency_records"
-    __table_args__ = (
-        Index(None, "expires_at"),
-        CheckConstraint("num_nonnulls(job_id, reservation_id) = 1", name="stands_for_one"),
-    )
-
-    key: Mapped[str] = mapped_column(primary_key=True)
-    route: Mapped[str] = mapped_column(primary_key=True)
-    body_hash: Mapped[str]
-    # Deferred, because the key is claimed before what it stands for is inserted, in the same
-    # transaction.
-    job_id: Mapped[uuid.UUID | None] = mapped_column(
-        ForeignKey("measurements.id", ondelete="CASCADE", deferrable=True, initially="DEFERRED")
-    )
-    reservation_id: Mapped[uuid.UUID | None] = mapped_column(
-        ForeignKey(ReservationRow.id, ondelete="CASCADE", deferrable=True, initially="DEFERRED")
-    )
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    expires_at: Mapped[datetime]

@@ -20,6 +20,8 @@ RETRY_AFTER_S = 5.0
 """Time without calls to Redis after it failed: a request that waits for it is held up by
 ``TIMEOUT_S``.
 """
+_KIND = "requests"
+"""Part of the counter's name, in Redis too."""
 
 _log = get_logger(__name__)
 
@@ -36,8 +38,8 @@ class Throttle:
         self._clock = clock
         self._away_until = -math.inf
 
-    def count(self, limit: str, *, key_id: str, what: str, number: int = 1) -> None:
-        """Count ``number`` more, all of them or none.
+    def count(self, limit: str, *, key_id: str, number: int = 1) -> None:
+        """Count ``number`` more requests, all of them or none.
 
         Raises TooManyRequestsError past the limit.
         """
@@ -46,9 +48,9 @@ class Throttle:
         parsed = parse_limit(limit)
         item = RateLimitItemPerSecond(parsed.amount, parsed.seconds)
         try:
-            if self._limiter.hit(item, key_id, what, cost=number):
+            if self._limiter.hit(item, key_id, _KIND, cost=number):
                 return
-            stats = self._limiter.get_window_stats(item, key_id, what)
+            stats = self._limiter.get_window_stats(item, key_id, _KIND)
         except Exception as error:  # noqa: BLE001 - each storage has errors of its own, and none may hold a request up
             self._away_until = self._clock() + RETRY_AFTER_S
             _log.warning(
@@ -56,7 +58,7 @@ class Throttle:
             )
             return
         reset_s = max(1, math.ceil(stats.reset_time - time.time()))
-        message = f"this key may send {what} {limit}; try again in {reset_s} s"
+        message = f"this key may send requests {limit}; try again in {reset_s} s"
         raise TooManyRequestsError(message, retry_after_s=reset_s)
 
 

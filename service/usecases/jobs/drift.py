@@ -6,7 +6,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from service.access.owners import Owner
+from service.access.keys import Principal
 from service.base.errors import InvalidRequestError, NotFoundError
 from service.calibration.conformal import is_coverage_too_low
 from service.calibration.environment import EnvironmentKey
@@ -19,8 +19,8 @@ from service.db.session import transaction
 from service.jobs.contract import MeasureRequest, parse_measure_request
 from service.jobs.notify import Notify
 from service.runtime.settings import Settings
-from service.usecases.idempotency import RequestKey, count_new_requests
-from service.usecases.jobs.measurements import submit
+from service.usecases.idempotency import RequestKey
+from service.usecases.jobs.measurements import Submission, submit_all
 from service.usecases.stored import Sessions
 
 FindEnvironmentKey = Callable[[str], EnvironmentKey]
@@ -67,19 +67,18 @@ def list_drifts(
     )
 
 
-def remeasure(  # noqa: PLR0913 - what again, for whom, and the two that a new job needs
+def remeasure(
     sessions: Sessions,
     calibration_id: UUID,
     *,
     settings: Settings,
     notify: Notify,
     key: RequestKey | None = None,
-    charge: Callable[[int], None] = lambda _number: None,
-    owner: Owner | None = None,
+    caller: Principal | None = None,
 ) -> tuple[StoredMeasurement, ...]:
     """Submit again every size that a calibration rests on.
 
-    The same ``key`` submits once; ``charge`` may refuse their number.
+    All of them or none, by the ``caller``'s quota; the same ``key`` submits once.
     """
     with transaction(sessions) as session:
         calibration = read_calibration(session, calibration_id)
@@ -96,26 +95,16 @@ def remeasure(  # noqa: PLR0913 - what again, for whom, and the two that a new j
         )
         raise InvalidRequestError(message)
     submissions = [
-        (stored, None if key is None else _make_repeat_key(key, stored))
-        for stored in requests.values()
-    ]
-    # All of them or none, and nothing for who asks again for what he has asked for.
-    if number := count_new_requests(sessions, [repeatable for _, repeatable in submissions]):
-        charge(number)
-    return tuple(
-        submit(
-            sessions,
+        Submission(
             # Its numbers are what is asked for again; files beside them would cost the time of its
             # steps.
-            structs.replace(parse_measure_request(stored.request), artifacts=()),
+            request=structs.replace(parse_measure_request(stored.request), artifacts=()),
             key=stored.key,
-            settings=settings,
-            notify=notify,
-            idempotency=repeatable,
-            owner=owner,
+            idempotency=None if key is None else _make_repeat_key(key, stored),
         )
-        for stored, repeatable in submissions
-    )
+        for stored in requests.values()
+    ]
+    return submit_all(sessions, submissions, settings=settings, notify=notify, caller=caller)
 
 
 def _make_repeat_key(key: RequestKey, stored: StoredMeasurement) -> RequestKey:

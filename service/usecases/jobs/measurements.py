@@ -3,14 +3,14 @@
 The row is the job; a notification only makes it start sooner.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
 
 from service.access.keys import Principal
-from service.access.owners import Owner
+from service.access.owners import make_owner
 from service.base.errors import MeasurementNotFoundError, NotCancellableError
 from service.db.owners import read_owner
 from service.db.pages import Page, PageRequest
@@ -38,6 +38,7 @@ from service.telemetry.tracing import Kind
 from service.usecases.access.owners import check_owner
 from service.usecases.idempotency import RequestKey, bind_job_key
 from service.usecases.jobs.measurable import check_measurable
+from service.usecases.jobs.quotas import charge_quota
 from service.usecases.jobs.status_changes import change_status, make_status_event
 from service.usecases.jobs.waiting import describe_waiting_phase, get_reason, update_phase
 from service.usecases.stored import Sessions
@@ -55,7 +56,20 @@ class EventBatch:
     is_last: bool
 
 
-def submit(  # noqa: PLR0913 - who asks, for what, and the three that a new job needs
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A request for a measurement.
+
+    Its result teaches the calibration key. A request that was made before, by its idempotency key,
+    gets the job that it made then.
+    """
+
+    request: MeasureRequest
+    key: str
+    idempotency: RequestKey | None = None
+
+
+def submit(  # noqa: PLR0913 - who asks, for what, and the two that a new job needs
     sessions: Sessions,
     request: MeasureRequest,
     *,
@@ -63,43 +77,48 @@ def submit(  # noqa: PLR0913 - who asks, for what, and the three that a new job 
     settings: Settings,
     notify: Notify,
     idempotency: RequestKey | None = None,
-    charge: Callable[[], None] = lambda: None,
-    owner: Owner | None = None,
+    caller: Principal | None = None,
 ) -> StoredMeasurement:
     """Store a queued job and notify a worker of it.
 
-    ``charge`` may refuse a new job. A request that was made before, by its idempotency key, gets
-    the job that it made then.
+    It is the ``caller``'s, and counts against his quota.
     """
-    check_measurable(request)
-    new_id = uuid4()
+    submission = Submission(request=request, key=key, idempotency=idempotency)
+    (stored,) = submit_all(sessions, [submission], settings=settings, notify=notify, caller=caller)
+    return stored
+
+
+def submit_all(
+    sessions: Sessions,
+    submissions: Sequence[Submission],
+    *,
+    settings: Settings,
+    notify: Notify,
+    caller: Principal | None = None,
+) -> tuple[StoredMeasurement, ...]:
+    """Store queued jobs, all or none, and notify workers."""
+    for submission in submissions:
+        check_measurable(submission.request)
+    devices = sorted({submission.request.device.value for submission in submissions})
     with (
-        span("measurement.submit", kind=Kind.PRODUCER, device=request.device.value),
+        span("measurement.submit", kind=Kind.PRODUCER, device=",".join(devices)),
         transaction(sessions) as session,
     ):
-        job_id = new_id
-        if idempotency is not None:
-            job_id = bind_job_key(
-                session,
-                key=idempotency.key,
-                route=idempotency.route,
-                body=idempotency.body,
-                job_id=new_id,
-            )
-        if job_id == new_id:
-            # Not before it is known to be new: who asks again for what he has asked for takes
+        job_ids, new = _bind_keys(session, submissions)
+        if new and caller is not None:
+            # Not before they are known to be new: who asks again for what he has asked for takes
             # nothing more.
-            charge()
-            new = _make_job(session, request, key=key, settings=settings, owner=owner)
-            _enqueue(session, job_id, request, new)
+            charge_quota(session, caller, len(new))
+        for job_id, submission in new.items():
+            job = _make_job(session, submission, settings=settings, caller=caller)
+            _enqueue(session, job_id, submission.request, job)
         # In the same transaction: a second one would only be more rounds to the database.
-        stored = queries.read_measurement(session, job_id)
-    if stored is None:
-        raise _make_not_found_error(job_id)
-    if job_id == new_id:
-        _log.info("measurement.submitted", job_id=str(job_id), device=request.device.value)
+        stored = tuple(_read(session, job_id) for job_id in job_ids)
+    for job_id, submission in new.items():
+        device = submission.request.device
+        _log.info("measurement.submitted", job_id=str(job_id), device=device.value)
         # After the commit: a worker could otherwise look for a row that is not there yet.
-        notify(request.device, JobPayload(job_id=job_id, attempt=0))
+        notify(device, JobPayload(job_id=job_id, attempt=0))
     return stored
 
 
@@ -111,11 +130,9 @@ def read(
     With ``gone_after_s`` a queued one has the phase of this moment, by the workers alive now.
     """
     with transaction(sessions) as session:
-        stored = queries.read_measurement(session, job_id)
-        if stored is not None and gone_after_s is not None:
+        stored = _read(session, job_id)
+        if gone_after_s is not None:
             stored = update_phase(session, stored, gone_after_s=gone_after_s)
-    if stored is None:
-        raise _make_not_found_error(job_id)
     return stored
 
 
@@ -189,25 +206,46 @@ def cancel_locked(session: Session, row: MeasureJobRow) -> None:
         )
 
 
+def _bind_keys(
+    session: Session, submissions: Sequence[Submission]
+) -> tuple[list[UUID], dict[UUID, Submission]]:
+    """Return the id of each job, and those to be inserted."""
+    job_ids: list[UUID] = []
+    new: dict[UUID, Submission] = {}
+    for submission in submissions:
+        job_id = new_id = uuid4()
+        if (key := submission.idempotency) is not None:
+            job_id = bind_job_key(
+                session, key=key.key, route=key.route, body=key.body, job_id=new_id
+            )
+        if job_id == new_id:
+            new[job_id] = submission
+        job_ids.append(job_id)
+    return job_ids, new
+
+
+def _read(session: Session, job_id: UUID) -> StoredMeasurement:
+    stored = queries.read_measurement(session, job_id)
+    if stored is None:
+        raise _make_not_found_error(job_id)
+    return stored
+
+
 def _make_job(
-    session: Session,
-    request: MeasureRequest,
-    *,
-    key: str,
-    settings: Settings,
-    owner: Owner | None,
+    session: Session, submission: Submission, *, settings: Settings, caller: Principal | None
 ) -> NewJob:
+    request = submission.request
     phase = describe_waiting_phase(
         session, request.device.value, gpu=request.gpu, gone_after_s=settings.lease_s
     )
     origin = get_current_origin()
     return NewJob(
-        key=key,
+        key=submission.key,
         max_attempts=settings.max_attempts,
         phase=phase,
         request_id=origin.request_id,
         traceparent=get_traceparent() or origin.traceparent,
-        created_by=owner,
+        created_by=None if caller is None else make_owner(caller),
     )
 
 

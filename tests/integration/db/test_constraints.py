@@ -12,11 +12,11 @@ from service.db.tables.base import Base
 from service.db.tables.clusters import ClusterNodeRow, ClusterPoolRow, ClusterRow, ReservationRow
 from service.db.tables.core import (
     CalibrationRow,
-    IdempotencyRow,
     MeasureJobRow,
     MeasurementEventRow,
     MeasurementResultRow,
 )
+from service.db.tables.idempotency import IdempotencyRow
 from service.db.tables.models import ModelRow
 from service.db.tables.workers import WorkerRow
 

@@ -9,7 +9,6 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
-from service.access.owners import make_owner
 from service.api.http.auth import require_principal
 from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import get_dependencies
@@ -17,7 +16,6 @@ from service.api.http.etags import read_header, read_request_key
 from service.api.http.names import LOCATION
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.pagination import make_page_request
-from service.api.http.rate_limits import charge_quota
 from service.api.http.responses import json_response, no_content
 from service.api.resources.measurements.artifacts import read_artifact
 from service.api.resources.measurements.events import EventStream
@@ -103,8 +101,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
         settings=deps.settings,
         notify=deps.notify,
         idempotency=read_request_key(request.scope, body, route=ROUTE),
-        charge=partial(charge_quota, request, 1),
-        owner=make_owner(require_principal(request.scope)),
+        caller=require_principal(request.scope),
     )
     return json_response(
         build_measurement_answer(stored),

@@ -1,6 +1,5 @@
 """Asking for measurements, against a real database."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -13,7 +12,6 @@ from service.base.errors import (
     IdempotencyConflictError,
     MeasurementNotFoundError,
     NotCancellableError,
-    TooManyRequestsError,
 )
 from service.db.records.measurements import MeasurementFilter, StoredMeasurement
 from service.jobs.contract import JobPayload, MeasureRequest, Priority, ProbeDevice
@@ -46,7 +44,6 @@ def submit(
     *,
     idempotency: RequestKey | None = None,
     ring: Rings | None = None,
-    charge: Callable[[], None] = lambda: None,
 ) -> UUID:
     """Return the id of the job for a request."""
     job = measurements.submit(
@@ -56,7 +53,6 @@ def submit(
         settings=Settings(),
         notify=ring or skip_notification,
         idempotency=idempotency,
-        charge=charge,
     )
     return job.id
 
@@ -110,29 +106,6 @@ def test_one_key_for_two_bodies_is_a_conflict(sessions: Sessions) -> None:
 
     with pytest.raises(IdempotencyConflictError):
         submit(sessions, idempotency=a_key(body=b"[]"))
-
-
-def test_only_a_new_job_is_charged(sessions: Sessions) -> None:
-    """Whoever lost the answer gets it again past his quota; a refusal stores nothing, and leaves
-    the key free.
-    """
-    left = [1]
-
-    def charge() -> None:
-        if not left:
-            message = "that is enough"
-            raise TooManyRequestsError(message, retry_after_s=1)
-        left.pop()
-
-    first = submit(sessions, idempotency=a_key(), charge=charge)
-
-    assert submit(sessions, idempotency=a_key(), charge=charge) == first
-    with pytest.raises(IdempotencyConflictError):
-        submit(sessions, idempotency=a_key(body=b"[]"), charge=charge)
-    for _ in range(2):
-        with pytest.raises(TooManyRequestsError):
-            submit(sessions, idempotency=a_key("two"), charge=charge)
-    assert submit(sessions, idempotency=a_key("two")) != first
 
 
 def test_requests_without_a_key_are_jobs_of_their_own(sessions: Sessions) -> None:
