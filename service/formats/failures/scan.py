@@ -12,7 +12,6 @@ from service.formats.failures.accounting import MARK as ACCOUNTING_MARK
 from service.formats.failures.accounting import AccountingReader
 from service.formats.failures.engine_wordings import MARKS as ENGINE_MARKS
 from service.formats.failures.failure import Amount, Failure, FailureLog, Frame
-from service.formats.failures.system_wordings import MARKS as SYSTEM_MARKS
 from service.formats.failures.traceback_frames import MARKS as FRAME_MARKS
 from service.formats.failures.traceback_frames import FrameReader, find_rank
 from service.formats.failures.wording import compile_wording
@@ -27,7 +26,7 @@ MAX_JOINED_LINES = 8
 _QUOTES = " \t#>|│"
 """Marks of a quotation or a comment, before the lines of a message that was wrapped."""
 _HEADER_MARK = "JobID"
-_FAILURE_MARKS = tuple(dict.fromkeys((*ENGINE_MARKS, *SYSTEM_MARKS)))
+_FAILURE_MARKS = tuple(dict.fromkeys((*ENGINE_MARKS, *system_messages.MARKS)))
 
 
 @dataclass(slots=True)

@@ -10,15 +10,20 @@ from service.formats.failures.failure import (
     FailureSpeaker,
     make_amount,
 )
-from service.formats.failures.system_wordings import WORDINGS, SystemWording
+from service.formats.failures.library_wordings import MARKS as LIBRARY_MARKS
+from service.formats.failures.library_wordings import WORDINGS as LIBRARY_WORDINGS
+from service.formats.failures.system_wordings import MARKS as SYSTEM_MARKS
+from service.formats.failures.system_wordings import WORDINGS as SYSTEM_WORDINGS
+from service.formats.failures.system_wordings import SystemWording
 from service.formats.failures.wording import compile_wording
 
+MARKS = (*SYSTEM_MARKS, *LIBRARY_MARKS)
 _RESIDENT = compile_wording(r"anon-rss:([0-9]{1,15}+)kB")
 
 
 def iter_system_failures(text: str, *, line: int, rank: str | None) -> Iterator[Failure]:
     """Yield what the system or a library says in a line."""
-    for wording in WORDINGS:
+    for wording in (*SYSTEM_WORDINGS, *LIBRARY_WORDINGS):
         match = wording.pattern.search(text)
         if match is None:
             continue
