@@ -69,7 +69,7 @@ def word_failure(
     *,
     subject: str = "",
 ) -> SystemWording:
-    """Return a wording of a failure, with its first group's quantity and unit."""
+    """Return a wording, its first group a quantity in a unit."""
     return SystemWording(
         speaker=speaker,
         memory=memory,

@@ -9,6 +9,7 @@ from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
 from service.formats.launches.trainers.trainer import gather_arguments, gather_setup, note_config
+from service.formats.launches.trainers.trl_config import take_word
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
@@ -58,7 +59,7 @@ def read_grpo(handed_in: HandedIn, draft: Draft) -> None:
     _read_reference(setup, draft)
     steps = _read_generation_steps(training, draft)
     _read_rollout(training, steps, draft)
-    losses = training.take("loss_type")
+    losses = take_word(training, "loss_type")
     if losses is not None:
         losses.as_choice({name: name for name in _LOSSES})
         draft.note(losses, "a loss of the same log-probabilities")

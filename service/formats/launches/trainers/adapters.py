@@ -116,6 +116,8 @@ def _read_targets(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Non
         return
     if targets is not None:
         targets_named = [str(word) for word in targets.as_list()]
+        if any(name.endswith(",") for name in targets_named):
+            raise targets.refuse("names parted by blanks alone: PEFT takes a comma for a letter")
         linear = targets_named in (["all-linear"], ["all"], ["all_linear"])
         draft.put(
             "workload.lora.target_modules", "all-linear" if linear else targets_named, targets

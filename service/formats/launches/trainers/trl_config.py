@@ -34,12 +34,12 @@ def _read_sft(setup: TrainerSetup, draft: Draft) -> None:
     TRL turns Liger's fused loss off, and has its layers' kernels alone (``sft_trainer.py``).
     """
     source = f"TRL {TRL}, trl/trainer/sft_config.py"
-    loss = _take_word(setup.training, "loss_type") or make_default("loss_type", "nll", source)
+    loss = take_word(setup.training, "loss_type") or make_default("loss_type", "nll", source)
     draft.put("workload.loss", loss.as_choice(_LOSSES), loss)
     _read_packing(setup, draft)
 
 
-def _take_word(training: Settings, name: str) -> Setting | None:
+def take_word(training: Settings, name: str) -> Setting | None:
     """Return a setting of one word, also from a list."""
     setting = training.take(name)
     if setting is None or not isinstance(setting.value, list) or len(setting.value) != 1:

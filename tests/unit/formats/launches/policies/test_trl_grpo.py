@@ -166,3 +166,13 @@ def test_its_question_has_an_answer() -> None:
     )
 
     assert (question.missing, question.refusal) == ((), None)
+
+
+def test_a_loss_of_a_command_is_one_word() -> None:
+    """An option that other trainers give several values is one here."""
+    imported = import_launch(
+        command="accelerate launch --num_processes 1 grpo.py --model_name_or_path gpt2 "
+        "--loss_type grpo --prompt_length 256"
+    )
+
+    assert "--loss_type" in {key.key for key in imported.read}

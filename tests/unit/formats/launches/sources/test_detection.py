@@ -74,3 +74,11 @@ def test_a_config_of_trl_is_handed_in_beside_its_command() -> None:
         LaunchFormatError, match=r"names recipes/dpo\.yaml, which was not handed in"
     ):
         import_launch(command=command)
+
+
+def test_a_comma_is_a_letter_of_a_layers_name() -> None:
+    """PEFT would adapt the last of them alone."""
+    command = "trl sft --model_name_or_path a/b --use_peft --lora_target_modules q_proj, v_proj"
+
+    with pytest.raises(LaunchFormatError, match="names parted by blanks alone"):
+        import_launch(command=command)
