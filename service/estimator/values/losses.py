@@ -80,6 +80,16 @@ LIGER_FAMILIES = frozenset(
     }
 )
 """Families that Liger's kernels have terms for (liger-kernel 0.8 ``monkey_patch.py``)."""
+LIGER_PATCHED = LIGER_FAMILIES | {
+    *("deepseek_v2", "deepseek_v3", "deepseek_v4", "exaone4", "falcon_h1", "gemma3", "gemma4"),
+    *("gemma4_text", "glm4", "glm4v", "glm4v_moe", "gpt_oss", "granite", "hunyuan_v1_dense"),
+    *("hunyuan_v1_moe", "internvl", "llama4", "llama4_text", "llava", "mixtral", "mllama"),
+    *("mllama_text_model", "muse_glimmer", "nemotron", "olmo2", "olmo3", "paligemma", "phi3"),
+    *("pixtral", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl", "qwen2_vl_text", "qwen3_5"),
+    *("qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_moe", "qwen3_next", "qwen3_vl"),
+    *("qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_vl_text", "smolvlm"),
+}
+"""Model types that Liger has kernels for (``MODEL_TYPE_TO_APPLY_LIGER_FN`` of 0.8.5)."""
 BALANCED_FAMILIES = frozenset(
     {"gpt_oss", "jamba", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "qwen3_next"}
 )

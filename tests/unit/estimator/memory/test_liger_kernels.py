@@ -110,7 +110,7 @@ def test_what_has_no_term_is_refused(changes: dict[str, Any], layout: Layout, sa
 
 
 def test_a_family_without_kernels_is_refused() -> None:
-    """The refusal names those that have them."""
+    """The refusal names those whose terms are known."""
     model = a_model(family="phi3")
 
     with pytest.raises(EstimatorError, match=r"kernels liger of phi3.*llama"):

@@ -22,6 +22,7 @@ from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import (
     BALANCED_FAMILIES,
     LIGER_FAMILIES,
+    LIGER_PATCHED,
     LOG_PROB_LOSSES,
     PAIRED_TRAINERS,
     REFERRING_TRAINERS,
@@ -222,6 +223,17 @@ LOSSES = (
         reason="kernels unsloth, whose loss is cut by the memory that is free when it first runs",
         source="unsloth_zoo 2026.10 fused_losses/cross_entropy_loss.py, _get_chunk_multiplier; "
         "gradient_checkpointing.py, Unsloth_Offloaded_Gradient_Checkpointer",
+    ),
+    Rule(
+        when=_LIGER,
+        require=is_in(model.family, *sorted(LIGER_PATCHED)),
+        field=workload.kernels.path,
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "Liger has no kernels for {model.family}, whose own operations run under "
+            "use_liger_kernel: say kernels torch"
+        ),
+        source=f"{_MONKEY_PATCH}, _apply_liger_kernel_to_instance",
     ),
     Rule(
         when=_LIGER,
