@@ -7,6 +7,15 @@ from pathlib import Path
 
 from rich.table import Table
 
+_NOTES = (
+    "askers.md",
+    "memory.md",
+    "asked_again.md",
+    "floors.md",
+    "one_verdict.md",
+    "redesign.md",
+)
+"""What was measured by hand, beside this file."""
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 _HEAD = """# Benchmarks
 
@@ -39,10 +48,7 @@ def write_page(tables: Sequence[Table]) -> None:
     head = _HEAD.format(
         cores=os.cpu_count(), machine=platform.machine(), python=platform.python_version()
     )
-    notes = [
-        Path(__file__).with_name(name).read_text(encoding="utf-8")
-        for name in ("askers.md", "memory.md", "floors.md", "one_verdict.md", "redesign.md")
-    ]
+    notes = [Path(__file__).with_name(name).read_text(encoding="utf-8") for name in _NOTES]
     pages = ["\n".join(_iter_lines(table)) + "\n" for table in tables]
     PAGE.write_text("\n".join([head, *pages, *notes]), encoding="utf-8")
 

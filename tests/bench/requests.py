@@ -1,4 +1,4 @@
-"""What POST /v1/fit sustains, distinct questions and repeated ones, next to raw ASGI."""
+"""What fits and repeated searches sustain, next to raw ASGI."""
 
 import http.client
 import itertools
@@ -20,6 +20,12 @@ QUESTION: dict[str, Any] = {
     "gpu": "A100-SXM4-80GB",
     "layout": {"data_parallel": 8, "zero_stage": 3},
 }
+PLAN: dict[str, Any] = {
+    "model": "llama-2-70b",
+    "workload": {"task": "train", "sequence_length": 4096},
+    "gpus": ["A100-SXM4-80GB", "H100-SXM5-80GB"],
+}
+WORDS = "/v1/how-many?model=llama-2-70b&gpu=A100-SXM4-80GB&task=train&sequence_length=4096"
 GPUS = ("A100-SXM4-80GB", "H100-SXM", "H200", "B200", "MI300X")
 LEVELS = tuple(round(0.5 + step / 100, 2) for step in range(46))
 _ROUNDS = 3
@@ -76,6 +82,14 @@ def measure_requests() -> Table:
             "POST /v1/fit, one question repeated, If-None-Match": (
                 itertools.repeat(_encode(QUESTION, {"If-None-Match": etag})),
                 304,
+            ),
+            "POST /v1/plans, one question repeated": (
+                itertools.repeat(encode_request("POST", "/v1/plans", json.dumps(PLAN).encode())),
+                200,
+            ),
+            "GET /v1/how-many, one question repeated": (
+                itertools.repeat(encode_request("GET", WORDS)),
+                200,
             ),
         }
         for _ in range(_ROUNDS):
