@@ -31,12 +31,16 @@ def read_trl(setup: TrainerSetup, draft: Draft) -> None:
 def _read_sft(setup: TrainerSetup, draft: Draft) -> None:
     """Set the loss, which Liger's does not replace.
 
-    TRL turns Liger's fused loss off, and has its layers' kernels alone (``sft_trainer.py``).
+    TRL turns Liger's fused loss off, and has its layers' kernels alone (``sft_trainer.py``). Before
+    0.20 the loss was the model's own, or Liger's.
     """
-    source = f"TRL {TRL}, trl/trainer/sft_config.py"
-    loss = take_word(setup.training, "loss_type") or make_default("loss_type", "nll", source)
-    draft.put("workload.loss", loss.as_choice(_LOSSES), loss)
     _read_packing(setup, draft)
+    loss = take_word(setup.training, "loss_type")
+    if loss is None and setup.trl_before is not None:
+        return
+    source = f"TRL {TRL}, trl/trainer/sft_config.py"
+    loss = loss or make_default("loss_type", "nll", source)
+    draft.put("workload.loss", loss.as_choice(_LOSSES), loss)
 
 
 def take_word(training: Settings, name: str) -> Setting | None:

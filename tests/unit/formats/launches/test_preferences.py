@@ -48,11 +48,18 @@ def test_a_loss_without_its_kl_term_is_counted_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("launcher", "loss"), [(Launcher.TRL_SFT, "nll"), (Launcher.TRAINER, None)]
+    ("launcher", "length", "loss"),
+    [
+        (Launcher.TRL_SFT, "max_length", "nll"),
+        (Launcher.TRL_SFT, "max_seq_length", None),
+        (Launcher.TRAINER, "max_length", None),
+    ],
 )
-def test_liger_leaves_trl_its_loss(launcher: Launcher, loss: str | None) -> None:
-    """TRL has the kernels of its layers alone, Trainer the loss too, by our default."""
-    arguments = _SCRIPT | {"use_liger_kernel": True}
+def test_liger_leaves_trl_its_loss(launcher: Launcher, length: str, loss: str | None) -> None:
+    """TRL has the kernels of its layers alone, Trainer and TRL before 0.20 the loss too, which is
+    our default.
+    """
+    arguments = {"model": "a/b", length: 2048, "use_liger_kernel": True}
     workload = get_part(import_launch(arguments=arguments, launcher=launcher), "workload")
 
     assert workload["kernels"] == "liger"
