@@ -49,6 +49,15 @@ def test_what_would_help_is_read_on_a_phone(visit: Visit) -> None:
         assert 0 <= box["x"] <= box["x"] + box["width"] <= PHONE["width"]
 
 
+def test_families_are_read_on_a_phone(visit: Visit) -> None:
+    """Each is a card: what serves it is on the screen, and nothing is scrolled sideways."""
+    page = visit("/models", **PHONE).page
+    table = page.locator("#families .scroll")
+
+    expect(table.locator("[data-label='Served on']").first).to_be_visible()
+    assert table.evaluate("element => element.scrollWidth - element.clientWidth") == 0
+
+
 def test_a_component_says_why(visit: Visit) -> None:
     """Beside its formula stands where that comes from."""
     page = visit(SMALL).page

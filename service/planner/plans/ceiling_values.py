@@ -5,6 +5,7 @@ from enum import StrEnum
 from math import lcm
 from typing import Any
 
+from service.estimator.backends.registry import get_backend
 from service.estimator.values.batches import MAX_COUNT
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.workload import Engine, ServeWorkload, TrainWorkload, Workload
@@ -127,6 +128,8 @@ def set_value(config: Config, maximized: Maximized, value: int) -> Workload:
             changed_fields["micro_batch_size"] = value // (
                 layout.data_parallel * workload.gradient_accumulation_steps
             )
+        case Maximized.MAX_MODEL_LEN, ServeWorkload():
+            changed_fields |= {"max_model_len": value, **_ask_longest(workload, value)}
         case Maximized.LORA_RANK, TrainWorkload(lora=lora) if lora is not None:
             changed_fields["lora"] = replace(lora, rank=value)
         case Maximized.NUM_IMAGES, _ if workload.inputs is not None:
@@ -136,3 +139,14 @@ def set_value(config: Config, maximized: Maximized, value: int) -> Workload:
         case _:
             changed_fields[maximized.value] = value
     return replace(workload, **changed_fields)
+
+
+def _ask_longest(workload: ServeWorkload, length: int) -> dict[str, int]:
+    """Return what asks for room for one request of a length.
+
+    An engine that reserves the longest one asks by itself; the others would start and refuse it.
+    """
+    requested_tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
+    if get_backend(workload.engine).reserves_longest or length <= requested_tokens:
+        return {}
+    return {"num_sequences": 1, "prompt_tokens": length - workload.output_tokens}

@@ -3,15 +3,16 @@ import { h } from "./dom.js";
 
 /**
  * Return a table. A column is `{ label, cell(item), number, head, title }`: `cell` returns text or elements, `number` sets
- * it to the right, `head` makes it the row's heading. `rowOf(row, item)` may add to a row.
+ * it to the right, `head` makes it the row's heading. `rowOf(row, item)` may add to a row. One that `stacks` has a card for
+ * each row on a narrow screen.
  */
-export function dataTable({ caption, columns, items, rowOf = () => {} }) {
+export function dataTable({ caption, columns, items, rowOf = () => {}, stacks = false }) {
   return h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h(
       "table",
-      { class: "data" },
+      { class: stacks ? "data stacks" : "data" },
       h("caption", {}, caption),
       h("thead", {}, h("tr", {}, columns.map((column) => heading(column)))),
       h(
@@ -42,7 +43,7 @@ function heading({ label, number, title }) {
   return h("th", { scope: "col", class: number ? "is-number" : null, title }, label);
 }
 
-function cell({ number, head, cell: of }, item) {
-  const attributes = { class: number ? "is-number" : null, ...(head ? { scope: "row" } : {}) };
+function cell({ label, number, head, cell: of }, item) {
+  const attributes = { class: number ? "is-number" : null, ...(head ? { scope: "row" } : { "data-label": label }) };
   return h(head ? "th" : "td", attributes, of(item));
 }

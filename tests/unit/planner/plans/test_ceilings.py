@@ -170,15 +170,15 @@ def test_no_layout_holds_a_larger_global_batch(steps: int) -> None:
         assert not fits(subject, config, more)
 
 
-def test_the_longest_context_that_an_engine_starts_with() -> None:
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
+def test_the_longest_context_that_an_engine_holds(engine: Engine) -> None:
     """Its pool has room for one sequence of the ceiling and not for one token more; a model's last
     position ends it too.
     """
-    device = resolve_gpu("L4").to_device()
+    device = resolve_gpu("RTX-4090").to_device()
     subject = make_evaluator(load_architecture(resolve_model("llama-3.1-8b")), device, plans=PLANS)
     chat = ServeWorkload(
-        engine=Engine.SGLANG,
-        engine_version="0.5.5",  # later ones leave 7 of 22 GiB out, so that it does not start
+        engine=engine,
         num_sequences=1,
         prompt_tokens=100,
         output_tokens=20,

@@ -130,11 +130,13 @@ function showFamilies() {
             { label: "Refused", cell: refusals },
           ],
           items: wanted,
+          stacks: true,
         }),
   );
 }
 
 function modelLinks({ models }) {
+  if (models.length === 0) return "none by name";
   return h("div", { class: "chips" }, models.map((name) => h("a", { href: `/models?model=${encodeURIComponent(name)}`, onclick: (event) => (event.preventDefault(), open(name)) }, name)));
 }
 
