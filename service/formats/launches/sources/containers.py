@@ -4,7 +4,6 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
 from service.formats.launches.sources.argv import Grammar
 from service.formats.launches.sources.documents import read_mapping
@@ -33,11 +32,11 @@ DOCKER = Grammar(
 """Options of ``docker run``; those without a value are docker's own
 (``cli/command/container/opts.go``)."""
 _ENTRY_POINTS: Mapping[str, tuple[str, ...]] = {
-    "vllm-openai*": ("vllm", "serve"),
+    **dict.fromkeys(("vllm-openai", "vllm-openai-rocm"), ("vllm", "serve")),
     "llama.cpp": ("llama-server",),
     "text-generation-inference": ("text-generation-launcher",),
 }
-"""Entry points of engines' images, by patterns of the last part of their names.
+"""Entry points of engines' images for GPUs, by the last part of their names.
 
 vLLM, ``docker/Dockerfile`` and ``Dockerfile.rocm``; llama.cpp, ``.devops/cuda.Dockerfile``, target
 server.
@@ -68,16 +67,10 @@ def read_container(image: str, arguments: Sequence[str], entrypoint: Sequence[st
     if not path or "/" in tag:
         path, tag = image.partition("@")[0], ""
     match = _VERSION.search(tag[:_MAX_TAG])
-    entry = tuple(entrypoint) or _get_entry_point(path.rpartition("/")[2])
+    entry = tuple(entrypoint) or _ENTRY_POINTS.get(path.rpartition("/")[2], ())
     repeats = tuple(arguments[: len(entry)]) == entry
     tokens = tuple(arguments) if repeats else (*entry, *arguments)
     return Container(tokens=tokens, version="" if match is None else match[1])
-
-
-def _get_entry_point(image: str) -> tuple[str, ...]:
-    """Return what an image of this name starts, empty where nobody knows."""
-    matches = (entry for name, entry in _ENTRY_POINTS.items() if fnmatchcase(image, name))
-    return next(matches, ())
 
 
 def is_manifest(settings: Settings) -> bool:

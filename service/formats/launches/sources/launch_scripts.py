@@ -6,7 +6,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from service.formats.launches.shell.scripts import ScriptCommand, read_script
+from service.formats.launches.shell.scripts import MAX_COMMANDS, ScriptCommand, read_script
 from service.formats.launches.shell.variables import is_open, is_unknown
 from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.commands import STARTERS, Command, read_command
@@ -42,6 +42,9 @@ def find_launch(handed_in: HandedIn, programs: frozenset[str]) -> HandedIn:
                 commands += _read_words(name, started)
     for name, text in handed_in.manifests.items():
         commands += list_manifest_commands(name, text)
+    if len(commands) > MAX_COMMANDS:
+        message = f"{len(commands):,} commands; a launch has {MAX_COMMANDS:,} at most"
+        raise LaunchFormatError(message)
     command = choose_command(commands, programs)
     if command is None:
         return handed_in

@@ -10,6 +10,7 @@ from service.formats.launches.values.errors import LaunchFormatError
 
 SUFFIX = ".service"
 _CONTINUED = re.compile(r"\\\n")
+_MAX_STARTS = 100
 _PREFIXES = "@-:+!|"
 """Signs before a command (``systemd.service``, special executable prefixes)."""
 
@@ -25,6 +26,9 @@ def list_unit_commands(name: str, text: str) -> Iterator[ScriptCommand]:
             environment |= {variable: entry for variable, _, entry in pairs}
         elif key == "ExecStart" and value:
             starts.append(value.lstrip(_PREFIXES))
+    if len(starts) > _MAX_STARTS:
+        message = f"starts {len(starts):,} commands; {_MAX_STARTS} are read at most"
+        raise LaunchFormatError(message, where=name)
     for start in starts:
         for command in read_script(name, start, environment).commands:
             unused = {key: value for key, value in environment.items() if key not in start}

@@ -280,3 +280,21 @@ def test_mpirun_says_how_many() -> None:
     )
 
     assert get_part(imported, "layout")["data_parallel"] == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "refusal"),
+    [
+        ("a.service", "ExecStart=vllm serve a\n" * 200, "starts 200 commands; 100 are read"),
+        (
+            "a.yaml",
+            "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n"
+            + "  - {image: a, command: [vllm, serve, b]}\n" * 3000,
+            "3,000 commands; a launch has 2,000 at most",
+        ),
+    ],
+)
+def test_what_starts_too_much_is_refused(name: str, text: str, refusal: str) -> None:
+    """Nobody starts thousands of engines by one file."""
+    with pytest.raises(LaunchFormatError, match=refusal):
+        import_launch({name: text})
