@@ -25,6 +25,13 @@ OTHER_WORDS = (
 
 STARTS = (
     ask(
+        "FLAN-T5 XXL with LoRA?",
+        f"fit google/flan-t5-xxl {A100} --task train --method lora --precision bf16 "
+        "--sequence-length 512",
+        FITS,
+        "1.1e10 params",
+    ),
+    ask(
         "A 14B on SGLang with 40 GB?",
         f"fit qwen2.5-14b --gpu A100-SXM4-40GB {SERVE} --engine sglang --num-sequences 4 "
         "--prompt-tokens 4096 --output-tokens 512",
