@@ -141,7 +141,7 @@ def test_what_cannot_be_read_is_refused_in_words(
 
 def test_a_pasted_script_is_read_as_one(client: TestClient[Any]) -> None:
     """Variables stand in their places, and what a pipe goes to is no argument."""
-    command = 'export MODEL=gpt2 && vllm serve "$MODEL" \\\n  --max-model-len 512 2>&1 | tee log'
+    command = 'MODEL=gpt2; vllm serve "$MODEL" \\\n  --max-model-len 512 2>&1 | tee log'
 
     answer = read(client, command=command, gpu=GPU)
 
