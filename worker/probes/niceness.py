@@ -19,12 +19,14 @@ def lower_priority(device: ProbeDevice) -> None:
 
     On a GPU, whatever keeps its kernels from being launched would be in its times. Linux shares
     processors among sessions before it shares them among a session's processes (sched(7), "The
-    autogroup feature"), and a probe has a session of its own, so the session's priority is lowered
-    as well.
+    autogroup feature"), and a worker's probe has a session of its own, so the session's priority is
+    lowered as well. Who runs one by hand keeps the priority of his shell.
     """
     if device is ProbeDevice.CUDA:
         return
     os.nice(NICE)
+    if os.getsid(0) != os.getpid():
+        return
     # A kernel without autogroups shares among processes alone, and a container may hold its /proc
     # read-only.
     with suppress(OSError):

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from service.jobs.contract import ProbeDevice
 from worker.probes.niceness import NICE
 
+AUTOGROUP = Path("/proc/self/autogroup")
 PROGRAM = (
     "import os, sys; from service.jobs.contract import ProbeDevice; from worker.probes.niceness "
     "import lower_priority; lower_priority(ProbeDevice(sys.argv[1])); print(os.nice(0))"
@@ -27,3 +29,13 @@ def test_a_probe_on_processors_goes_last(device: str, steps: int) -> None:
     )
 
     assert int(done.stdout) == min(19, os.nice(0) + steps)
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="this kernel shares among processes alone")
+def test_a_probe_that_is_run_by_hand_slows_no_shell_down() -> None:
+    """Whoever shares its session, these tests as well, keeps the priority that he had."""
+    before = AUTOGROUP.read_text()
+
+    subprocess.run([sys.executable, "-c", PROGRAM, "cpu"], capture_output=True, check=True)
+
+    assert AUTOGROUP.read_text() == before
