@@ -8,7 +8,8 @@ from service.access.keys import Scope
 from tests.e2e.access.conftest import make_key, until_known
 from tests.e2e.contract.running import explore
 
-# One seed and a few cases: `python -m tests.e2e.contract` runs three with thousands.
+# One seed and a few cases: `python -m tests.e2e.contract` runs three with thousands, and without a
+# key as well. That each operation wants one is what `tests/e2e/access/test_every_route.py` says.
 _SEED = 7
 
 
@@ -24,12 +25,5 @@ def test_generated_requests_are_answered_as_documented(
     outcome = explore(
         address, key=key, seed=_SEED, examples=2, phases=("examples", "fuzzing", "stateful")
     )
-
-    assert outcome.is_clean, outcome.report
-
-
-def test_generated_requests_without_a_key_are_refused_as_documented(address: str) -> None:
-    """Without a key every operation refuses, in the documented words, whatever it is sent."""
-    outcome = explore(address, key=None, seed=_SEED, examples=1, phases=("examples", "fuzzing"))
 
     assert outcome.is_clean, outcome.report
