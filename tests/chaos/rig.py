@@ -31,6 +31,14 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 _PAUSE_S = 0.01
 
 
+Launch = Callable[[Child], Process]
+
+
+def launch_fresh(child: Child) -> Process:
+    """Start a part as a cluster would: a program that imports all it needs."""
+    return start(child, NULL_LOG)
+
+
 @dataclass(slots=True)
 class Part:
     """One process of the rig that can be restarted.
@@ -39,6 +47,7 @@ class Part:
     """
 
     child: Child
+    launch: Launch = launch_fresh
     process: Process | None = None
     frozen: list[psutil.Process] = field(default_factory=list)
 
@@ -59,7 +68,7 @@ class Part:
         """
         end = time.monotonic() + START_WITHIN_S
         while True:
-            self.process = start(self.child, NULL_LOG)
+            self.process = self.launch(self.child)
             try:
                 wait_ready(self.child, self.process)
             except EmbeddedServerError:
@@ -182,17 +191,25 @@ def wait_until(
 
 @contextmanager
 def run_rig(
-    root: Path, *, settings: Mapping[str, str], num_workers: int = 3, num_apis: int = 2
+    root: Path,
+    *,
+    settings: Mapping[str, str],
+    num_workers: int = 3,
+    num_apis: int = 2,
+    launch: Launch = launch_fresh,
 ) -> Iterator[Rig]:
     """Run a Headroom in ``root`` for the length of a block.
 
-    ``settings`` are environment variables; nothing of it is left afterwards.
+    ``settings`` are environment variables, ``launch`` starts every part but the servers; nothing of
+    it is left afterwards.
     """
     with (
         own_data_dir(root, NULL_LOG) as data,
         socket.create_server(("127.0.0.1", 0), backlog=512) as listener,
     ):
-        rig = _build_rig(data, listener, settings, num_workers=num_workers, num_apis=num_apis)
+        rig = _build_rig(
+            data, listener, settings, num_workers=num_workers, num_apis=num_apis, launch=launch
+        )
         try:
             rig.postgres.start()
             upgrade(rig.database_url)
@@ -211,6 +228,7 @@ def _build_rig(
     *,
     num_workers: int,
     num_apis: int,
+    launch: Launch,
 ) -> Rig:
     redis = make_redis_child(data, NULL_LOG)
     if redis is None:
@@ -239,6 +257,7 @@ def _build_rig(
                 environment=environment,
                 pass_fds=pass_fds,
             ),
+            launch=launch,
         )
 
     return Rig(

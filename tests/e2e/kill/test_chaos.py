@@ -2,6 +2,7 @@
 nothing twice, nothing wrong.
 """
 
+import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +12,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.session import make_engine, make_sessions
+from service.embedded.children import Child
 from service.jobs.contract import JobPayload, Sample
 from service.jobs.notify import skip_notification
 from service.runtime.settings import Settings
@@ -23,11 +25,29 @@ from tests.chaos.invariants import count_executions, find_violations
 from tests.chaos.rig import run_rig
 from tests.chaos.storm import SETTINGS, run_storm
 from tests.job_builders import a_request, a_result
+from tests.running.forked import ForkedProgram
 
 SEED = 3
 NUM_JOBS = 10
 LEASE_S = 2.0
 Sessions = sessionmaker[Session]
+
+
+def launch_fork(child: Child) -> "subprocess.Popen[bytes]":
+    """Start a part in a session of its own, with its modules loaded."""
+    assert isinstance(child.program, tuple)
+    _python, _option, module, *arguments = child.program
+    with child.log_file.open("ab") as output:
+        return ForkedProgram(
+            module,
+            *arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(child.environment),
+            start_new_session=True,
+            pass_fds=child.pass_fds,
+        )
 
 
 def test_nothing_is_lost_nothing_twice_and_nothing_wrong() -> None:
@@ -38,7 +58,9 @@ def test_nothing_is_lost_nothing_twice_and_nothing_wrong() -> None:
     with ExitStack() as stack:
         # The path of a socket holds 107 bytes.
         root = Path(stack.enter_context(TemporaryDirectory(prefix="headroom-")))
-        rig = stack.enter_context(run_rig(root, settings=settings, num_workers=2))
+        rig = stack.enter_context(
+            run_rig(root, settings=settings, num_workers=2, launch=launch_fork)
+        )
         engine = make_engine(
             parse_psycopg_url("DATABASE_URL", rig.database_url), application_name="headroom-test"
         )
