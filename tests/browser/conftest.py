@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from tests.browser.watching import Opened, Watch
 from tests.e2e.cli.conftest import Running, await_line, headroom
+from tests.running.forked import make_probe_command
 
 _REQUIRED = os.environ.get("HEADROOM_REQUIRE_BROWSER") == "1"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -84,7 +85,8 @@ def browser(chromium: str) -> Iterator[Browser]:
 def running(chromium: str) -> Iterator[Running]:  # noqa: ARG001 - without a browser nothing is started
     """Return a whole Headroom: it traces, and measures on the CPU."""
     data_dir = Path(tempfile.mkdtemp(prefix="headroom-"))
-    process = headroom("up", "--port", "0", "--data-dir", str(data_dir))
+    probe = ("--probe-command", make_probe_command())
+    process = headroom("up", "--port", "0", "--data-dir", str(data_dir), *probe)
     line = await_line(process)
     assert line.startswith(_READY), line
     running = Running(process=process, url=line.removeprefix(_READY).strip(), data_dir=data_dir)

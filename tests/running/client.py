@@ -1,6 +1,6 @@
-"""The ``headroom`` of shells and scripts of tests: it has a fork server start the command.
+"""A program for shells and workers of tests that has a fork server start what it stands for.
 
-It is copied beside the server's socket, and needs nothing but the standard library.
+It is copied beside the server's socket, by its name, and needs nothing but the standard library.
 """
 
 import json
@@ -13,10 +13,11 @@ from pathlib import Path
 
 _POLL_S = 0.01
 _ANSWER_BYTES = 4096
+MODULES = {"headroom": "service.__main__", "probe": "tests.running.probe"}
 
 
 def list_inherited_files() -> list[int]:
-    """Return the files that this program was given, which may be fewer than three."""
+    """Return the files that this program was given: a worker gives a probe more than three."""
     inherited = []
     for number in [int(file.name) for file in Path("/proc/self/fd").iterdir()]:
         with suppress(OSError):  # The folder's own is closed by now.
@@ -31,7 +32,7 @@ def main() -> int:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.connect(str(Path(__file__).with_name("socket")))
         request = {
-            "module": "service.__main__",
+            "module": MODULES[Path(__file__).name],
             "arguments": sys.argv[1:],
             "files": files,
             "environ": dict(os.environ),

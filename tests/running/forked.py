@@ -19,12 +19,15 @@ from tests.running.fork_server import MESSAGE_BYTES
 
 _REPOSITORY = Path(__file__).parents[2]
 _CLIENT = Path(__file__).with_name("client.py")
-_LOADED = (
-    *(f"service.cli.commands.{name}" for name in ("migrate", "reconcile", "serve", "up")),
-    *(f"service.cli.commands.{name}" for name in ("clusters", "fit", "measure", "plan")),
-    *("worker.__main__", "tests.fake_probe"),
-)
-"""Modules that the fork server loads."""
+_LOADED = {
+    "headroom": (
+        *(f"service.cli.commands.{name}" for name in ("migrate", "reconcile", "serve", "up")),
+        *(f"service.cli.commands.{name}" for name in ("clusters", "fit", "measure", "plan")),
+        *("worker.__main__", "tests.fake_probe"),
+    ),
+    "probe": ("tests.running.probe", "worker.probes.measure"),
+}
+"""Modules of the fork server of each program."""
 _POLL_S = 0.005
 _LOCK = threading.Lock()
 
@@ -90,7 +93,12 @@ def run_forked(module: str, *arguments: str, **options: Any) -> "subprocess.Comp
 
 def put_on_path() -> Path:
     """Return a folder with a ``headroom`` that is a fork, for shells and scripts."""
-    return _start_server().folder
+    return _start_server("headroom").folder
+
+
+def make_probe_command() -> str:
+    """Return the command of real probes that are forks of one that has torch loaded."""
+    return str(_start_server("probe").folder / "probe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,16 +111,16 @@ class _Server:
 
 def _ask(request: Mapping[str, object], *files: int) -> Any:  # noqa: ANN401 - what the server says
     with _LOCK:
-        control = _start_server().control
+        control = _start_server("headroom").control
         socket.send_fds(control, [json.dumps(request).encode()], files)
         return json.loads(control.recv(MESSAGE_BYTES))
 
 
 @cache
-def _start_server() -> _Server:
+def _start_server(program: str) -> _Server:
     folder = TemporaryDirectory(prefix="headroom-")
     address = Path(folder.name) / "socket"
-    client = Path(folder.name) / "headroom"
+    client = Path(folder.name) / program
     client.write_text(f"#!{sys.executable} -IS\n{_CLIENT.read_text()}")
     client.chmod(0o755)
     control, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -126,7 +134,7 @@ def _start_server() -> _Server:
                 "-m",
                 "tests.running.fork_server",
                 *map(str, files),
-                *_LOADED,
+                *_LOADED[program],
             ],
             cwd=_REPOSITORY,
             stdin=subprocess.DEVNULL,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cli.conftest import Running, Up, environment
-from tests.running.forked import run_forked
+from tests.running.forked import make_probe_command, run_forked
 
 CONFIG = {
     "model_type": "llama",
@@ -146,7 +146,7 @@ def test_offline_and_server_say_the_same(idle: Running) -> None:
 
 def test_a_measurement_is_watched_to_its_end(up: Up, config: Path) -> None:
     """A measurement runs, its result is printed, and the next answer of the server rests on it."""
-    url = up().url
+    url = up("--probe-command", make_probe_command()).url
     run = client_of(url)
     run("models", "add", "tiny", "--config", str(config))
     measured = run("measure", *QUESTION, "--json")

@@ -13,7 +13,7 @@ from unittest import mock
 
 from service.__main__ import main
 from tests.e2e.cli.conftest import Up
-from tests.running.forked import put_on_path
+from tests.running.forked import make_probe_command, put_on_path
 
 REPOSITORY = Path(__file__).parents[3]
 PAGES = (
@@ -148,7 +148,7 @@ def run_shell(command: str, environment: dict[str, str]) -> str:
 
 def test_every_command_of_the_pages_prints_what_is_shown(up: Up) -> None:
     """A newcomer who types what is on the pages sees what is on the pages."""
-    server = up().url
+    server = up("--probe-command", make_probe_command()).url
     steps = [step for page in PAGES for step in read_steps(page)]
 
     missing = {}

@@ -23,7 +23,7 @@ from service.db.session import make_engine, make_sessions
 from service.runtime.variables import parse_psycopg_url
 from service.usecases.access import keys
 from service.usecases.access.keys import NewKey
-from tests.running.forked import ForkedProgram
+from tests.running.forked import ForkedProgram, make_probe_command
 from tests.servers import fresh_database
 from tests.system import build_environment
 
@@ -158,7 +158,7 @@ def service(
         commands = {
             "api": ("service", "serve", "--fd", str(number)),
             "reconcile": ("service", "reconcile"),
-            "worker": ("worker", "--device", "trace"),
+            "worker": ("worker", "--device", "trace", "--probe-command", make_probe_command()),
         }
         for name, command in commands.items():
             log = stack.enter_context((path / f"{name}.log").open("wb"))

@@ -3,11 +3,14 @@
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.running.forked import ForkedProgram, put_on_path, run_forked
+from tests.running.forked import ForkedProgram, make_probe_command, put_on_path, run_forked
+from tests.waiting import eventually
 
 PROBE = "tests.fake_probe"
 
@@ -77,3 +80,31 @@ def test_shells_have_a_headroom_that_is_a_fork() -> None:
 
     assert done.stdout.startswith("HEADROOM ")
     assert done.stdout.endswith("\n2\n")
+
+
+def list_forks() -> set[int]:
+    """Return the fork servers of this process, and forks of theirs, that run."""
+    running: set[int] = set()
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "tests.running.fork_server" in process.cmdline():
+                running.add(process.pid)
+    return running
+
+
+def test_a_probe_has_a_session_and_ends_when_it_is_killed() -> None:
+    """A worker's probe leads a session, and whoever kills the program that stands for it ends the
+    fork.
+    """
+    command = make_probe_command()
+    # Its server has loaded torch when it has answered once.
+    refused = subprocess.run([command], input=b"", capture_output=True, check=True)
+    servers = list_forks()
+    with subprocess.Popen([command], stdin=subprocess.PIPE, start_new_session=True) as client:
+        eventually(lambda: list_forks() > servers)
+        (fork,) = list_forks() - servers
+        eventually(lambda: os.getsid(fork) == fork)
+        client.kill()
+
+    eventually(lambda: fork not in list_forks())
+    assert b"invalid-request" in refused.stdout
