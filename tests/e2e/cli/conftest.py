@@ -59,10 +59,11 @@ class Running:
 Up = Callable[..., Running]
 
 
-def headroom(*arguments: str, **changes: str) -> subprocess.Popen[str]:
+def headroom(*arguments: str, program: str = "service", **changes: str) -> subprocess.Popen[str]:
     """Start the command with an environment of its own.
 
-    It is a fresh one where that changes what Python finds.
+    It is a fresh one where that changes what Python finds. ``program`` is a module that stands for
+    the command.
     """
     options: dict[str, Any] = {
         "stdout": subprocess.PIPE,
@@ -72,7 +73,7 @@ def headroom(*arguments: str, **changes: str) -> subprocess.Popen[str]:
     }
     if "PYTHONPATH" in changes:
         return subprocess.Popen([sys.executable, "-m", "service", *arguments], **options)
-    return ForkedProgram("service", *arguments, **options)
+    return ForkedProgram(program, *arguments, **options)
 
 
 def environment(changes: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 
 import httpx
 import psycopg
@@ -10,6 +9,7 @@ import pytest
 
 from service.cli.serving.listen import get_url, listen
 from tests.e2e.cli.conftest import environment, headroom
+from tests.running.forked import ForkedProgram
 from tests.waiting import eventually
 
 
@@ -39,15 +39,9 @@ def test_serve_answers_and_stops(database_url: str, redis_url: str) -> None:
     """
     with listen("127.0.0.1", 0) as listener:
         url = get_url(listener)
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "service",
-                "serve",
-                "--fd",
-                str(listener.fileno()),
-            ],
+        process = ForkedProgram(
+            "service",
+            *("serve", "--fd", str(listener.fileno())),
             env=environment({"DATABASE_URL": database_url, "REDIS_URL": redis_url}),
             pass_fds=(listener.fileno(),),
             stderr=subprocess.PIPE,

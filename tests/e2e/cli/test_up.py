@@ -95,11 +95,9 @@ def test_a_port_in_use_is_told_before_anything_starts(short_dir: Path) -> None:
     assert not (short_dir / "data").exists()
 
 
-def test_without_torch_it_starts_and_says_so(up: Up, short_dir: Path) -> None:
+def test_without_torch_it_starts_and_says_so(up: Up) -> None:
     """Without the worker extra everything else runs, and the log says that measurements wait."""
-    # A module that is None in sys.modules is one that Python cannot find.
-    (short_dir / "sitecustomize.py").write_text("import sys; sys.modules['torch'] = None")
-    running = up(PYTHONPATH=str(short_dir))
+    running = up(program="tests.e2e.cli.without_torch")
     assert _is_ready(running.url)
     assert "worker-1" not in running.parts()
 
