@@ -93,9 +93,9 @@ class Settings:
     """How long a scheduler's hook waits for its answer."""
     hook_search_s: float = 0.02
     """How long of that it waits for what would hold a job that does not fit."""
-    hook_replay: bool = True
-    """Whether a hook's bytes come of a replayed allocator, as a page's do; its verdict does where
-    that could turn it.
+    hook_replay: bool = False
+    """Whether a hook replays the allocator for its bytes as well, as a page does; for its verdict
+    it does where that could turn it.
     """
     hook_fail: str = "open"
     """What becomes of a job that cannot be answered: it passes (``open``) or not (``closed``)."""

@@ -22,8 +22,7 @@ from service.contract.to_question.submissions.questions import (
     read_submission,
 )
 from service.formats.submissions.submission import Submission
-from service.planner.fit.fit import FitReport
-from service.planner.fit.parts import NO_PARTS
+from service.planner.fit.parts import NO_PARTS, FitPart
 from service.planner.fit.verdict import Verdict
 from service.usecases.hooks.decision import (
     Action,
@@ -63,9 +62,7 @@ def compute_decision(
     link = _link(deps, job.named)
     shortage = find_shortage(deps, job, wait_s=terms.search_s, is_linked=link is not None)
     decision = (
-        _allow(job.question, job.report)
-        if shortage is None
-        else _settle(submission, job.question, shortage, terms.mode)
+        _allow(job) if shortage is None else _settle(submission, job.question, shortage, terms.mode)
     )
     changed = _name_changed(deps, request, submission, decision)
     return replace(
@@ -85,9 +82,8 @@ def _judge(
     question = read_submission(submission, resolve, default_gpu=deps.settings.hook_gpu)
     model = resolve(question.request.model)
     calibrations = deps.corrections.version
-    fit_question = read_fit(question.request, model)
-    if not deps.settings.hook_replay:
-        fit_question = replace(fit_question, parts=NO_PARTS)
+    parts = frozenset({FitPart.REPLAY}) if deps.settings.hook_replay else NO_PARTS
+    fit_question = replace(read_fit(question.request, model), parts=parts)
     plans = deps.plans.with_cancellation(budget.check)
     report = judge_fit(fit_question, plans=plans, find_corrections=budget.limit(deps.corrections))
     return JudgedJob(
@@ -143,13 +139,14 @@ def _settle(
     )
 
 
-def _allow(question: SubmissionQuestion, report: FitReport) -> Decision:
-    is_tight = report.verdict is not Verdict.FITS
+def _allow(job: JudgedJob) -> Decision:
+    question = job.question
+    is_tight = job.report.verdict is not Verdict.FITS
     word = "is tight" if is_tight else "fits"
     assumed = f" {', '.join(question.assumed)}" if question.assumed else ""
     return Decision(
         verdict=HookVerdict.TIGHT if is_tight else HookVerdict.FITS,
         action=Action.WARN if is_tight else Action.ALLOW,
-        sentence=make_line(f"headroom: {word}{assumed}: {describe_need(question, report)}"),
+        sentence=make_line(f"headroom: {word}{assumed}: {describe_need(job)}"),
         gpu=question.gpu,
     )

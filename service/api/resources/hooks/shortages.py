@@ -20,6 +20,7 @@ from service.estimator.values.errors import EstimatorError
 from service.estimator.values.units import ceil_div, format_bytes
 from service.planner.fit.candidates import Candidate
 from service.planner.fit.fit import FitReport
+from service.planner.fit.replay_need import is_replayable
 from service.planner.fit.verdict import Verdict
 from service.usecases.hooks.decision import HookQuestion, Shortage
 from service.usecases.questions.fit import FitQuestion
@@ -81,7 +82,7 @@ def find_shortage(
 
 
 def _explain(job: JudgedJob) -> str:
-    return f"headroom: does not fit: {describe_need(job.question, job.report)}"
+    return f"headroom: does not fit: {describe_need(job)}"
 
 
 def _look_for_more(deps: Dependencies, job: JudgedJob, give_way: Callable[[], None]) -> Shortage:
@@ -122,12 +123,19 @@ def _iter_settings(question: FitQuestion, candidate: Candidate) -> Iterator[str]
                 yield f"{field.name} {value}"
 
 
-def describe_need(question: SubmissionQuestion, report: FitReport) -> str:
+def describe_need(job: JudgedJob) -> str:
     """Return what a job needs of a GPU, and what it has."""
+    report = job.report
     needed = format_bytes(count_needed_bytes(report))
-    at_most = "at most " if report.verdict is Verdict.FITS else ""
     usable = format_bytes(report.device.usable_bytes)
-    return f"{at_most}{needed} of {usable} on each {question.gpu}"
+    return f"{_qualify(job)}{needed} of {usable} on each {job.question.gpu}"
+
+
+def _qualify(job: JudgedJob) -> str:
+    """Return how the bytes of a line are meant."""
+    if is_replayable(job.fit_question.workload) and not job.report.estimate.replayed:
+        return "about "
+    return "at most " if job.report.verdict is Verdict.FITS else ""
 
 
 def count_needed_bytes(report: FitReport) -> int:

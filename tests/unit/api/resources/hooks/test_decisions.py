@@ -172,17 +172,19 @@ def test_a_launch_of_skypilot_is_one_decision(door: Door) -> None:
 
 @pytest.mark.parametrize("words", [FITS, TOO_LARGE, f"{FITS} --gpu T4", f"{TOO_LARGE} --gpu T4"])
 def test_a_verdict_needs_no_replay(door: Door, words: str) -> None:
-    """Where that could not turn it; its bytes are rougher then."""
-    _, [replayed] = door.ask("slurm/refuse", a_job(words))
+    """Where that could not turn it: its bytes are rougher then, and the line says so."""
+    _, [estimated] = door.ask("slurm/refuse", a_job(words))
     written = list[HookDecision]()
-    made = patient_parts(hook_replay=False)
+    made = patient_parts(hook_replay=True)
     with served(replace(made, record_decision=written.append)) as client:
         client.post("/v1/hooks/slurm/refuse", json=a_job(words))
 
-    [estimated] = written
+    [replayed] = written
     assert (estimated.verdict, estimated.action) == (replayed.verdict, replayed.action)
-    assert estimated.needed_bytes is not None
+    assert replayed.needed_bytes is not None
     assert estimated.needed_bytes == pytest.approx(replayed.needed_bytes, rel=0.2)
+    assert "about" not in replayed.sentence
+    assert ("about" in estimated.sentence) == (estimated.needed_bytes != replayed.needed_bytes)
 
 
 @pytest.mark.parametrize(("rule", "action"), [("open", "warn"), ("closed", "refuse")])
