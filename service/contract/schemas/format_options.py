@@ -14,6 +14,7 @@ FormatWord = Literal[
     "jobset",
     "trainjob",
     "lws",
+    "disaggregatedset",
     "rayjob",
     "rayservice",
     "llminferenceservice",

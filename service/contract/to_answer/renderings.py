@@ -7,7 +7,7 @@ from service.catalog.gpus import list_gpus
 from service.catalog.models import list_checkpoints
 from service.contract.schemas.fields import JsonObject
 from service.estimator.values.device import Device, parse_slice
-from service.estimator.values.result import Estimate
+from service.estimator.values.result import Estimate, Throughput
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.formats.manifests.registry import render_format
 from service.formats.renderings.job import GpuKind, GpuNames, Job, JobNames
@@ -45,6 +45,7 @@ def render_requests(
         question.names,
         fit,
         candidate.estimate,
+        throughput=candidate.throughput,
         placement=placement,
         substitutes=tuple(_iter_substitutes(candidate, device, offers)),
     )
@@ -56,6 +57,7 @@ def make_job(
     fit: FitQuestion,
     estimate: Estimate,
     *,
+    throughput: Throughput | None = None,
     placement: Placement | None = None,
     substitutes: tuple[GpuKind, ...] = (),
 ) -> Job:
@@ -80,7 +82,16 @@ def make_job(
         needed_bytes=needed_bytes,
         substitutes=substitutes,
         known_gpus=_list_known_gpus(needed_bytes) if gpu is None else (),
+        prefill_share=_get_prefill_share(fit.workload, throughput),
     )
+
+
+def _get_prefill_share(workload: Workload, throughput: Throughput | None) -> float | None:
+    """Return what prompts take of the time of a replica's requests."""
+    prefill_s = None if throughput is None else throughput.prefill_time_s
+    if not isinstance(workload, ServeWorkload) or throughput is None or prefill_s is None:
+        return None
+    return prefill_s / (prefill_s + workload.output_tokens * throughput.step_time_s)
 
 
 def get_needed_bytes(estimate: Estimate, device: Device) -> int:

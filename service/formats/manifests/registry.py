@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from service.formats.manifests.disaggregated import render_disaggregated_set
 from service.formats.manifests.dra import render_dra_objects
 from service.formats.manifests.dstack import render_dstack_run
 from service.formats.manifests.format import Document, Format, Rendering
@@ -91,6 +92,14 @@ _ROWS = (
         render=_render_leader_workers,
         trains=False,
         options=_QUEUED,
+    ),
+    Format(
+        word="disaggregatedset",
+        title="DisaggregatedSet: vLLM's replicas, some for prompts and the others for answers",
+        render=render_disaggregated_set,
+        trains=False,
+        vendors=frozenset({NVIDIA}),
+        options=_NAMESPACED,
     ),
     Format(
         word="rayjob",

@@ -42,9 +42,9 @@ def list_pod_templates(workload: Any) -> list[Any]:  # noqa: ANN401 - any kind o
     """Return the templates of the pods of a Job, Deployment or LeaderWorkerSet."""
     spec = workload["spec"]
     group = spec.get("leaderWorkerTemplate")
-    return (
-        [spec["template"]] if group is None else [group["leaderTemplate"], group["workerTemplate"]]
-    )
+    if group is None:
+        return [spec["template"]]
+    return [group[role] for role in ("leaderTemplate", "workerTemplate") if role in group]
 
 
 def drop_gpus(pod: Any, job: Job) -> None:  # noqa: ANN401 - a pod's spec

@@ -128,6 +128,9 @@ class Job:
     ``known_gpus``: every GPU whose memory is known, where ``gpu`` is None.
 
     ``options``: what the installation that it is rendered for calls things.
+
+    ``prefill_share``: of the time of a server's requests, what their prompts take; None where times
+    are not known.
     """
 
     model_name: str
@@ -147,6 +150,7 @@ class Job:
     substitutes: tuple[GpuKind, ...] = ()
     known_gpus: tuple[GpuKind, ...] = ()
     options: FormatOptions = NO_OPTIONS
+    prefill_share: float | None = None
 
     @property
     def name(self) -> str:

@@ -24,6 +24,7 @@ _KINDS = frozenset(
     {
         "AdmissionCheck",
         "Certificate",
+        "DisaggregatedSet",
         "Issuer",
         "Job",
         "JobSet",

@@ -18,6 +18,7 @@ _BROKEN: dict[str, tuple[str, object]] = {
     "RayJob": ("spec.rayClusterSpec.workerGroupSpecs.0.minReplicas", "none"),
     "RayService": ("spec.rayClusterConfig.workerGroupSpecs.0.minReplicas", "none"),
     "LeaderWorkerSet": ("spec.replicas", "all"),
+    "DisaggregatedSet": ("spec.roles.0.spec.replicas", "all"),
     "LLMInferenceService": ("spec.parallelism.tensor", 0),
     "Job": ("spec.minAvailable", "all"),
     "AdmissionCheck": ("spec.controllerName", None),

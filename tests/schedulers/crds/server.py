@@ -49,7 +49,7 @@ class ApiServer:
 
     def connect(self) -> httpx.Client:
         """Return a client; the caller closes it."""
-        return httpx.Client(base_url=self.url, verify=self.tls, timeout=30.0, trust_env=False)
+        return httpx.Client(base_url=self.url, verify=self.tls, timeout=180.0, trust_env=False)
 
 
 def build_root(root: Path) -> None:

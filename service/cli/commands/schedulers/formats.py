@@ -17,6 +17,7 @@ FORMATS = (
     "jobset",
     "trainjob",
     "lws",
+    "disaggregatedset",
     "rayjob",
     "rayservice",
     "llminferenceservice",

@@ -1,6 +1,7 @@
 from typing import Literal
 
 HowManyFormat = Literal[
+    "disaggregatedset",
     "dra",
     "dstack",
     "dynamo",
@@ -24,6 +25,7 @@ HowManyFormat = Literal[
 ]
 
 HOW_MANY_FORMAT_VALUES: set[HowManyFormat] = {
+    "disaggregatedset",
     "dra",
     "dstack",
     "dynamo",

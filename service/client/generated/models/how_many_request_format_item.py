@@ -1,6 +1,7 @@
 from typing import Literal
 
 HowManyRequestFormatItem = Literal[
+    "disaggregatedset",
     "dra",
     "dstack",
     "dynamo",
@@ -24,6 +25,7 @@ HowManyRequestFormatItem = Literal[
 ]
 
 HOW_MANY_REQUEST_FORMAT_ITEM_VALUES: set[HowManyRequestFormatItem] = {
+    "disaggregatedset",
     "dra",
     "dstack",
     "dynamo",

@@ -1,6 +1,7 @@
 from typing import Literal
 
 PlanRequestFormatItem = Literal[
+    "disaggregatedset",
     "dra",
     "dstack",
     "dynamo",
@@ -24,6 +25,7 @@ PlanRequestFormatItem = Literal[
 ]
 
 PLAN_REQUEST_FORMAT_ITEM_VALUES: set[PlanRequestFormatItem] = {
+    "disaggregatedset",
     "dra",
     "dstack",
     "dynamo",

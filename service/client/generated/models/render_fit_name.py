@@ -1,6 +1,7 @@
 from typing import Literal
 
 RenderFitName = Literal[
+    "disaggregatedset",
     "dra",
     "dstack",
     "dynamo",
@@ -24,6 +25,7 @@ RenderFitName = Literal[
 ]
 
 RENDER_FIT_NAME_VALUES: set[RenderFitName] = {
+    "disaggregatedset",
     "dra",
     "dstack",
     "dynamo",

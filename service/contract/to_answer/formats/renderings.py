@@ -26,7 +26,7 @@ def build_rendering_answer(question: RenderingQuestion, report: FitReport) -> Re
             notes=[],
             reason=f"it does not fit: each GPU lacks {format_bytes(report.deficit_bytes)}",
         )
-    job = make_job(question.names, question.fit, report.estimate)
+    job = make_job(question.names, question.fit, report.estimate, throughput=report.throughput)
     rendering = render_format(question.word, job)
     document = rendering.document
     return RenderingAnswer(

@@ -18,7 +18,7 @@ def read_rendering(word: str, request: RenderingRequest, model: ResolvedModel) -
         layout=request.layout,
         confidence=request.confidence,
         remedies=False,
-        include=[FitPart.REPLAY],
+        include=[FitPart.REPLAY, FitPart.THROUGHPUT],
     )
     return RenderingQuestion(
         fit=read_fit(fit, model),

@@ -33,6 +33,10 @@ SAMPLES: dict[str, Job] = {
     "memory alone": replace(a_job(CHAT, Layout()), gpu=None),
     "named server": _name(a_job(CHAT, Layout(tensor_parallel=2, data_parallel=3))),
     "named large server": _name(a_job(CHAT, LARGE)),
+    "split server": replace(
+        a_job(replace(CHAT, output_tokens=256), Layout(tensor_parallel=2, data_parallel=3)),
+        prefill_share=0.25,
+    ),
     "named job": replace(a_job(), image="registry.example/ray-torch:1"),
     "named script": replace(
         a_job(replace(CHAT, engine=Engine.TRANSFORMERS), Layout(data_parallel=2)),
