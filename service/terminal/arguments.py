@@ -83,10 +83,16 @@ class Parser(argparse.ArgumentParser):
         if extra:
             flag = extra[0].partition("=")[0]
             near = get_close_matches(flag, self._option_string_actions, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            hint = f" Did you mean {near[0]}?" if near else self._point_to_commands()
             self.error(f"unknown argument {extra[0]!r}.{self._absent_flags.get(flag, hint)}")
         options.provided = dict(self._iter_provided(options))
         return options
+
+    def _point_to_commands(self) -> str:
+        """Return where the words of a launcher go, which its command has."""
+        if "--launcher" not in self._option_string_actions:
+            return ""
+        return " Words of a launcher go behind --, in its own command: -- vllm serve MODEL …"
 
     def _split_command(
         self, args: Sequence[str] | None

@@ -25,6 +25,20 @@ OTHER_WORDS = (
 
 STARTS = (
     ask(
+        "vLLM's own words?",
+        f"{_8B} --enable-prefix-caching",
+        REFUSED,
+        "behind --, in its own command",
+    ),
+    ask(
+        "A million tokens, of a model of 131,072?",
+        f"fit llama-3.1-8b {H100} {SERVE} --engine vllm --num-sequences 1 --prompt-tokens 1000000 "
+        "--output-tokens 1000",
+        REFUSED,
+        "the model was made for 131072",
+        "say max_model_len 1001000",
+    ),
+    ask(
         "FLAN-T5 XXL with LoRA?",
         f"fit google/flan-t5-xxl {A100} --task train --method lora --precision bf16 "
         "--sequence-length 512",

@@ -25,7 +25,7 @@ from service.estimator.rules.grammar.rule import (
     invalid,
     unmodelled,
 )
-from service.estimator.rules.predicates.models import keeps_own_format
+from service.estimator.rules.predicates.models import get_serving, keeps_own_format
 from service.estimator.rules.tables.own_code import IMAGES
 from service.estimator.rules.tables.recorded import RECORDED_ENGINES
 from service.estimator.rules.tables.serving.adapter_slots import ADAPTER_SLOTS
@@ -118,18 +118,29 @@ _GGUF_RULES = (
     READS_GGUF_AS_IT_IS,
 )
 
+
+def _explain_length(case: Case) -> str:
+    """Return which length is exceeded: what was said, or the model's own."""
+    if get_serving(case).max_model_len is not None:
+        return (
+            f"max_model_len is {case.longest}, but prompt_tokens + output_tokens is "
+            f"{case.tokens}; at least {case.tokens}"
+        )
+    return (
+        f"prompt_tokens + output_tokens is {case.tokens}, and the model was made for "
+        f"{case.longest} (max_position_embeddings), the default of max_model_len: ask for fewer, "
+        f"say max_model_len {case.tokens} where the engine is told to go beyond them, or give a "
+        "config of longer positions (rope_scaling)"
+    )
+
+
 ENGINES = (
     *RECORDED_ENGINES,
     Rule(
         require=is_at_most(TOKENS, LONGEST),
         field=workload.max_model_len.path,
         topic=Topic.LENGTH,
-        refusal=invalid(
-            lambda case: (
-                f"max_model_len is {case.longest}, but prompt_tokens + output_tokens is "
-                f"{case.tokens}; at least {case.tokens}"
-            )
-        ),
+        refusal=invalid(_explain_length),
         reason="{workload.prompt_tokens} + {workload.output_tokens} tokens are more than a "
         "sequence may have",
         source="vLLM 0.19.0, vllm/config/model.py, _get_and_verify_max_len",
