@@ -72,6 +72,12 @@ class Asker:
                     f"{self.client.base_url} does not answer: {str(error) or type(error).__name__}"
                 )
                 raise SilentError(message) from error
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            message = (
+                f"{self.client.base_url} has no {path}: it is older than this controller, or no "
+                "Headroom; upgrade the server first"
+            )
+            raise AskError(message)
         if not answer.is_success:
             message = f"{self.client.base_url} answers {answer.status_code}: {_get_reason(answer)}"
             raise AskError(message)

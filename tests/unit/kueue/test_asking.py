@@ -52,13 +52,22 @@ def test_the_answer_of_a_server_is_read() -> None:
     ("response", "why"),
     [
         (httpx.Response(401, json={"detail": "no key"}), "answers 401: no key"),
+        (httpx.Response(404, json={"detail": "Not Found"}), "older than this controller.*upgrade"),
         (httpx.Response(502, text="<html>"), "answers 502: <html>"),
         (httpx.Response(200, text="<html>"), "something else than a decision"),
         (httpx.Response(200, json={"response": {}}), "something else than a decision"),
         (httpx.Response(200, json=[]), "something else than a decision"),
         (httpx.Response(200, json={**says("fits"), "choice": 1}), "something else than a decision"),
     ],
-    ids=["no key", "a proxy", "a page", "another document", "a list", "another's choice"],
+    ids=[
+        "no key",
+        "an older server",
+        "a proxy",
+        "a page",
+        "another document",
+        "a list",
+        "another's choice",
+    ],
 )
 def test_whatever_is_no_answer_is_a_failure(response: httpx.Response, why: str) -> None:
     """In words that an operator can act on."""
