@@ -178,16 +178,28 @@ class _Sharder:
                 else item
                 for index, item in enumerate(part)
             )
-        return (
-            self._shard_norms(name, part) if isinstance(part, (Norm, tuple)) else self.shard(part)
-        )
+        if isinstance(part, Norm):
+            return self._shard_norm(module, name, part)
+        return self._shard_norms(name, part) if isinstance(part, tuple) else self.shard(part)
 
-    def _shard_norms(self, name: str, part: object) -> object:
-        """Return the norms of a rank's heads.
+    def _shard_norm(self, module: object, name: str, norm: Norm) -> Norm:
+        """Return a norm of a rank's heads.
 
-        One norm per head is split over the ranks, a norm over all heads shrinks.
+        It shrinks with them where each head is normalised by itself, with weights of its own.
         """
-        if name in {"query_norms", "key_norms"} and isinstance(part, tuple):
+        if not (isinstance(module, SelfAttention) and module.norm_each_head):
+            return norm
+        if name == "query_norm" and norm.size == module.num_heads * module.head_dim:
+            heads = self._divide(module.num_heads, "heads")
+        elif name == "key_norm" and norm.size == module.num_kv_heads * module.head_dim:
+            heads = self.count_kv_heads(module.num_kv_heads)
+        else:
+            return norm
+        return replace(norm, size=heads * module.head_dim)
+
+    def _shard_norms(self, name: str, part: tuple[object, ...]) -> object:
+        """Return the norms of a rank's heads, of which each has one."""
+        if name in {"query_norms", "key_norms"}:
             return part[: max(1, len(part) // self.ranks)] if part else part
         return part
 

@@ -165,3 +165,17 @@ def test_the_gate_of_a_shared_expert_has_one_output_on_every_rank() -> None:
     }
     assert shared["mlp.shared_expert_gate"] == 1
     assert shared["mlp.shared_expert.up_proj"] == 24
+
+
+def test_weights_of_each_head_shrink_with_the_heads() -> None:
+    """Command R+ has a norm with a weight for each element of each head: a rank has those of its
+    heads, and a whole one where it shares a head.
+    """
+    model = architecture_from_config(_SHARED_HEADS | {"model_type": "cohere", "use_qk_norm": True})
+
+    two, four = (dict(local_architecture(model, n).counts.by_module) for n in (2, 4))
+
+    # A head has 16 elements, a layer one norm of its own, of all 64, and the model another.
+    assert model.counts.by_module["norm"] == 2 * (64 + 64 + 32) + 64
+    assert two["norm"] == 2 * (64 + 32 + 16) + 64
+    assert four["norm"] == 2 * (64 + 16 + 16) + 64
