@@ -22,7 +22,12 @@ from service.access.origins import KnownNames
 from service.access.peers import PeerCache
 from service.api.application import Extension, Lifespan, make_application
 from service.api.computing.reading import FILE_MODULES, FileReader
-from service.api.computing.search_processes import SEARCH_MODULES, SearchProcesses
+from service.api.computing.search_processes import (
+    MEMORY_BYTES,
+    MEMORY_SHARE,
+    SEARCH_MODULES,
+    SearchProcesses,
+)
 from service.api.computing.turns import Turns
 from service.api.http.auth import Access, Guard, TokenVerifier
 from service.api.http.dependencies import OTHER_TURNS, Dependencies
@@ -40,6 +45,7 @@ from service.estimator.cache import PlanCache
 from service.jobs.notify import BackgroundNotifier, Notifier, connect_to_notify, skip_notification
 from service.runtime.children.pool import ChildPool
 from service.runtime.children.starting import ChildStarter
+from service.runtime.memory_limit import share_memory
 from service.runtime.recording_files import make_recording_store
 from service.runtime.settings import Settings
 from service.telemetry import spans
@@ -55,6 +61,7 @@ from service.usecases.learning.accuracy import read_learning_statistics
 from service.usecases.learning.corrections import CorrectionCache
 from service.usecases.learning.shipped_priors import load_shipped_members
 from service.usecases.operations.health import check_readiness
+from service.usecases.operations.kept_memory import KeptMemory
 from service.usecases.operations.metrics_snapshot import (
     BackgroundReader,
     MetricsCache,
@@ -126,7 +133,7 @@ def create_app(settings: Settings) -> ASGIApp:
         record_decision=decisions.add,
     )
     tasks = key_cache.refresh, specs.refresh, corrections.refresh
-    refreshers = _make_refreshers(tasks, flush=decisions.flush, tokens=tokens)
+    refreshers = _make_refreshers(tasks, deps, flush=decisions.flush, tokens=tokens)
     only_hooks = settings.only_hooks
     return make_application(
         deps,
@@ -157,6 +164,7 @@ def _make_engine(settings: Settings) -> Engine:
 def _make_searches(settings: Settings, metrics: Metrics, pool: ChildPool) -> SearchProcesses:
     return SearchProcesses(
         pool if settings.search_processes else None,
+        memory_bytes=share_memory(MEMORY_BYTES, MEMORY_SHARE),
         cache_dir=settings.cache_dir,
         on_failure=metrics.count_failed_search_process,
     )
@@ -236,13 +244,20 @@ def _make_metrics_cache(
 
 def _make_refreshers(
     tasks: Sequence[Callable[[], None]],
+    deps: Dependencies,
     *,
     flush: Callable[[], None],
     tokens: TokenVerifier | None,
 ) -> list[Refresher]:
+    memory = KeptMemory(
+        deps.forget,
+        on_count=deps.metrics.set_resident_bytes,
+        on_empty=deps.metrics.count_emptied_caches,
+    )
     refreshers = [
         Refresher(tasks, interval_s=REFRESH_INTERVAL_S),
         Refresher((flush,), interval_s=REFRESH_INTERVAL_S, runs_at_end=True),
+        Refresher((memory.check,), interval_s=REFRESH_INTERVAL_S),
     ]
     if tokens is not None:
         # An issuer that hangs must not keep the keys from being read.

@@ -15,3 +15,8 @@ class PlanCache(PassCache):
         """
         super().__init__(capacity, store=store)
         self.works = WorkCache(capacity)
+
+    def clear(self) -> None:
+        """Keep nothing any more; what is asked next is made anew."""
+        super().clear()
+        self.works.clear()

@@ -30,7 +30,9 @@ A = TypeVar("A")
 SEARCH_MODULES = ("service.api.computing.searches", "service.api.computing.search_child")
 """What a process that computes has loaded before it is asked: no framework, no database."""
 MEMORY_BYTES = 2**30
-"""Memory that one answer may take beyond what its process keeps."""
+"""Memory that one answer may take beyond what its process keeps, at most."""
+MEMORY_SHARE = 4
+"""It may take no more than this part of its container."""
 _GRACE_S = 5.0
 """Beyond its budget, which an answer checks itself, the kernel ends its process."""
 _log = get_logger(__name__)
@@ -43,14 +45,17 @@ class SearchProcesses:
         self,
         pool: ChildPool | None = None,
         *,
+        memory_bytes: int = MEMORY_BYTES,
         cache_dir: Path | None = None,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         """Compute in children of ``pool``, which keep recordings in ``cache_dir``.
 
-        ``on_failure`` is called where one of them ends without an answer, or none can be asked.
+        An answer may take ``memory_bytes`` there. ``on_failure`` is called where one of them ends
+        without an answer, or none can be asked.
         """
         self._pool, self._cache_dir, self._on_failure = pool, cache_dir, on_failure
+        self._memory_bytes = memory_bytes
         self._encoded: tuple[CorrectionLookup, bytes] | None = None
 
     @property
@@ -79,10 +84,10 @@ class SearchProcesses:
             return self._call(self._pool, function, question, budget, corrections.lookup)
         except MemoryExceededError as error:
             message = (
-                f"the answer takes more than {format_bytes(MEMORY_BYTES)} of memory, which is what "
-                f"one question may; {SMALLER}"
+                f"the answer takes more than {format_bytes(self._memory_bytes)} of memory, which "
+                f"is what one question may; {SMALLER}"
             )
-            raise TooCostlyError(message, budget_bytes=MEMORY_BYTES) from error
+            raise TooCostlyError(message, budget_bytes=self._memory_bytes) from error
         except TimeExceededError as error:
             raise TooCostlyError(budget.describe(), budget_s=budget.seconds) from error
         except (TravelError, ChildStartError) as error:
@@ -112,7 +117,7 @@ class SearchProcesses:
             budget.seconds,
             corrections.snapshot.version,
             self._cache_dir,
-            limits=Limits(memory_bytes=MEMORY_BYTES, processor_s=budget.seconds + _GRACE_S),
+            limits=Limits(memory_bytes=self._memory_bytes, processor_s=budget.seconds + _GRACE_S),
             check=budget.check_caller,
             count=budget.add,
             answers={"corrections": partial(self._encode, corrections)},

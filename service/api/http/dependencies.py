@@ -100,6 +100,12 @@ class Dependencies:
     record_change: Callable[[AuditEvent], None] = lambda _event: None
     record_decision: Callable[[HookDecision], None] = lambda _decision: None
 
+    def forget(self) -> None:
+        """Forget what answers to come would rest on; any thread may."""
+        # First: what counts as answered is answered on the event loop.
+        self.answered_questions.clear()
+        self.plans.clear()
+
 
 def get_dependencies(request: Request[Any, Any, Any]) -> Dependencies:
     """Return the dependencies of the process that answers this request."""

@@ -72,6 +72,7 @@ class Metrics:
             registry=self._registry,
             multiprocess_mode="livesum",
         )
+        self._resident, self._emptied_caches = self._make_memory_series()
         self._layouts = self._make_counter(
             "searched_layouts", "Layouts that searches considered.", "question"
         )
@@ -146,6 +147,14 @@ class Metrics:
         """Set the bytes of finished answers that this process keeps."""
         self._answer_cache.set(num_bytes)
 
+    def set_resident_bytes(self, num_bytes: int) -> None:
+        """Set the memory that this process has."""
+        self._resident.set(num_bytes)
+
+    def count_emptied_caches(self) -> None:
+        """Count a process that forgot what it kept."""
+        self._emptied_caches.inc()
+
     def count_search(self, question: str, *, layouts: int, estimated: int) -> None:
         """Count the layouts of one search.
 
@@ -177,6 +186,17 @@ class Metrics:
         snapshot_registry = CollectorRegistry()
         snapshot_registry.register(_SnapshotCollector(reading, self._build))
         return generate_latest(counter_registry) + generate_latest(snapshot_registry)
+
+    def _make_memory_series(self) -> tuple[Gauge, Counter]:
+        resident = Gauge(
+            "headroom_resident_bytes",
+            "Memory of the processes that answer.",
+            registry=self._registry,
+            multiprocess_mode="livesum",
+        )
+        return resident, self._make_counter(
+            "emptied_caches", "Times that a process forgot what it kept, having grown too large."
+        )
 
     def _make_counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"headroom_{name}", text, labels, registry=self._registry)

@@ -48,6 +48,14 @@ class PassCache:
         self._checks: Memo[Checks] = Memo(capacity)
         self._memos: dict[str, Memo[Any]] = {}
 
+    def clear(self) -> None:
+        """Keep nothing any more; what is asked next is made anew."""
+        self.replays.clear()
+        self._shared.clear()
+        memos: list[Memo[Any]] = [self._passes, self._shards, self._checks]
+        for memo in (*memos, self._models, self._model_keys, *list(self._memos.values())):
+            memo.clear()
+
     def with_cancellation(self, check: CancelCheck) -> Self:
         """Return the same cache with replays that can be cancelled.
 

@@ -187,6 +187,11 @@ class SharedRecordings(Generic[S]):
         self._first: Memo[TrainingPass] = Memo(capacity)
         self._shared: Memo[S] = Memo(capacity)
 
+    def clear(self) -> None:
+        """Keep nothing any more."""
+        self._first.clear()
+        self._shared.clear()
+
     def find(self, model: Architecture, config: TrainingPass) -> S | None:
         """Return what a pass shares, None for one of its own."""
         unpadded = get_unpadded(model, config)

@@ -55,6 +55,11 @@ class WorkCache:
         self._works: Memo[ForwardWork] = Memo(capacity)
         self._timers: Memo[StepTimer] = Memo(min(capacity, MAX_TIMERS))
 
+    def clear(self) -> None:
+        """Keep nothing any more."""
+        self._works.clear()
+        self._timers.clear()
+
     def get_forward_work(
         self, model: Architecture, dtype: DType, attention: Attention, *, length: int
     ) -> ForwardWork:

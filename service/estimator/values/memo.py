@@ -21,6 +21,10 @@ class Memo(Generic[V]):
         """Return how many values are kept."""
         return len(self._values)
 
+    def clear(self) -> None:
+        """Keep nothing any more."""
+        self._values.clear()
+
     def get(self, key: object) -> V | None:
         """Return the value of a key, None where none is kept."""
         return self._values.get(key)

@@ -24,11 +24,15 @@ from service.runtime.children.messages import (
     send_bytes,
     try_decoding,
 )
+from service.runtime.memory_limit import share_memory
 
 IDLE_S = 600.0
 """After which a child that is kept, and asked nothing, ends with what it remembers."""
 KEPT_BYTES = 512 * 2**20
 """Of memory that a child may keep for its next call; one that has more ends."""
+_KEPT_SHARE = 16
+"""It keeps no more than this part of its container: five of them, a server and a search have room.
+"""
 NICENESS = 10
 """A child has a ninth of the share of whatever answers at once (sched(7): 110 of 1,024)."""
 _FIRST_TO_END = "1000"
@@ -70,7 +74,7 @@ def serve(connection: socket.socket) -> None:
             # A cancellation may come when its call has been answered.
             elif isinstance(message, Call):
                 send_bytes(connection, _answer(message))
-                if count_resident_bytes() > KEPT_BYTES:
+                if count_resident_bytes() > share_memory(KEPT_BYTES, _KEPT_SHARE):
                     return
 
 

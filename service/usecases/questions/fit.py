@@ -90,13 +90,18 @@ class AnsweredQuestions:
         One whose answer was not quick counts as never answered: the next is timed as well. The
         oldest is dropped first, as the cached replays are.
         """
+        configurations = self._configurations
         key = _get_configuration(question), is_replayed or bool(question.parts & REPLAYED)
         if not is_quick:
-            self._configurations.pop(key, None)
+            configurations.pop(key, None)
             return
-        self._configurations[key] = None
-        while len(self._configurations) > self._capacity:
-            del self._configurations[next(iter(self._configurations))]
+        configurations[key] = None
+        while len(configurations) > self._capacity:
+            del configurations[next(iter(configurations))]
+
+    def clear(self) -> None:
+        """Count no configuration as answered any more; any thread may."""
+        self._configurations = {}
 
 
 def _get_configuration(question: FitQuestion) -> object:

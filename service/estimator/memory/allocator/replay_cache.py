@@ -90,6 +90,13 @@ class ReplayCache:
         makes it first, and then drops it.
         """
 
+    def clear(self) -> None:
+        """Keep nothing any more."""
+        self._logs.clear()
+        self._shared_logs.clear()
+        self._tensors.clear()
+        self._replays.clear()
+
     def with_cancellation(self, check: CancelCheck) -> "ReplayCache":
         """Return the same cache with replays that can be cancelled.
 

@@ -204,8 +204,10 @@ def test_a_server_that_stops_says_so() -> None:
 
 def test_a_limit_that_is_passed_is_a_refusal(pool: ChildPool) -> None:
     """What takes more memory than an answer may is not tried again in the server."""
-    with pytest.raises(TooCostlyError, match="of memory"):
-        ask(SearchProcesses(pool), take_memory, MEMORY_BYTES * 5 // 4)
+    searches = SearchProcesses(pool, memory_bytes=MEMORY_BYTES // 4)
+
+    with pytest.raises(TooCostlyError, match=r"more than 256\.00 MiB of memory"):
+        ask(searches, take_memory, MEMORY_BYTES // 4 * 5 // 4)
 
 
 def ask_version(pool: ChildPool, corrections: CorrectionCache) -> int:

@@ -1,0 +1,64 @@
+"""The bound of what a process keeps."""
+
+from service.usecases.operations.kept_memory import KeptMemory
+
+
+class Process:
+    """A process whose memory is a number."""
+
+    def __init__(self, kept: int, rest: int) -> None:
+        """Have so much that can be forgotten, and so much beside it."""
+        self.kept, self.rest, self.num_emptied = kept, rest, 0
+
+    def empty(self) -> None:
+        """Forget."""
+        self.kept, self.num_emptied = 0, self.num_emptied + 1
+
+    def count(self) -> int:
+        """Return all memory."""
+        return self.kept + self.rest
+
+
+def guard(process: Process) -> KeptMemory:
+    """Return the guard of a process with a bound of 100."""
+    return KeptMemory(process.empty, count=process.count, max_bytes=100)
+
+
+def test_a_process_within_its_bound_forgets_nothing() -> None:
+    """What is kept stays while there is room."""
+    process = Process(kept=80, rest=20)
+
+    guard(process).check()
+
+    assert (process.kept, process.num_emptied) == (80, 0)
+
+
+def test_a_process_beyond_its_bound_forgets_and_says_so() -> None:
+    """The caches are emptied, and that is counted."""
+    process, told = Process(kept=81, rest=20), list[object]()
+    memory = KeptMemory(
+        process.empty,
+        on_count=told.append,
+        on_empty=lambda: told.append("emptied"),
+        count=process.count,
+        max_bytes=100,
+    )
+
+    memory.check()
+
+    assert (process.kept, told) == (0, [101, "emptied"])
+
+
+def test_what_cannot_be_given_back_empties_no_cache_again() -> None:
+    """A process that is too large without what it keeps forgets once in a quarter of its bound, not
+    at each look.
+    """
+    process = Process(kept=50, rest=120)
+    memory = guard(process)
+
+    for kept in (50, 10, 25, 26):
+        process.kept = kept
+        memory.check()
+
+    assert process.num_emptied == 2
+    assert process.kept == 0
