@@ -13,7 +13,12 @@ from hypothesis import settings
 # No test is timed: a machine that is busy elsewhere fails none.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
-pytest_plugins = ["tests.running.arranging", "tests.running.loops", "tests.servers"]
+pytest_plugins = [
+    "tests.running.arranging",
+    "tests.running.loops",
+    "tests.running.workers",
+    "tests.servers",
+]
 # What pytest rewrites is kept for its other processes and the next run, whatever the environment
 # says of programs.
 sys.dont_write_bytecode = False

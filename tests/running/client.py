@@ -13,7 +13,11 @@ from pathlib import Path
 
 _POLL_S = 0.01
 _ANSWER_BYTES = 4096
-MODULES = {"headroom": "service.__main__", "probe": "tests.running.probe"}
+MODULES = {
+    "headroom": "service.__main__",
+    "probe": "tests.running.probe",
+    "worker": "tests.running.worker",
+}
 
 
 def list_inherited_files() -> list[int]:

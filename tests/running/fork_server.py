@@ -124,14 +124,19 @@ def _skip_signal(_number: int, _frame: FrameType | None) -> None:
     """Do nothing."""
 
 
-def main() -> None:
-    """Load the modules, and serve."""
+def serve_forks(numbers: Sequence[str]) -> None:
+    """Serve the two sockets of these numbers to the end of ``control``."""
     # Whoever stops the tests closes the socket; what is ignored would stay so in forks.
     signal.signal(signal.SIGINT, _skip_signal)
-    numbers, modules = sys.argv[1:3], sys.argv[3:]
-    preload(modules)
     control, listener = (socket.socket(fileno=int(number)) for number in numbers)
     ForkServer(control, listener).serve()
+
+
+def main() -> None:
+    """Load the modules, and serve."""
+    numbers, modules = sys.argv[1:3], sys.argv[3:]
+    preload(modules)
+    serve_forks(numbers)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.running.fork_server import MESSAGE_BYTES
+from tests.running.starting import ForkServerConnection, start_fork_server
 
-_REPOSITORY = Path(__file__).parents[2]
-_CLIENT = Path(__file__).with_name("client.py")
 _LOADED = {
     "headroom": (
         *(f"service.cli.commands.{name}" for name in ("migrate", "reconcile", "serve", "up")),
@@ -93,20 +90,12 @@ def run_forked(module: str, *arguments: str, **options: Any) -> "subprocess.Comp
 
 def put_on_path() -> Path:
     """Return a folder with a ``headroom`` that is a fork, for shells and scripts."""
-    return _start_server("headroom").folder
+    return _start_server("headroom").command.parent
 
 
 def make_probe_command() -> str:
     """Return the command of real probes that are forks of one that has torch loaded."""
-    return str(_start_server("probe").folder / "probe")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Server:
-    """Connection to the fork server of this process, which ends with it."""
-
-    control: socket.socket
-    folder: Path
+    return str(_start_server("probe").command)
 
 
 def _ask(request: Mapping[str, object], *files: int) -> Any:  # noqa: ANN401 - what the server says
@@ -117,34 +106,7 @@ def _ask(request: Mapping[str, object], *files: int) -> Any:  # noqa: ANN401 - w
 
 
 @cache
-def _start_server(program: str) -> _Server:
-    folder = TemporaryDirectory(prefix="headroom-")
-    address = Path(folder.name) / "socket"
-    client = Path(folder.name) / program
-    client.write_text(f"#!{sys.executable} -IS\n{_CLIENT.read_text()}")
-    client.chmod(0o755)
-    control, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with other_end, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(str(address))
-        listener.listen()
-        files = other_end.fileno(), listener.fileno()
-        server = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.running.fork_server",
-                *map(str, files),
-                *_LOADED[program],
-            ],
-            cwd=_REPOSITORY,
-            stdin=subprocess.DEVNULL,
-            pass_fds=files,
-        )
-
-    def end() -> None:
-        control.close()
-        server.wait()
-        folder.cleanup()
-
-    atexit.register(end)
-    return _Server(control=control, folder=Path(folder.name))
+def _start_server(program: str) -> ForkServerConnection:
+    server = start_fork_server("tests.running.fork_server", _LOADED[program], program)
+    atexit.register(server.end)
+    return server

@@ -58,7 +58,7 @@ class Route:
 
 def routes() -> Iterator[Route]:
     """Yield everything that the application routes, whether the OpenAPI document has it or not."""
-    app = Litestar(route_handlers=[*ROUTERS, docs.router], openapi_config=None)
+    app = Litestar(route_handlers=[*ROUTERS, docs.router], openapi_config=None, logging_config=None)
     for route in (route for route in app.routes if isinstance(route, HTTPRoute)):
         for handler in route.route_handlers:
             for method in handler.http_methods:
