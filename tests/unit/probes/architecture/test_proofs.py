@@ -1,6 +1,7 @@
 """Recordings that are proved, or refused, by passes that did not make them."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -47,6 +48,12 @@ EXTENT = Extent(batch=2, length=128)
 def record(**fields: object) -> RecordedModel:
     """Record a small model in bfloat16."""
     return record_model(_SIZES | fields, {"half": HALF})
+
+
+@cache
+def record_layer() -> RecordedModel:
+    """Record a model of one layer."""
+    return record(model_type="llama", num_hidden_layers=1)
 
 
 class Layers(nn.Module):
@@ -134,14 +141,13 @@ def test_layers_that_are_no_stack_are_recorded_one_after_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The same bytes come of a program without layers that repeat."""
-    fields = {"model_type": "llama", "num_hidden_layers": 1}
-    stacked = record(**fields)
+    stacked = record_layer()
 
     def fail(*_: object) -> None:
         raise ValueError
 
     monkeypatch.setattr(recorder, "lower_pass", fail)
-    flat = record(**fields)
+    flat = record(model_type="llama", num_hidden_layers=1)
 
     assert (len(stacked.order), len(flat.order)) == (1, 0)
     peaks = [compute_peak(build_recorded(part), HALF, EXTENT) for part in (stacked, flat)]
@@ -163,7 +169,7 @@ def test_a_recording_that_misses_little_says_so(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_length_beyond_a_window_is_refused() -> None:
     """Masks of longer sequences were not recorded."""
-    recorded = record(model_type="llama", num_hidden_layers=1)
+    recorded = record_layer()
     domain = Domain(max_length=127, multiple_of=32)
     part = replace(recorded.passes["half"], domain=domain)
     limited = replace(recorded, passes={"half": part})

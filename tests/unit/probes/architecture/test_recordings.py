@@ -58,6 +58,13 @@ def record(formats: str) -> RecordedModel:
     return record_model(CONFIG, {formats: VARIANTS[formats]})
 
 
+@cache
+def record_phases(caller: str) -> RecordedModel:
+    """Record what the model does in serving."""
+    names = [f"half/{caller}{phase}" for phase in ("prefill", "decode")]
+    return record_model(CONFIG, {name: VARIANTS[name] for name in names})
+
+
 def compute_peak(model: Architecture, settings: TrainingPass) -> tuple[int, int]:
     """Return the highest live bytes of a micro batch, and those that stay."""
     events = log_training(model, settings)
@@ -151,8 +158,7 @@ def test_a_recording_serves_as_the_written_family(client: Client, caller: str) -
     workload = replace(
         a_serving(num_sequences=4, prompt_tokens=700, output_tokens=100), client=client
     )
-    names = [f"half/{caller}{phase}" for phase in ("prefill", "decode")]
-    recorded = record_model(CONFIG, {name: VARIANTS[name] for name in names})
+    recorded = record_phases(caller)
 
     answers = [
         estimate(model, workload, layout=Layout(), device=a_device())
@@ -182,8 +188,7 @@ def test_a_recording_is_timed_as_the_written_family() -> None:
 
 def test_engines_answer_for_a_recording_as_for_the_written_family() -> None:
     """What an engine makes of a model are its weights and what its caches keep."""
-    names = [f"half/{phase}" for phase in ("prefill", "decode")]
-    recorded = record_model(CONFIG, {name: VARIANTS[name] for name in names})
+    recorded = record_phases("")
     workload = replace(a_serving(), engine=Engine.VLLM, cache=Cache.PAGED, client=Client.GENERATE)
 
     answers = [
