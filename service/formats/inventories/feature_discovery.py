@@ -25,7 +25,7 @@ SHARED = "nvidia.com/gpu.shared"
 AMD = "amd.com/gpu"
 UNHEALTHY = "not allocatable"
 MPS = "shared by MPS"
-_MIG = "nvidia.com/mig-"
+MIG = "nvidia.com/mig-"
 SHARED_SUFFIX = "-SHARED"
 _MIG_INFIX = "-MIG-"
 _INVALID = "INVALID"
@@ -161,7 +161,7 @@ def _iter_uses(
 def _iter_slices(labels: Json, pods: Sequence[PodUse]) -> Iterator[ObservedSlices]:
     totals: dict[str, int] = {}
     for label in labels:
-        match = _MIXED.fullmatch(label) if label.startswith(_MIG) else None
+        match = _MIXED.fullmatch(label) if label.startswith(MIG) else None
         if match is not None:
             totals[match[1]] = totals.get(match[1], 0) + (get_count(labels, label) or 0)
     used = _count_used_slices(pods)
@@ -176,7 +176,7 @@ def _count_used_slices(pods: Sequence[PodUse]) -> Mapping[str, int]:
     used: dict[str, int] = {}
     for use in pods:
         for name, amount in use.resources.items():
-            match = _MIXED.fullmatch(f"{name}.count") if name.startswith(_MIG) else None
+            match = _MIXED.fullmatch(f"{name}.count") if name.startswith(MIG) else None
             if match is not None:
                 used[match[1]] = used.get(match[1], 0) + amount
     return used

@@ -64,7 +64,7 @@ def build_gpus(
         raise InventoryFormatError(message)
     models: dict[str, list[str]] = {}
     for name in types:
-        models.setdefault(_split_slice(name)[0], []).append(name)
+        models.setdefault(split_slice(name)[0], []).append(name)
     shows_indices = len(types) == 1
     return tuple(
         _build_model(model, names, gres, (used, uses), shows_indices=shows_indices)
@@ -81,7 +81,7 @@ def _build_model(
     shows_indices: bool,
 ) -> ObservedGpus:
     used, uses = in_use
-    whole_types = [name for name in names if _split_slice(name)[1] is None]
+    whole_types = [name for name in names if split_slice(name)[1] is None]
     count = sum(_count(gres, name) for name in whole_types)
     if count > MAX_GPUS:
         message = f"has {count:,} GPUs on one node, and none has more than {MAX_GPUS}"
@@ -93,7 +93,7 @@ def _build_model(
             used=min(_count(used, name), _count(gres, name)),
         )
         for name in names
-        if (profile := _split_slice(name)[1]) is not None and _count(gres, name)
+        if (profile := split_slice(name)[1]) is not None and _count(gres, name)
     )
     return ObservedGpus(
         name=model,
@@ -149,7 +149,11 @@ def _count_sharded(used: Sequence[Gres], types: Sequence[str]) -> int:
     )
 
 
-def _split_slice(name: str) -> tuple[str, str | None]:
+def split_slice(name: str) -> tuple[str, str | None]:
+    """Return the GPU of a name, and its MIG profile.
+
+    The GPU is empty where a slice does not say it, the profile ``None`` for a whole GPU.
+    """
     match = _SLICE.fullmatch(name)
     return (name, None) if match is None else (match["gpu"] or "", match["profile"].casefold())
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from service.formats.inventories.documents import Json, get_object, get_objects, get_text, get_texts
-from service.formats.inventories.feature_discovery import PRODUCT_LABELS, SHARED_SUFFIX
+from service.formats.inventories.feature_discovery import MIG, PRODUCT_LABELS, SHARED_SUFFIX
 from service.formats.submissions.pod_groups import KINDS, PodGroup, list_groups
 from service.formats.submissions.submission import (
     ANNOTATION,
@@ -12,6 +12,7 @@ from service.formats.submissions.submission import (
     Submission,
     SubmissionError,
     find_note,
+    split_names,
 )
 
 
@@ -52,8 +53,9 @@ def read_object(document: Json, *, user: str | None = None) -> PodJob | None:
             command=judged.command,
             environment=judged.environment,
             files=judged.files,
-            # More of a node is a number; more nodes are pods that find each other otherwise.
-            can_change=gpus is not None and gpus.num_nodes == 1,
+            # More of a node is a number; more nodes are pods that find each other otherwise, and
+            # slices do not reach each other.
+            can_change=gpus is not None and gpus.num_nodes == 1 and not gpus.is_sliced,
         ),
         resources=None if judged.requested is None else judged.resources,
         resource=None if judged.requested is None else judged.requested[0],
@@ -109,18 +111,26 @@ def _make_request(groups: Sequence[PodGroup]) -> GpuRequest:
 
     Raises SubmissionError where they are unlike: nothing says then which of them a question means.
     """
-    numbers = {group.requested[1]: None for group in groups if group.requested is not None}
+    requests = [group.requested for group in groups if group.requested is not None]
+    numbers = dict.fromkeys(count for _, count in requests)
     if len(numbers) > 1:
         message = (
             f"its pods ask for {' and '.join(map(str, numbers))} GPUs each, and a question is "
             "about pods that ask for the same number; run the others as an object of their own"
         )
         raise SubmissionError(message, field="object")
-    names = dict.fromkeys(name for group in groups for name in _list_names(group.spec))
+    _, resource_profile = split_names(
+        (name.removeprefix(MIG) for name, _ in requests), field="object"
+    )
+    names, label_profile = split_names(
+        (name for group in groups for name in _list_names(group.spec)), field="object"
+    )
     return GpuRequest(
         per_node=next(iter(numbers)),
         num_nodes=sum(group.count for group in groups) or 1,
-        names=tuple(names),
+        names=names,
+        # Where all slices of a node are alike, its label says them and the resource is a GPU's.
+        slice_profile=resource_profile or label_profile,
     )
 
 

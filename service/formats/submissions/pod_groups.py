@@ -18,7 +18,7 @@ from service.formats.inventories.documents import (
     get_text,
     get_texts,
 )
-from service.formats.inventories.feature_discovery import AMD, GPU
+from service.formats.inventories.feature_discovery import AMD, GPU, MIG
 from service.formats.launches.values.launch import LaunchFile
 from service.formats.submissions.submission import SubmissionError
 
@@ -204,11 +204,11 @@ def _choose_container(spec: Json) -> tuple[int, Json]:
 
 
 def _find_request(container: Json) -> tuple[str, int] | None:
-    """Return the resource and number of a container's GPUs."""
+    """Return the resource and number of GPUs or MIG slices."""
     resources = get_object(container, "resources")
     for section in SECTIONS:
         values = get_object(resources, section)
-        for name in RESOURCES:
+        for name in (*RESOURCES, *(name for name in values if name.startswith(MIG))):
             count = get_count(values, name)
             if count is not None and 0 < count <= _MAX_PER_NODE:
                 return name, count

@@ -16,6 +16,7 @@ from service.formats.submissions.submission import (
     Submission,
     SubmissionError,
     find_note,
+    split_names,
 )
 
 _MAX_GPUS = 65_536
@@ -83,8 +84,9 @@ def read_options(
             command=_read_command(command, options),
             script=None if text is None else _settle_directives(text, options),
             environment=variables,
-            # More of a node is a number; more nodes are processes that find each other otherwise.
-            can_change=option is not None and num_nodes == 1,
+            # More of a node is a number; more nodes are processes that find each other otherwise,
+            # and slices do not reach each other.
+            can_change=option is not None and num_nodes == 1 and not (gpus and gpus.is_sliced),
         ),
         option=option,
         before=before,
@@ -151,8 +153,8 @@ def _make_request(entries: tuple[Gres, ...], per_node: int, num_nodes: int) -> G
     if per_node * num_nodes > _MAX_GPUS:
         message = f"the job asks for {per_node * num_nodes:,} GPUs; no job has over {_MAX_GPUS:,}"
         raise SubmissionError(message, field="options")
-    names = dict.fromkeys(entry.type for entry in entries if entry.type)
-    return GpuRequest(per_node=per_node, num_nodes=num_nodes, names=tuple(names))
+    names, profile = split_names((entry.type for entry in entries if entry.type), field="options")
+    return GpuRequest(per_node=per_node, num_nodes=num_nodes, names=names, slice_profile=profile)
 
 
 def _count_nodes(options: Json) -> int:

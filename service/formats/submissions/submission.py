@@ -1,9 +1,10 @@
 """A job as a scheduler's hook is told of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from service.estimator.values.errors import InvalidInputError
+from service.formats.inventories.slurm_gres import split_slice
 from service.formats.launches.values.launch import LaunchFile
 
 ANNOTATION = "headroom.dev/question"
@@ -25,13 +26,15 @@ class GpuRequest:
     """GPUs that a job asks for: ``per_node`` on each of ``num_nodes``.
 
     ``names`` are those that the scheduler has for them, empty where the job does not say which.
-    ``memory_gb`` is the memory that each has at least, as vendors count it.
+    ``memory_gb`` is the memory that each has at least, as vendors count it. ``slice_profile`` is
+    that of MIG slices (``3g.40gb``) where the job asks for them in place of GPUs.
     """
 
     per_node: int
     num_nodes: int = 1
     names: tuple[str, ...] = ()
     memory_gb: float | None = None
+    slice_profile: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that no job has."""
@@ -46,6 +49,11 @@ class GpuRequest:
     def total(self) -> int:
         """All GPUs of the job."""
         return self.per_node * self.num_nodes
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether it asks for MIG slices, which do not reach each other."""
+        return self.slice_profile is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +86,21 @@ class Submission:
     def has_question(self) -> bool:
         """Whether anything of it may say a model and a workload."""
         return bool(self.note or self.command or self.script or self.files)
+
+
+def split_names(names: Iterable[str], *, field: str) -> tuple[tuple[str, ...], str | None]:
+    """Return the GPUs of names, and their MIG profile.
+
+    Raises SubmissionError where some are slices and others are not alike.
+    """
+    parts = [split_slice(name) for name in names]
+    profiles = dict.fromkeys(profile for _, profile in parts)
+    if len(profiles) > 1:
+        kinds = " and ".join(profile or "whole GPUs" for profile in profiles)
+        message = f"it asks for {kinds}, and a question is about GPUs that are alike: ask for one"
+        raise SubmissionError(message, field=field)
+    gpus = dict.fromkeys(gpu for gpu, _ in parts if gpu)
+    return tuple(gpus), next(iter(profiles), None)
 
 
 def find_note(environment: Mapping[str, str], script: str | None = None) -> str | None:

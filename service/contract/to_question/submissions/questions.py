@@ -73,6 +73,7 @@ def read_submission(
             raise OpenSubmissionError(message, field="question") from error
     if "gpu" not in document or _is_placed(submission):
         document["gpu"] = _choose_gpu(submission.gpus, default_gpu)
+    document["gpu"] = _name_slice(document["gpu"], submission.gpus)
     missing = tuple(name for name in missing if name != "gpu")
     assumed: tuple[str, ...] = ()
     workload = _get_section(document, "workload")
@@ -191,6 +192,20 @@ def _count_replicas(document: Mapping[str, Any], gpus: GpuRequest | None) -> int
         return 1
     degree = prod(degrees)
     return gpus.total // degree if gpus.total % degree == 0 else 1
+
+
+def _name_slice(gpu: object, gpus: GpuRequest | None) -> object:
+    """Return the MIG slice that a job asks for, else its GPU.
+
+    Memory that a question states by itself is what the slice has.
+    """
+    if gpus is None or gpus.slice_profile is None or not isinstance(gpu, str):
+        return gpu
+    name, has_profile, profile = gpu.partition("/")
+    if has_profile and profile.casefold() != gpus.slice_profile:
+        message = f"the job asks for slices {gpus.slice_profile}, and its question is of {profile}"
+        raise OpenSubmissionError(message, field="gpu")
+    return f"{name}/{gpus.slice_profile}"
 
 
 def _choose_gpu(gpus: GpuRequest | None, default_gpu: str | None) -> str:

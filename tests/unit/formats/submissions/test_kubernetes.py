@@ -151,6 +151,35 @@ def test_pods_with_unlike_numbers_of_gpus_are_refused() -> None:
         read(a_job_set(a_replicated_job({"spec": SPEC}), a_replicated_job({"spec": LARGER})))
 
 
+@pytest.mark.parametrize(
+    ("product", "resource"),
+    [
+        ("NVIDIA-A100-SXM4-80GB", "nvidia.com/mig-3g.40gb"),
+        ("NVIDIA-A100-SXM4-80GB-MIG-3g.40gb", "nvidia.com/gpu"),
+    ],
+    ids=["mixed", "single"],
+)
+def test_slices_are_told_from_whole_gpus(product: str, resource: str) -> None:
+    """Each strategy of the device plugin says them elsewhere; no number of them is changed."""
+    container = {"resources": {"limits": {resource: 2}}}
+    pod = {"nodeSelector": {"nvidia.com/gpu.product": product}, "containers": [container]}
+    submission = read(an_object("Pod", pod)).submission
+
+    assert submission.gpus == GpuRequest(
+        per_node=2, names=("NVIDIA-A100-SXM4-80GB",), slice_profile="3g.40gb"
+    )
+    assert not submission.can_change
+
+
+def test_slices_beside_whole_gpus_are_refused() -> None:
+    """Nothing says which of them a question is about."""
+    sliced = {"containers": [{"resources": {"limits": {"nvidia.com/mig-3g.40gb": 2}}}]}
+    jobs = a_job_set(a_replicated_job({"spec": SPEC}), a_replicated_job({"spec": sliced}))
+
+    with pytest.raises(SubmissionError, match="whole GPUs and 3g"):
+        read(jobs)
+
+
 def test_a_leader_without_gpus_is_no_node() -> None:
     """A LeaderWorkerSet counts it in its size."""
     template = {"size": 3, "leaderTemplate": DRIVER, "workerTemplate": {"spec": SPEC}}

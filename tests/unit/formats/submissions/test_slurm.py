@@ -21,7 +21,7 @@ GPUS = [
     GpuRequest(per_node=4, num_nodes=2),
     GpuRequest(per_node=16, names=(A100,)),
     GpuRequest(per_node=4),
-    GpuRequest(per_node=1, names=(SLICE,)),
+    GpuRequest(per_node=1, names=(A100,), slice_profile="3g.40gb"),
     None,
     GpuRequest(per_node=1),
     GpuRequest(per_node=1),
