@@ -17,6 +17,9 @@ import pytest
 
 from tests.running.fork_server import serve_forks
 
+_UNFORKABLE = frozenset({"helm_python"})
+"""Modules of a Go runtime, of whose threads Python does not know."""
+
 
 def main() -> None:
     """Collect, and serve."""
@@ -29,6 +32,9 @@ def main() -> None:
     if threading.active_count() > 1:
         message = f"the collection of tests started threads: {threading.enumerate()}"
         raise RuntimeError(message)
+    if loaded := _UNFORKABLE & sys.modules.keys():
+        message = f"a module of tests imports {', '.join(loaded)}, which survives no fork: load it "
+        raise RuntimeError(f"{message}in the test that needs it")
     gc.collect()
     gc.freeze()
     serve_forks(numbers)

@@ -1,10 +1,11 @@
 """Releases of the chart, rendered by Helm's own engine."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import helm_python as helm
 import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -90,6 +91,14 @@ class _Strict(yaml.SafeLoader):
     """A loader that refuses a key that is there twice, as the API server does."""
 
 
+def load_helm() -> ModuleType:
+    """Return Helm's engine.
+
+    Its Go runtime survives no fork, so that the process which collects the tests must not load it.
+    """
+    return import_module("helm_python")
+
+
 def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict[Any, Any]:
     keys = [loader.construct_object(key) for key, _ in node.value]
     assert len(keys) == len(set(keys)), f"{sorted(keys)} at {node.start_mark}"
@@ -101,7 +110,7 @@ _Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 
 def rendered(values: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the manifests of a release, in the order of their files."""
-    with helm.Chart.load(CHART) as chart:
+    with load_helm().Chart.load(CHART) as chart:
         files = chart.render(values, name="rel", namespace="capacity")
     texts = [text for path, text in sorted(files.items()) if path.endswith(".yaml")]
     return [each for text in texts for each in yaml.load_all(text, Loader=_Strict) if each]

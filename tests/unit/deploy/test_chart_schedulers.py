@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import helm_python as helm
 import pytest
 
 from service.formats.submissions.pod_groups import KINDS
 from service.kueue.resources import CHECKS, EVENTS, FLAVORS, GATED, LEASES, WORKLOADS
-from tests.unit.deploy.releases import MINIMAL, SETS, of_kind, pods, rendered
+from tests.unit.deploy.releases import MINIMAL, SETS, load_helm, of_kind, pods, rendered
 
 
 @pytest.fixture(scope="module", name="releases")
@@ -95,7 +94,7 @@ def test_the_webhook_is_shown_what_it_reads(
 )
 def test_a_webhook_without_a_certificate_is_refused(values: dict[str, Any], words: str) -> None:
     """The API server would trust nobody, and ignore it in silence."""
-    with pytest.raises(helm.HelmError, match=words):
+    with pytest.raises(load_helm().HelmError, match=words):
         rendered({**MINIMAL, "hooks": values})
 
 
