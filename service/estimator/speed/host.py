@@ -9,12 +9,12 @@ mode over transformers 5.23's llama, Qwen3, Gemma 3, GPT-NeoX, OPT and Phi.
 
 from service.estimator.memory.kv_cache import compiles_decode
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.weights.scheme import Packing
+from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.speed.counting import Counts
 from service.estimator.speed.rates import Rates
 from service.estimator.speed.work import EXLLAMA_BITS, ForwardWork
 from service.estimator.values.generation import Client
-from service.estimator.values.workload import Engine, Quantization, ServeWorkload
+from service.estimator.values.workload import Engine, ServeWorkload
 
 LINEAR_VIEWS = 3
 PRODUCT_BACKWARD_VIEWS = 3.5
@@ -63,14 +63,19 @@ def estimate_unpacking_s(num_products: int, rates: Rates) -> float:
 
 QUANTIZED_LAUNCHES = 2
 """More operations than a plain product: the weights are unpacked first (AutoGPTQ 0.7.1,
-``qlinear_cuda_old.py``; AutoAWQ 0.2.6, ``gemm.py``).
+``qlinear_cuda_old.py``; AutoAWQ 0.2.6, ``gemm.py``), or the input of fp8 is quantised (transformers
+5.23, ``integrations/deepgemm.py``).
 """
 CACHED_KERNELS = 2
 """Keys and values that each attention adds to the cache."""
 
 
 def estimate_serving_host_s(
-    model: Architecture, workload: ServeWorkload, work: ForwardWork, rates: Rates
+    model: Architecture,
+    workload: ServeWorkload,
+    scheme: Scheme | None,
+    work: ForwardWork,
+    rates: Rates,
 ) -> tuple[float, float]:
     """Return the host's seconds of a prefill and of a decode step.
 
@@ -80,7 +85,7 @@ def estimate_serving_host_s(
     is_engine = workload.engine is not Engine.TRANSFORMERS
     if is_engine and model.generates and replays_decode(model, workload):
         return 0.0, 0.0
-    unpacking_s = _estimate_serving_unpacking_s(model, workload, work, rates)
+    unpacking_s = _estimate_serving_unpacking_s(scheme, work, rates)
     kernels = CACHED_KERNELS * work.num_attentions + FORWARD_KERNELS
     launch_s = estimate_launch_s(work.forward, rates) + kernels * rates.launch_s
     share = rates.generating if workload.client is Client.GENERATE else rates.ungraphed
@@ -99,18 +104,12 @@ def replays_decode(model: Architecture, workload: ServeWorkload) -> bool:
     return compiles_decode(model, workload)
 
 
-def _estimate_serving_unpacking_s(
-    model: Architecture, workload: ServeWorkload, work: ForwardWork, rates: Rates
-) -> float:
-    """Return the host's extra seconds for products with packed weights.
-
-    The request or the model's own config says how they are packed.
-    """
-    scheme = model.quantization
-    if scheme is not None and scheme.packing is Packing.BLOCKS_4BIT:
-        return estimate_unpacking_s(work.num_products, rates)
-    if scheme is not None and scheme.packing is Packing.GPTQ and scheme.bits == EXLLAMA_BITS:
+def _estimate_serving_unpacking_s(scheme: Scheme | None, work: ForwardWork, rates: Rates) -> float:
+    """Return the host's extra seconds for products with packed weights."""
+    if scheme is None:
         return 0.0
-    if scheme is None and workload.quantization in {Quantization.NONE, Quantization.FP8}:
+    if scheme.packing is Packing.BLOCKS_4BIT:
+        return estimate_unpacking_s(work.num_products, rates)
+    if scheme.packing is Packing.GPTQ and scheme.bits == EXLLAMA_BITS:
         return 0.0
     return QUANTIZED_LAUNCHES * work.num_products * rates.launch_s

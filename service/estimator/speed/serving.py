@@ -6,6 +6,8 @@ They rest on the products, on the bytes that are read, and on the host's time to
 from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.quantization.weights import select_scheme
+from service.estimator.model.weights.scheme import Scheme
 from service.estimator.speed.attention import count_head_copies, repeats_heads, time_attention
 from service.estimator.speed.host import estimate_serving_host_s, replays_decode
 from service.estimator.speed.machine import Machine
@@ -52,8 +54,9 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
     copying_s = _estimate_copying_s(workload, work, layout, machine)
     workload = replace(workload, num_sequences=workload.num_sequences * beams)
     split = layout.tensor_parallel * layout.pipeline_parallel
-    host_s, decode_host_s = estimate_serving_host_s(model, workload, work, machine.rates)
-    prefill_gpu_s = _estimate_prefill_s(model, workload, work, machine, split)
+    scheme = _select_scheme(model, workload)
+    host_s, decode_host_s = estimate_serving_host_s(model, workload, scheme, work, machine.rates)
+    prefill_gpu_s = _estimate_prefill_s(workload, scheme, work, machine, split)
     prefill = max(prefill_gpu_s, host_s)
     prefill += _estimate_gather_s(model, workload, layout, machine, tokens=workload.prompt_tokens)
     if not model.generates:
@@ -61,7 +64,14 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
         seconds = prefill, host_s, prefill_gpu_s
         return _describe_pass(layout, machine, work, tokens=tokens, seconds=seconds)
     gpu_s = copying_s + _estimate_decode_kernels_s(
-        model, workload, layout, machine, work, weight_bytes=weight_bytes, cache_bytes=cache_bytes
+        model,
+        workload,
+        layout,
+        machine,
+        work,
+        scheme=scheme,
+        weight_bytes=weight_bytes,
+        cache_bytes=cache_bytes,
     )
     decode = max(gpu_s, decode_host_s)
     decode += _estimate_reduce_s(model, workload, layout, machine) + _estimate_gather_s(
@@ -111,8 +121,19 @@ def reads_host(workload: ServeWorkload) -> bool:
     return any(setting is not None for setting in settings)
 
 
+def _select_scheme(model: Architecture, workload: ServeWorkload) -> Scheme | None:
+    """Return the scheme whose weights a pass may unpack.
+
+    The request or the model's own config says it. llama.cpp multiplies the blocks of its files as
+    they are.
+    """
+    if workload.engine is Engine.LLAMA_CPP:
+        return None
+    return select_scheme(workload.quantization, model)
+
+
 def _estimate_prefill_s(
-    model: Architecture, workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int
+    workload: ServeWorkload, scheme: Scheme | None, work: ForwardWork, machine: Machine, split: int
 ) -> float:
     batch, length = workload.num_sequences, workload.prompt_tokens
     is_transformers = workload.engine is Engine.TRANSFORMERS
@@ -137,7 +158,7 @@ def _estimate_prefill_s(
     )
     if is_transformers:
         dtype, rows = workload.weight_dtype, batch * length
-        unpacked = count_unpacked_bytes(work, model.quantization, rows, dtype)
+        unpacked = count_unpacked_bytes(work, scheme, rows, dtype)
         moved += unpacked / split / machine.memory
     met = min(1.0, batch * length * work.met_share)
     idle = met * work.idle_weights * workload.weight_dtype.bytes_per_element / split
@@ -158,6 +179,7 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
     machine: Machine,
     work: ForwardWork,
     *,
+    scheme: Scheme | None,
     weight_bytes: int,
     cache_bytes: int,
 ) -> float:
@@ -184,7 +206,7 @@ def _estimate_decode_kernels_s(  # noqa: PLR0913 - a step's time rests on all th
             repeated=repeats_heads(model, workload),
         )
         dtype, rows = workload.weight_dtype, workload.num_sequences
-        unpacked = count_unpacked_bytes(work, model.quantization, rows, dtype)
+        unpacked = count_unpacked_bytes(work, scheme, rows, dtype)
         read += (copied + 2 * unpacked / layout.tensor_parallel) / machine.memory
     flops = (
         workload.num_sequences

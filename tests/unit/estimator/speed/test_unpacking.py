@@ -1,12 +1,21 @@
-"""Bytes of packed weights that a product of many rows has unpacked first."""
+"""Bytes of packed weights that a product of many rows has unpacked first, and their time."""
+
+from collections.abc import Mapping
 
 import pytest
 
+from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
+from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.speed.work import count_forward_work, count_unpacked_bytes
 from service.estimator.values.dtypes import DType
-from service.estimator.values.workload import Attention
+from service.estimator.values.generation import Client
+from service.estimator.values.layout import Layout
+from service.estimator.values.result import Throughput
+from service.estimator.values.workload import Attention, Engine, Quantization
+from service.planner.fit.evaluator import make_evaluator
+from tests.builders import a_config, a_serving
 
 _NF4, _GPTQ = Scheme(packing=Packing.BLOCKS_4BIT), Scheme(packing=Packing.GPTQ)
 _DENSE, _MIXTURE = (
@@ -45,3 +54,63 @@ def test_experts_are_not_packed() -> None:
     unpacked = count_unpacked_bytes(_MIXTURE, _NF4, 64, DType.BF16)
 
     assert unpacked == 2 * 16 * (4 * 2048**2 + 64 * 2048)
+
+
+_H100 = resolve_gpu("H100-SXM5-80GB").to_device()
+
+
+def _time(
+    config: Mapping[str, object],
+    quantization: Quantization = Quantization.NONE,
+    engine: Engine = Engine.TRANSFORMERS,
+) -> Throughput:
+    workload = a_serving(
+        num_sequences=8, client=Client.GENERATE, quantization=quantization, engine=engine
+    )
+    evaluator = make_evaluator(architecture_from_config(config), _H100)
+    found = evaluator.get_throughput(workload, Layout(), evaluator.answer(workload, Layout()))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("quantization", "described"),
+    [
+        (
+            Quantization.NF4,
+            {
+                "quant_method": "bitsandbytes",
+                "load_in_4bit": True,
+                "bnb_4bit_quant_type": "nf4",
+                "bnb_4bit_use_double_quant": True,
+            },
+        ),
+        (Quantization.GPTQ_INT4, {"quant_method": "gptq", "bits": 4, "group_size": 128}),
+        (Quantization.AWQ_INT4, {"quant_method": "awq", "bits": 4, "group_size": 128}),
+        (Quantization.FP8, {"quant_method": "fp8", "weight_block_size": None}),
+    ],
+)
+def test_weights_take_as_long_whoever_says_that_they_are_packed(
+    quantization: Quantization, described: Mapping[str, object]
+) -> None:
+    """A request and a config that name one format have the same kernels."""
+    config = a_config(hidden_size=512, intermediate_size=1024, num_attention_heads=8)
+
+    requested = _time(config, quantization)
+    configured = _time({**config, "quantization_config": described})
+
+    assert requested == configured
+    assert requested != _time(config)
+
+
+def test_llama_cpp_multiplies_blocks_as_they_are() -> None:
+    """Its mixtures are the format of no scheme: bytes of a file are all that differs."""
+    config = a_config(hidden_size=512, intermediate_size=1024, num_attention_heads=8)
+
+    wide, narrow = (
+        _time(config, quantization, Engine.LLAMA_CPP)
+        for quantization in (Quantization.Q8_0, Quantization.Q4_0)
+    )
+
+    assert narrow.gpu_time_s < wide.gpu_time_s
+    assert narrow.prefill_time_s == wide.prefill_time_s
