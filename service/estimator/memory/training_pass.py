@@ -102,7 +102,7 @@ def build_training_pass(
     return build_setup_pass(setup, resolve_batch_shape(model, workload))
 
 
-def _masks_packed(workload: TrainWorkload) -> bool:
+def masks_packed(workload: TrainWorkload) -> bool:
     """Return whether a mask keeps a row's sequences apart.
 
     Flash attention takes their lengths, others a mask of the row's tokens (transformers 5.23
@@ -136,7 +136,7 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         copies_logits=has_logit_copy(setup.release),
         returns_fp32=has_fp32_logits(setup.release),
         batched=shape.batched,
-        padded=workload.padding_mask or _masks_packed(workload),
+        padded=workload.padding_mask or masks_packed(workload),
         window_reached=shape.window_reached,
         length=shape.length,
         ranks=setup.layout.tensor_parallel,

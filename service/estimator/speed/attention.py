@@ -29,11 +29,14 @@ _WHOLE_SCORES = 2
 _WRITTEN_AND_READ = 2
 
 
-def time_attention(work: ForwardWork, machine: Machine, flops: float) -> tuple[float, float]:
+def time_attention(
+    work: ForwardWork, machine: Machine, flops: float, *, masked: bool = False
+) -> tuple[float, float]:
     """Return the seconds of attention's products in forward and in backward.
 
     Products of whole matrices do not skip what the causal mask hides, and the math kernel
-    multiplies in fp32 (ATen ``_scaled_dot_product_attention_math``).
+    multiplies in fp32 (ATen ``_scaled_dot_product_attention_math``). ``masked``: whether the FLOPs
+    are those of a dense mask, so of whole matrices already.
     """
     rates = machine.rates
     if work.has_fused_attention:
@@ -43,7 +46,7 @@ def time_attention(work: ForwardWork, machine: Machine, flops: float) -> tuple[f
         )
     is_math = work.scores_dtype is DType.FP32
     rate = machine.get_rate(DType.FP32) if is_math else machine.flops * rates.products
-    seconds = _WHOLE_SCORES * flops / rate
+    seconds = (1 if masked else _WHOLE_SCORES) * flops / rate
     return seconds, 2 * seconds
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from service.estimator.memory.trained import TrainedParameters
+from service.estimator.memory.training_pass import masks_packed
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pipelines.shares import list_stage_shares
 from service.estimator.speed.attention import time_attention
@@ -130,8 +131,8 @@ def _time_kernels(
     machine: Machine,
     rank: _Rank,
 ) -> _Stretches:
-    batch, length = workload.num_sequences, workload.sequence_length
-    split = rank.split
+    batch, length = _get_rows(workload)
+    split, masked = rank.split, masks_packed(workload)
     tokens, rates = batch * length, machine.rates
     stages = split * rank.divisor
     values = sizes.evaluate_monomials(batch, length)
@@ -164,7 +165,8 @@ def _time_kernels(
         / split
         / machine.get_head_rate(work.vocab_size)
     )
-    attention = time_attention(work, machine, work.attention_flops(batch, length) / stages)
+    flops = work.attention_flops(batch, length, masked=masked) / stages
+    attention = time_attention(work, machine, flops, masked=masked)
     unpacked = _unpack_bytes(model, workload) / stages / machine.memory
     adapters = _time_adapters(workload, trained, machine, stages)
     full = workload.method is Method.FULL
@@ -181,6 +183,15 @@ def _time_kernels(
         attention_forward=attention[0],
         attention_backward=attention[1],
     )
+
+
+def _get_rows(workload: TrainWorkload) -> tuple[int, int]:
+    """Return the number and tokens of the rows that attention sees.
+
+    Flash attention runs sequence by sequence even where they share a row.
+    """
+    number, length = workload.num_sequences, workload.sequence_length
+    return (1, number * length) if masks_packed(workload) else (number, length)
 
 
 def _time_idle_weights(work: ForwardWork, dtype: DType, machine: Machine) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from service.estimator.memory.lengths import resolve_decoder_length
 from service.estimator.memory.trained import select_trained_parameters
-from service.estimator.memory.training_pass import build_loss_pass, get_fixed_fields
+from service.estimator.memory.training_pass import build_loss_pass, get_fixed_fields, masks_packed
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
@@ -197,6 +197,7 @@ def make_step_timer(
 def _build_counted_pass(model: Architecture, workload: TrainWorkload) -> TrainingPass:
     """Return the micro batch whose kernels are counted: nothing sharded, nothing recomputed."""
     precision, window = workload.precision, model.spec.sliding_window
+    is_one_row = masks_packed(workload)
     return TrainingPass(
         param_dtype=precision.param_dtype if precision.autocast else precision.compute_dtype,
         autocast=precision.compute_dtype if precision.autocast else None,
@@ -207,7 +208,8 @@ def _build_counted_pass(model: Architecture, workload: TrainWorkload) -> Trainin
         attention=workload.attention,
         keeps_logits=False,
         accumulating=False,
-        batched=True,
+        batched=not is_one_row,
+        padded=is_one_row,
         window_reached=window is not None and workload.sequence_length >= window,
         length=workload.sequence_length if model.chunked else None,
         decoder_length=resolve_decoder_length(model, workload),

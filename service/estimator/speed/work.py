@@ -96,11 +96,11 @@ class ForwardWork:
         filled = rows + tile / 2 if rows > tile / 2 else tile * (1 - exp(-rows))
         return self.block_weights + self.routed_weights * max(filled / rows - 1, 0)
 
-    def attention_flops(self, batch: int, sequence: int) -> int:
+    def attention_flops(self, batch: int, sequence: int, *, masked: bool = False) -> int:
         """Return the FLOPs of attention.
 
         They are those of the scores and of their products with values, half of them behind the
-        causal mask.
+        causal mask. A dense mask leaves all of them: no kernel skips what it hides.
         """
         if self.stacks is not None:
             return FLOPS_PER_PRODUCT * batch * self.stacks.count_score_products(sequence)
@@ -112,6 +112,7 @@ class ForwardWork:
                 else window * (1 - window / (2 * sequence))
             )
             keys = keys if self.causal else min(window or sequence, sequence)
+            keys = sequence if masked else keys
             total += round(FLOPS_PER_PRODUCT * width * keys * batch * sequence)
         return total
 
