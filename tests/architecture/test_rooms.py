@@ -61,6 +61,7 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
         "service.runtime.children",
         "service.runtime.line_process",
         "service.runtime.logs",
+        "service.runtime.memory_limit",
         "service.runtime.process_user",
         "service.runtime.recording_files",
         "service.runtime.settings",

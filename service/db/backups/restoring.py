@@ -2,6 +2,7 @@
 
 import zipfile
 from pathlib import Path
+from time import monotonic, sleep
 
 import psycopg
 from psycopg import sql
@@ -33,6 +34,8 @@ from service.runtime.variables import parse_psycopg_url
 
 _BATCH_BYTES = 2**20
 _REPORTING = "headroom_reporting"
+_LEAVING_S = 2.0
+_LOOK_S = 0.05
 _OTHERS = """
 SELECT DISTINCT application_name FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'headroom%'
@@ -95,10 +98,18 @@ def _require_known(manifest: Manifest, path: Path) -> None:
 
 
 def _require_unused(connection: Connection) -> None:
-    clients = [str(name) for (name,) in connection.execute(_OTHERS)]
-    if clients:
-        message = f"the database is in use by {', '.join(sorted(clients))}; stop them first"
-        raise BackupError(message)
+    """Refuse while others use the database.
+
+    A server takes a moment to notice that a client has left: those that leave are waited for.
+    """
+    deadline = monotonic() + _LEAVING_S
+    while clients := [str(name) for (name,) in connection.execute(_OTHERS)]:
+        if monotonic() > deadline:
+            message = f"the database is in use by {', '.join(sorted(clients))}; stop them first"
+            raise BackupError(message)
+        sleep(_LOOK_S)
+        # What a transaction has seen of others stays as it was.
+        connection.execute("SELECT pg_stat_clear_snapshot()")
 
 
 def _make_empty(connection: Connection, *, replace: bool) -> None:

@@ -130,7 +130,6 @@ def _list_training_options(layout: Layout) -> tuple[tuple[str, bool], ...]:
 def _iter_training_warnings(
     model: Architecture, workload: TrainWorkload, layout: Layout
 ) -> Iterator[str]:
-    yield from _iter_expert_warnings(model, workload)
     gathers = (
         layout.shards > 1
         and layout.zero_stage == MAX_ZERO_STAGE
@@ -167,6 +166,7 @@ def _iter_training_warnings(
     if workload.framework is Framework.TRANSFORMERS and workload.framework_version is not None:
         yield from _iter_release_warnings(workload.framework_version)
     yield from _iter_fetch_warnings(model, workload, layout)
+    yield from _iter_expert_warnings(model, workload)
 
 
 def _iter_expert_warnings(model: Architecture, workload: TrainWorkload) -> Iterator[str]:

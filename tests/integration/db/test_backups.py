@@ -5,6 +5,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 
 import psycopg
 import pytest
@@ -164,6 +165,19 @@ def test_a_database_in_use_is_not_restored_into(
         pytest.raises(BackupError, match="in use by headroom-worker; stop them first"),
     ):
         restore(empty_database_url, backup[0], replace=False, on_rows=SHOW)
+
+
+def test_a_client_that_leaves_is_waited_for(
+    backup: tuple[Path, Rows], empty_database_url: str
+) -> None:
+    """The server tells of a client for a moment after it has gone."""
+    client = psycopg.connect(empty_database_url, application_name="headroom-restore")
+    leaving = Timer(0.1, client.close)
+    leaving.start()
+
+    restore(empty_database_url, backup[0], replace=False, on_rows=SHOW)
+
+    leaving.join()
 
 
 @pytest.mark.parametrize("schema", ["r9999", None])

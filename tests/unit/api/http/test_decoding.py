@@ -122,7 +122,7 @@ def test_wrong_kind_of_value_is_refused(path: str, value: object, expected: str)
         ("workload.attention", "flsh", "flash"),
         ("workload.precision", "bf16mixed", "bf16_mixed"),
         ("workload.optimizer", "adam_w", "adamw"),
-        ("layout.sharding", "fsdp", "fsdp2"),
+        ("layout.sharding", "fsdp22", "fsdp2"),
     ],
 )
 def test_unknown_word_names_the_nearest(path: str, value: str, nearest: str) -> None:
