@@ -1,12 +1,11 @@
 """Computation of answers in turn and within a budget."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio.to_thread
-from anyio import CapacityLimiter
 from litestar import Request
 from litestar.types import ASGIApp, HTTPScope
 
@@ -32,18 +31,33 @@ async def compute_search(
 ) -> ASGIApp:
     """Compute the answer of a search, cancelled on disconnect.
 
-    ``read`` makes the question before its turn comes: it may wait for the database or for a hub,
-    which takes nobody's processor. Raises TooCostlyError past the budget of a question.
+    Raises TooCostlyError past the budget of a question.
     """
     deps = get_dependencies(request)
-    limiter = await choose_reading_limiter(request)
 
-    async def respond() -> ASGIApp:
-        question = await anyio.to_thread.run_sync(read, limiter=limiter)
-        compute_answer = partial(answer, question)
-        return await compute(deps, request.scope, deps.search_turns, compute_answer)
+    async def respond(question: T) -> ASGIApp:
+        return await compute(deps, request.scope, deps.search_turns, partial(answer, question))
 
-    return await run_until_disconnect(request.receive, respond)
+    return await respond_to_question(request, read, respond)
+
+
+async def respond_to_question(
+    request: Request[Any, Any, Any],
+    read: Callable[[], T],
+    respond: Callable[[T], Awaitable[ASGIApp]],
+) -> ASGIApp:
+    """Read a question and respond to it, cancelled on disconnect.
+
+    ``read`` makes the question before its turn comes: it may wait for the database or for a hub,
+    which takes nobody's processor.
+    """
+    # Before anything else waits for what the client sends.
+    limiter = get_dependencies(request).hub_limiter if await _names_hub(request) else None
+
+    async def read_and_respond() -> ASGIApp:
+        return await respond(await anyio.to_thread.run_sync(read, limiter=limiter))
+
+    return await run_until_disconnect(request.receive, read_and_respond)
 
 
 def run_search(
@@ -73,14 +87,6 @@ async def run_in_thread_until_disconnect(
 ) -> ASGIApp:
     """Make a quick answer in a thread, cancelled on disconnect."""
     return await run_until_disconnect(request.receive, partial(anyio.to_thread.run_sync, answer))
-
-
-async def choose_reading_limiter(request: Request[Any, Any, Any]) -> CapacityLimiter | None:
-    """Return the limiter of threads that read a question.
-
-    To be called before anything else waits for what the client sends.
-    """
-    return get_dependencies(request).hub_limiter if await _names_hub(request) else None
 
 
 async def _names_hub(request: Request[Any, Any, Any]) -> bool:

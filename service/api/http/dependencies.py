@@ -24,7 +24,7 @@ from service.usecases.hub.hub import Hub
 from service.usecases.learning.corrections import CorrectionCache
 from service.usecases.operations.health import Readiness
 from service.usecases.operations.metrics_snapshot import NO_READING, MetricsReading
-from service.usecases.questions.answer_cache import AnswerCache
+from service.usecases.questions.answer_cache import MAX_SEARCH_BYTES, AnswerCache
 from service.usecases.questions.evaluators import EvaluatorCache
 from service.usecases.questions.fit import AnsweredQuestions
 from service.usecases.recordings.configs import Config
@@ -33,7 +33,7 @@ from service.usecases.stored import Sessions
 from service.usecases.stored_specs.spec_cache import SpecCache
 
 _HOOKS = 2
-OTHER_TURNS = _HOOKS + 5
+OTHER_TURNS = _HOOKS + 6
 """Turns beside those at searches."""
 
 
@@ -52,6 +52,10 @@ class Dependencies:
     readiness: Callable[[], Readiness]
     answered_questions: AnsweredQuestions = field(default_factory=AnsweredQuestions)
     answers: AnswerCache = field(default_factory=AnswerCache)
+    search_answers: AnswerCache = field(
+        default_factory=lambda: AnswerCache(max_bytes=MAX_SEARCH_BYTES)
+    )
+    """Answers of searches, which displace none of the fits that somebody repeats."""
     evaluators: EvaluatorCache = field(default_factory=EvaluatorCache)
     first_answer_turns: Turns = field(default_factory=lambda: Turns(1))
     """Turns at computing first answers: one at a time. Threads only take turns, and each more makes
@@ -67,6 +71,8 @@ class Dependencies:
     """
     search_turns: Turns = field(default_factory=lambda: Turns(Settings().num_searches))
     """Turns at plans, ceilings and numbers of GPUs."""
+    cluster_turns: Turns = field(default_factory=lambda: Turns(1))
+    """Turns at reading clusters to plan on, which wait behind no search: it may be kept."""
     batch_turns: Turns = field(default_factory=lambda: Turns(1))
     """Turns at slices of batches, which wait behind no search."""
     hook_turns: Turns = field(default_factory=lambda: Turns(_HOOKS))

@@ -66,11 +66,11 @@ class Metrics:
         self._cached_searches = self._make_counter(
             "cached_searches", "Searches whose answer was finished before.", "question"
         )
-        self._answer_cache = Gauge(
-            "headroom_answer_cache_bytes",
-            "Bytes of finished answers that are kept.",
-            registry=self._registry,
-            multiprocess_mode="livesum",
+        self._answer_cache = self._make_gauge(
+            "answer_cache_bytes", "Bytes of finished answers to fit questions that are kept."
+        )
+        self._search_cache = self._make_gauge(
+            "search_cache_bytes", "Bytes of finished answers of searches that are kept."
         )
         self._resident, self._emptied_caches = self._make_memory_series()
         self._layouts = self._make_counter(
@@ -144,8 +144,12 @@ class Metrics:
         self._cached_searches.labels(question).inc()
 
     def set_answer_cache_bytes(self, num_bytes: int) -> None:
-        """Set the bytes of finished answers that this process keeps."""
+        """Set the bytes of answers to fit questions that this process keeps."""
         self._answer_cache.set(num_bytes)
+
+    def set_search_cache_bytes(self, num_bytes: int) -> None:
+        """Set the bytes of answers of searches that this process keeps."""
+        self._search_cache.set(num_bytes)
 
     def set_resident_bytes(self, num_bytes: int) -> None:
         """Set the memory that this process has."""
@@ -188,15 +192,13 @@ class Metrics:
         return generate_latest(counter_registry) + generate_latest(snapshot_registry)
 
     def _make_memory_series(self) -> tuple[Gauge, Counter]:
-        resident = Gauge(
-            "headroom_resident_bytes",
-            "Memory of the processes that answer.",
-            registry=self._registry,
-            multiprocess_mode="livesum",
-        )
+        resident = self._make_gauge("resident_bytes", "Memory of the processes that answer.")
         return resident, self._make_counter(
             "emptied_caches", "Times that a process forgot what it kept, having grown too large."
         )
+
+    def _make_gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"headroom_{name}", text, registry=self._registry, multiprocess_mode="livesum")
 
     def _make_counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"headroom_{name}", text, labels, registry=self._registry)

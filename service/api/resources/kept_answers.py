@@ -5,24 +5,23 @@ search is found by all that it is computed from, once that is resolved.
 """
 
 from collections.abc import Callable, Mapping
-from hashlib import sha256
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-import anyio.to_thread
 from litestar import Request
 from litestar.types import ASGIApp, Scope
 
 from service.api.computing.budgets import Budget
+from service.api.computing.search_keys import build_search_key
 from service.api.computing.searches import SearchAnswer
-from service.api.http.computing import choose_reading_limiter, compute
+from service.api.http.computing import compute, respond_to_question
 from service.api.http.dependencies import Dependencies, get_dependencies
-from service.api.http.disconnect import run_until_disconnect
 from service.api.http.etags import build_etag_headers, read_header
 from service.api.http.operation import JSON
 from service.api.http.responses import bytes_response, not_modified, text_response
 from service.contract.to_question.models import ResolvedModel
-from service.runtime.children.messages import encode_message
 from service.usecases.preconditions import is_not_modified
 from service.usecases.questions.answer_cache import FinishedAnswer, build_etag
 
@@ -62,10 +61,25 @@ def finish_answer(body: bytes, verdict: str, model: ResolvedModel) -> FinishedAn
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished(Generic[Q]):
+    """Question of which a part takes a processor, and so a turn."""
+
+    finish: Callable[[], Q]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compared(Generic[Q]):
+    """Question and the key of its answer."""
+
+    question: Q
+    key: str
+
+
 async def answer_search(
     request: Request[Any, Any, Any],
     name: str,
-    read: Callable[[], Q],
+    read: Callable[[], Q | Unfinished[Q]],
     search: Callable[[Q, Budget], SearchAnswer],
     show: Callable[[Q, FinishedAnswer], ASGIApp],
 ) -> ASGIApp:
@@ -75,40 +89,37 @@ async def answer_search(
     but what was learnt; it may wait for the database or for a hub.
     """
     deps = get_dependencies(request)
-    limiter = await choose_reading_limiter(request)
 
-    def read_with_key() -> tuple[Q, str]:
+    def read_to_compare() -> _Compared[Q] | Unfinished[Q]:
         question = read()
-        return question, build_search_key(question)
+        return question if isinstance(question, Unfinished) else _compare(question)
 
-    async def respond() -> ASGIApp:
-        question, key = await anyio.to_thread.run_sync(read_with_key, limiter=limiter)
+    def finish(unfinished: Unfinished[Q], _budget: Budget) -> _Compared[Q]:
+        return _compare(unfinished.finish())
+
+    async def respond(job: _Compared[Q] | Unfinished[Q]) -> ASGIApp:
+        if isinstance(job, Unfinished):
+            job = await compute(deps, request.scope, deps.cluster_turns, partial(finish, job))
+        question, key = job.question, job.key
         calibrations = deps.corrections.version
-        answer = deps.answers.find(
+        answer = deps.search_answers.find(
             key, calibrations=calibrations, get_model_version=deps.specs.get_version
         )
         if answer is not None:
             deps.metrics.count_cached_search(name)
             return show(question, answer)
-        computed = await compute(
-            deps, request.scope, deps.search_turns, lambda budget: search(question, budget)
-        )
+        computed = await compute(deps, request.scope, deps.search_turns, partial(search, question))
         deps.metrics.count_search(name, layouts=computed.layouts, estimated=computed.estimated)
         answer = FinishedAnswer(body=computed.body, etag=build_etag(computed.body), counted_as=name)
-        deps.answers.store(key, answer, calibrations=calibrations, is_costly=True)
-        deps.metrics.set_answer_cache_bytes(deps.answers.num_bytes)
+        deps.search_answers.store(key, answer, calibrations=calibrations, is_costly=True)
+        deps.metrics.set_search_cache_bytes(deps.search_answers.num_bytes)
         return show(question, answer)
 
-    return await run_until_disconnect(request.receive, respond)
+    return await respond_to_question(request, read_to_compare, respond)
 
 
-def build_search_key(question: object) -> str:
-    """Return a digest of all that an answer is computed from.
-
-    It is of what travels to a process that computes, so that nothing which changes an answer is
-    left out: the model's modules and not its name, GPUs and prices, nodes and reservations.
-    """
-    return sha256(encode_message(question)).hexdigest()
+def _compare(question: Q) -> _Compared[Q]:
+    return _Compared(question=question, key=build_search_key(question))
 
 
 def show_search(scope: Scope, _question: object, answer: FinishedAnswer) -> ASGIApp:

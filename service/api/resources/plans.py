@@ -3,7 +3,7 @@
 With the reason why nothing smaller is enough.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -19,7 +19,13 @@ from service.api.http.computing import run_search
 from service.api.http.decoding import read_body
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
-from service.api.resources.kept_answers import ETAG, SEEN, answer_search, show_search
+from service.api.resources.kept_answers import (
+    ETAG,
+    SEEN,
+    Unfinished,
+    answer_search,
+    show_search,
+)
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.base.errors import ClusterNotFoundError, InvalidRequestError
 from service.contract.schemas.fields import IfNoneMatch
@@ -27,9 +33,10 @@ from service.contract.schemas.models import HubToken
 from service.contract.schemas.plans import PlanAnswer, PlanRequest
 from service.contract.to_question.plans import read_cluster, read_plan, read_prices
 from service.planner.cluster.observations import list_observation_warnings
-from service.planner.cluster.placement import Supply
+from service.planner.cluster.placement import build_supply
 from service.telemetry.spans import span
 from service.usecases.clusters import reservations
+from service.usecases.stored import StoredCluster
 
 EXAMPLE = {
     "model": "llama-2-70b",
@@ -95,36 +102,47 @@ async def plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _NamedJob:
-    """Question, and the name of the cluster it is about."""
+class _PlacedJob:
+    """Question, and the cluster that it is about."""
 
     job: PlanJob
-    cluster: str | None
+    cluster: StoredCluster | None
 
 
-def _read_job(request: Request[Any, Any, Any], body: RawBody) -> _NamedJob:
+def _read_job(
+    request: Request[Any, Any, Any], body: RawBody
+) -> _PlacedJob | Unfinished[_PlacedJob]:
     deps = get_dependencies(request)
     payload = bring_draft(deps, read_body(request.scope, body, PlanRequest), request.scope)
     prices = read_prices(payload)
-    cluster = read_cluster(payload)
+    name = read_cluster(payload)
     question = read_plan(payload, resolve_model(deps, payload.model, request.scope), prices)
+    job = PlanJob(question=question, prices=prices)
+    if name is None:
+        return _PlacedJob(job=job, cluster=None)
+    return Unfinished(partial(_place_job, deps, job, name))
+
+
+def _place_job(deps: Dependencies, job: PlanJob, name: str) -> _PlacedJob:
+    """Return a question on a cluster, with warnings as of now."""
+    cluster = _read_stored(deps, name)
+    warnings = list_observation_warnings(cluster.inventory, datetime.now(UTC))
+    return _PlacedJob(job=replace(job, warnings=tuple(warnings)), cluster=cluster)
+
+
+def _search_plan(deps: Dependencies, placed: _PlacedJob, budget: Budget) -> SearchAnswer:
+    cluster = placed.cluster
     if cluster is None:
-        return _NamedJob(job=PlanJob(question=question, prices=prices), cluster=None)
-    supply = _read_supply(deps, cluster)
-    warnings = list_observation_warnings(supply.inventory, datetime.now(UTC))
-    job = PlanJob(question=question, prices=prices, supply=supply, warnings=tuple(warnings))
-    return _NamedJob(job=job, cluster=cluster)
+        with span("plan.search"):
+            return run_search(deps, answer_plan, placed.job, budget)
+    supply = build_supply(cluster.inventory, cluster.reservations)
+    with span("plan.place", cluster=cluster.name):
+        return run_search(deps, answer_plan, replace(placed.job, supply=supply), budget)
 
 
-def _search_plan(deps: Dependencies, named: _NamedJob, budget: Budget) -> SearchAnswer:
-    name = named.cluster
-    with span("plan.search") if name is None else span("plan.place", cluster=name):
-        return run_search(deps, answer_plan, named.job, budget)
-
-
-def _read_supply(deps: Dependencies, cluster: str) -> Supply:
+def _read_stored(deps: Dependencies, cluster: str) -> StoredCluster:
     try:
-        return reservations.read_supply(deps.sessions, cluster)
+        return reservations.read_snapshot(deps.sessions, cluster)
     except ClusterNotFoundError as error:
         raise InvalidRequestError(
             error.detail, errors=[{"field": "cluster", "message": error.detail}]

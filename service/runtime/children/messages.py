@@ -77,10 +77,22 @@ class Cancel:
 Reply = Returned | Raised | OutOfMemory | Unsendable
 
 
-def encode_message(message: object) -> bytes:
+class MessagePickler(pickle.Pickler):
+    """Pickler that takes refusals, whatever they are made of, and read-only mappings."""
+
+    def reducer_override(self, value: object) -> Any:  # noqa: ANN401 - pickle's protocol
+        """Return how a value is made again, if pickle cannot."""
+        if isinstance(value, BaseException):
+            return _rebuild_error, (type(value), value.args, value.__dict__)
+        if isinstance(value, MappingProxyType):
+            return _rebuild_mapping, (dict(value),)
+        return NotImplemented
+
+
+def encode_message(message: object, pickler: type[MessagePickler] = MessagePickler) -> bytes:
     """Return the bytes of a message."""
     buffer = io.BytesIO()
-    _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(message)
+    pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(message)
     return buffer.getvalue()
 
 
@@ -153,17 +165,6 @@ class Inbox:
             self._received += chunk
         taken, self._received = self._received, bytearray()
         return taken
-
-
-class _Pickler(pickle.Pickler):
-    """Pickler that takes refusals, whatever they are made of, and read-only mappings."""
-
-    def reducer_override(self, value: object) -> Any:  # noqa: ANN401 - pickle's protocol
-        if isinstance(value, BaseException):
-            return _rebuild_error, (type(value), value.args, value.__dict__)
-        if isinstance(value, MappingProxyType):
-            return _rebuild_mapping, (dict(value),)
-        return NotImplemented
 
 
 def _rebuild_mapping(values: dict[object, object]) -> MappingProxyType[object, object]:

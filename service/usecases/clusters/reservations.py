@@ -168,9 +168,18 @@ def release(
 
 def read_supply(sessions: Sessions, cluster: str) -> Supply:
     """Return the free supply of a cluster, less its reservations."""
-    with transaction(sessions) as session:
-        stored = _read_cluster(session, cluster)
+    stored = read_snapshot(sessions, cluster)
     return build_supply(stored.inventory, stored.reservations)
+
+
+def read_snapshot(sessions: Sessions, cluster: str) -> StoredCluster:
+    """Return a cluster as it was at one moment.
+
+    Its version never stands beside the nodes or the reservations of another.
+    """
+    with transaction(sessions) as session:
+        session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+        return _read_cluster(session, cluster)
 
 
 def forget_ended(sessions: Sessions) -> int:

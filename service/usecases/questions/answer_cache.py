@@ -7,6 +7,8 @@ from hashlib import sha256
 
 MAX_BYTES = 32 * 2**20
 """Some 5,000 answers in full."""
+MAX_SEARCH_BYTES = MAX_BYTES // 2
+"""Some 2,600 answers to how-many questions in full."""
 OVERHEAD_BYTES = 400
 """What Python keeps beside the bytes of one answer, as tracemalloc counts it: three objects of
 bytes and text, the answer's own, its place in the order.

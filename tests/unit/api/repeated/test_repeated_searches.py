@@ -2,25 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
 from litestar.testing import TestClient
 
-from service.api.computing.searches import PlanJob
-from service.api.resources.kept_answers import build_search_key
-from service.base.typed import convert
-from service.contract.schemas.plans import PlanRequest
-from service.contract.to_question.models import ResolvedModel
-from service.contract.to_question.plans import read_plan, read_prices
-from service.estimator.model.families.registry import architecture_from_config
-from service.planner.cluster.inventory import ClusterInventory, Node, Pool
-from service.planner.cluster.placement import build_supply
-from service.planner.cluster.reservation import Reservation, Share
+from service.api.computing.turns import Turns
 from service.usecases.learning.corrections import CorrectionCache
-from tests.unit.api.builders import changed, parts, served
+from tests.unit.api.builders import FIT, parts, served
 from tests.unit.api.repeated.test_repeated_fits import FakeModels, learn, with_models
 from tests.unit.usecases.builders import TINY_LLAMA
 
@@ -166,71 +156,44 @@ def test_what_is_learnt_and_withdrawn_ends_what_is_kept() -> None:
     assert before["candidates"] == withdrawn["candidates"] != learnt["candidates"]
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("gpus", ["H100-SXM"]),
-        ("gpus", ["H200", "H100-SXM"]),
-        ("workload.sequence_length", 65),
-        ("workload.optimizer", "sgd"),
-        ("layout.tensor_parallel", 2),
-        ("objective", "fastest"),
-        ("confidence", 0.9),
-        ("constraints.max_gpus", 4),
-        ("constraints.gpus_per_node", 4),
-        ("constraints.allow", ["offload"]),
-        ("prices", {"H200": 1.0}),
-        ("pareto", True),
-        ("format", ["slurm"]),
-        ("model.hf_config.num_hidden_layers", 3),
-        ("model.hf_config.hidden_act", "relu"),
-    ],
-)
-def test_another_question_has_another_key(path: str, value: object) -> None:
-    """Every word of a plan counts, the models that it brings and its prices too."""
-    assert build_search_key(read_job(changed(path, value, PLAN))) != build_search_key(
-        read_job(PLAN)
-    )
+def test_searches_displace_no_fit() -> None:
+    """However many are asked once: their answers are kept beside those of fits."""
+    deps = parts()
+    with served(deps) as other:
+        for _ in range(2):
+            other.post("/v1/fit", json=FIT)
+        kept_bytes = deps.answers.num_bytes
+        ask_again(other, poster("/v1/ceilings", CEILING))
+        told = other.get("/metrics").text.splitlines()
+
+    assert deps.answers.num_bytes == kept_bytes > 0
+    assert deps.search_answers.num_bytes > 0
+    assert f"headroom_answer_cache_bytes {float(kept_bytes)}" in told
+    assert f"headroom_search_cache_bytes {float(deps.search_answers.num_bytes)}" in told
 
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-NODES = (Node(name="a", allocated_gpus=1), Node(name="b", allocated_gpus=0))
-POOL = Pool(name="h200", gpu="H200", gpus_per_node=8, nodes=NODES)
-RESERVATION = Reservation(
-    holder="me",
-    shares=(Share(pool="h200", node="b", num_gpus=2),),
-    expires_at=NOW + timedelta(hours=1),
-)
-HELD = (RESERVATION,)
+class CountingTurns(Turns):
+    """Turns that count who took one."""
+
+    def __init__(self) -> None:
+        """Start with a free slot."""
+        super().__init__(1)
+        self.num_taken = 0
+
+    def count(self, asker: str, seconds: float) -> None:
+        """Count one more."""
+        self.num_taken += 1
+        super().count(asker, seconds)
 
 
-@pytest.mark.parametrize(
-    ("pool", "reservations"),
-    [
-        (replace(POOL, nodes=(replace(NODES[0], allocated_gpus=2), NODES[1])), HELD),
-        (replace(POOL, nodes=(*NODES, Node(name="c", allocated_gpus=0))), HELD),
-        (replace(POOL, price_per_gpu_hour=2.5), HELD),
-        (replace(POOL, gpu="H100-SXM5-80GB"), HELD),
-        (POOL, ()),
-        (POOL, (replace(RESERVATION, expires_at=NOW + timedelta(hours=2)),)),
-        (POOL, (replace(RESERVATION, holder="you"),)),
-    ],
-)
-def test_another_state_of_a_cluster_has_another_key(
-    pool: Pool, reservations: tuple[Reservation, ...]
-) -> None:
-    """What is taken, reserved, by whom and until when, what is there and what it costs."""
-    job = read_job(PLAN)
-    before = replace(job, supply=build_supply(ClusterInventory(pools=(POOL,)), HELD))
-    after = replace(job, supply=build_supply(ClusterInventory(pools=(pool,)), reservations))
-    aged = replace(before, warnings=("2 nodes were last seen 2 hours ago",))
+def test_a_cluster_is_read_at_its_turn() -> None:
+    """Ten thousand nodes take tenths of a second, which count against who asks."""
+    turns = CountingTurns()
+    with served(replace(parts(), cluster_turns=turns)) as client:
+        client.post("/v1/plans", json=PLAN)
+        before = turns.num_taken
+        cluster_plan = {name: value for name, value in PLAN.items() if name != "gpus"}
+        answer = client.post("/v1/plans", json=cluster_plan | {"cluster": "c"})
 
-    assert len({build_search_key(one) for one in (job, before, after, aged)}) == 4
-
-
-def read_job(body: dict[str, Any]) -> PlanJob:
-    """Return what a plan is computed from."""
-    request = convert(body, PlanRequest)
-    prices = read_prices(request)
-    model = ResolvedModel(architecture=architecture_from_config(body["model"]["hf_config"]))
-    return PlanJob(question=read_plan(request, model, prices), prices=prices)
+    assert answer.status_code == 503
+    assert (before, turns.num_taken) == (0, 1)
