@@ -16,6 +16,7 @@ from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.losses import BALANCED_FAMILIES, Loss, Trainer
+from service.estimator.values.workload import Attention
 from tests.builders import a_training
 
 _LAYERS, _TOKENS, _EXPERTS = 4, 512, 64
@@ -62,4 +63,20 @@ def test_losses_of_other_experts_are_refused_by_name() -> None:
         check_in_transformers(unknown, a_training(loss=Loss.NLL), Layout())
 
     assert set(caught.value.modelled) >= BALANCED_FAMILIES
+    for loss in (Loss.FULL_LOGITS, Loss.FUSED_CROSS_ENTROPY):
+        assert any(f"loss {loss.value}" in offered for offered in caught.value.modelled)
+        check_in_transformers(unknown, a_training(loss=loss), Layout())
     check_in_transformers(_OLMOE, a_training(loss=Loss.NLL, trainer=Trainer.SUPERVISED), Layout())
+
+
+def test_a_policy_with_experts_is_offered_losses_that_it_takes() -> None:
+    """TRL's loss is refused whatever the family, so that no family is offered in its place."""
+    policy = a_training(trainer=Trainer.GRPO, loss=Loss.CHUNKED_NLL, attention=Attention.FLASH)
+
+    with pytest.raises(NotModelledError, match="with trainer grpo") as caught:
+        check_in_transformers(_OLMOE, policy, Layout())
+
+    assert len(caught.value.modelled) == 2
+    for offered in caught.value.modelled:
+        loss = Loss(offered.removeprefix("loss "))
+        check_in_transformers(_OLMOE, replace(policy, loss=loss), Layout())

@@ -52,6 +52,8 @@ _MONKEY_PATCH = "liger-kernel 0.8 transformers/monkey_patch.py"
 
 _TRL = "trl 1.16 trainer/utils.py, add_fused_lm_head"
 
+_EXPERT_LOSS = "loss {workload.loss} of the experts of {model.family}"
+
 LOSSES = (
     Rule(
         when=all_of(is_true(workload.keeps_logits), is_not_in(workload.loss, Loss.FULL_LOGITS)),
@@ -99,21 +101,27 @@ LOSSES = (
         source=_TRL,
     ),
     Rule(
+        when=all_of(_FUSED_HEAD, is_in(workload.trainer, Trainer.GRPO)),
+        require=is_at_most(model.num_experts, 1),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(
+            f"{_EXPERT_LOSS} with trainer grpo, to which TRL adds the router's balancing loss",
+            *("loss full_logits", "loss flash_cross_entropy"),
+        ),
+        source="trl 1.16 trainer/grpo_trainer.py, aux_loss_enabled",
+    ),
+    Rule(
         when=all_of(
-            _FUSED_HEAD,
-            any_of(
-                is_in(workload.trainer, Trainer.GRPO),
-                is_not_in(model.family, *sorted(BALANCED_FAMILIES | UNBALANCED_FAMILIES)),
-            ),
+            _FUSED_HEAD, is_not_in(model.family, *sorted(BALANCED_FAMILIES | UNBALANCED_FAMILIES))
         ),
         require=is_at_most(model.num_experts, 1),
         field=workload.loss.path,
         topic=Topic.LOSS,
         refusal=unmodelled(
-            "loss {workload.loss} of the experts of {model.family} with trainer "
-            "{workload.trainer}, to which TRL adds the router's balancing loss",
+            f"{_EXPERT_LOSS}, to which TRL adds the router's balancing loss",
             *sorted(BALANCED_FAMILIES | UNBALANCED_FAMILIES),
-            *("full_logits", "fused_cross_entropy"),
+            *("loss full_logits", "loss fused_cross_entropy of trainer supervised"),
         ),
         source="trl 1.16 trainer/sft_trainer.py, aux_loss_enabled",
     ),
