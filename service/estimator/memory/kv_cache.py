@@ -10,9 +10,12 @@ from typing import NamedTuple, Protocol
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
 from service.estimator.values.dtypes import DType
+from service.estimator.values.engine_versions import Version, parse_version
 from service.estimator.values.generation import Client
 from service.estimator.values.workload import Cache, Engine, Quantization, ServeWorkload
 
+_COMPILES_SINCE = Version(4, 47)
+"""The first release whose ``generate`` compiles its steps (transformers pull request 34247)."""
 COUNTER_BYTES = 8
 """A window's dynamic layer, and every static layer, keep one 64-bit integer on the device
 (cache_utils.py).
@@ -180,8 +183,9 @@ def compiles_decode(model: Architecture, workload: ServeWorkload) -> bool:
 
     It does over a static one of plain weights, without beams, and replays them as CUDA graphs
     (transformers 5.23 ``generation/utils.py``, ``_valid_auto_compile_criteria`` and ``_sample``;
-    ``CompileConfig``'s mode is ``reduce-overhead``).
+    ``CompileConfig``'s mode is ``reduce-overhead``). Releases before 4.47 run them eagerly.
     """
+    version = workload.engine_version
     return (
         workload.engine is Engine.TRANSFORMERS
         and workload.client is Client.GENERATE
@@ -189,4 +193,5 @@ def compiles_decode(model: Architecture, workload: ServeWorkload) -> bool:
         and workload.num_beams == 1
         and workload.quantization is Quantization.NONE
         and model.quantization is None
+        and (version is None or parse_version(version) >= _COMPILES_SINCE)
     )

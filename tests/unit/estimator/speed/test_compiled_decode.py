@@ -35,9 +35,21 @@ def test_a_static_cache_spares_the_host_its_launches() -> None:
     assert static.prefill_time_s == dynamic.prefill_time_s
 
 
-@pytest.mark.parametrize("changes", [{"num_beams": 4}, {"client": Client.LOOP}])
+def test_releases_compile_since_the_first_that_did() -> None:
+    """Release 4.47.0 has the compiled call in ``generation/utils.py``, and 4.46.3 has not."""
+    before, since, newest = (
+        _time(replace(_DYNAMIC, cache=Cache.STATIC, engine_version=version)).step_time_s
+        for version in ("4.46.3", "4.47.0", None)
+    )
+
+    assert since == newest < before / 4
+
+
+@pytest.mark.parametrize(
+    "changes", [{"num_beams": 4}, {"client": Client.LOOP}, {"engine_version": "4.40"}]
+)
 def test_what_is_not_compiled_waits_for_the_host(changes: dict[str, object]) -> None:
-    """Beams, and a loop of one's own."""
+    """Beams, a loop of one's own, and a release that did not compile."""
     workload = replace(_DYNAMIC, cache=Cache.STATIC, **changes)  # type: ignore[arg-type]  # fields of a replica
 
     found = _time(workload)
