@@ -168,15 +168,17 @@ def _iter_activations(
 ) -> Iterator[RuleOfThumb]:
     """Yield Korthikanti's formulas against the estimated activations.
 
-    Only where the peak has any, and against the instant that has the most of them, since a peak
-    early in forward has next to none (arXiv:2205.05198, equations 1, 2 and 4).
+    Against the instant that has the most of them, since a peak early in forward or in the
+    optimizer's step has next to none (arXiv:2205.05198, equations 1, 2 and 4).
 
     A pipeline's first stage holds as many micro-batches as there are stages, if the step has as
     many.
     """
-    if not any(part.name == "activations" and part.bytes for part in estimate.components):
+    activation_bytes = max(
+        (instant.parts.get("activations", 0) for instant in estimate.instants), default=0
+    )
+    if not activation_bytes:
         return
-    activation_bytes = max(instant.parts.get("activations", 0) for instant in estimate.instants)
     spec, ranks = evaluator.architecture.spec, layout.tensor_parallel
     tokens = workload.micro_batch_size * workload.sequence_length // layout.context_parallel
     in_flight = min(layout.pipeline_parallel, workload.gradient_accumulation_steps)

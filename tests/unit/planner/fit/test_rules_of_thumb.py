@@ -6,6 +6,7 @@ import pytest
 
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
+from service.estimator.values.units import GIB
 from service.estimator.values.workload import (
     Checkpointing,
     Engine,
@@ -17,7 +18,16 @@ from service.estimator.values.workload import (
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.rule_of_thumb import RuleOfThumb
 from service.planner.fit.rules_of_thumb import list_rules_of_thumb
-from tests.unit.planner.builders import ADAPTERS, CHAT, LONG, ONE_GPU, SHORT, ZERO_3, a_subject
+from tests.unit.planner.builders import (
+    ADAPTERS,
+    CHAT,
+    LONG,
+    ONE_GPU,
+    SHORT,
+    ZERO_3,
+    a_subject,
+    an_estimate,
+)
 
 LLAMA_2_7B = 6_738_415_616
 GPT2 = 124_439_808
@@ -149,12 +159,27 @@ def test_recomputed_layers_keep_their_inputs() -> None:
     assert rule.bytes == 12 * 2 * 1024 * 8 * 768
 
 
-def test_a_peak_without_activations_has_no_rule_for_them() -> None:
-    """At the optimizer's step there is nothing to compare with."""
+def test_activations_are_compared_where_they_are_the_most() -> None:
+    """A peak in the optimizer's step has none, and forward before it has."""
     subject = a_subject("llama-2-7b")
-    assert subject.evaluate(LONG, ONE_GPU).peak_instant == "optimizer_step"
+    estimate = subject.evaluate(LONG, ONE_GPU)
+    assert estimate.peak_instant == "optimizer_step"
 
-    assert not [name for name in _rules(subject, LONG) if "per layer" in name]
+    rule = _rules(subject, LONG)["34sbh + 5as²b per layer"]
+
+    assert rule.our_bytes == max(
+        instant.parts.get("activations", 0) for instant in estimate.instants
+    )
+    assert rule.our_bytes > 0
+
+
+def test_no_activations_have_no_rule() -> None:
+    """An answer without instants has nothing to compare with."""
+    subject = a_subject("gpt2")
+
+    found = list_rules_of_thumb(subject, SHORT, ONE_GPU, an_estimate(GIB))
+
+    assert not [rule.name for rule in found if "per layer" in rule.name]
 
 
 def test_tensor_and_pipeline_ranks_share_the_states() -> None:
