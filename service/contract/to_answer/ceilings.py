@@ -14,6 +14,7 @@ def build_ceiling_answer(
 ) -> CeilingAnswer:
     """Return a ceiling as the contract's answer."""
     ceiling, best = report.ceiling, report.ceiling.best
+    assumptions = (*assumptions, *ceiling.notes)
     return CeilingAnswer(
         value=ceiling.value,
         maximize=maximized.value,

@@ -29,8 +29,10 @@ class Backend:
     """Number formats of a served cache beside that of the weights."""
     splits_replicas: bool = False
     """Whether a replica can be spread over tensor-parallel ranks, whatever the model."""
-    reserves_longest: bool = False
-    """Whether it asks for room for the longest sequence that it accepts."""
+    sized_by_length: bool = False
+    """Whether ``max_model_len`` changes how many bytes it needs."""
+    starts_with_any_room: bool = False
+    """Whether it starts without room for the longest request that it accepts."""
     owns_cache: bool = False
     """Whether it lays out the cache by itself."""
     owns_kernels: bool = False

@@ -54,6 +54,8 @@ class Ceiling:
     next: Trial | None
     refusal: str | None
     num_evaluated: int
+    notes: tuple[str, ...] = ()
+    """What the best trial asks in place of the request."""
 
 
 EvaluatorFor = Callable[[int], Evaluator]

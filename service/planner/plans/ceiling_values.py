@@ -144,9 +144,26 @@ def set_value(config: Config, maximized: Maximized, value: int) -> Workload:
 def _ask_longest(workload: ServeWorkload, length: int) -> dict[str, int]:
     """Return what asks for room for one request of a length.
 
-    An engine that reserves the longest one asks by itself; the others would start and refuse it.
+    Empty where what is asked has that room, or where the engine asks for it by itself.
     """
     requested_tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
-    if get_backend(workload.engine).reserves_longest or length <= requested_tokens:
+    if length <= requested_tokens or not get_backend(workload.engine).starts_with_any_room:
         return {}
     return {"num_sequences": 1, "prompt_tokens": length - workload.output_tokens}
+
+
+def list_value_notes(workload: Workload, maximized: Maximized, value: int) -> tuple[str, ...]:
+    """Return what a value asks in place of the request."""
+    if (
+        maximized is not Maximized.MAX_MODEL_LEN
+        or not isinstance(workload, ServeWorkload)
+        or not _ask_longest(workload, value)
+    ):
+        return ()
+    tokens, engine = workload.prompt_tokens + workload.output_tokens, workload.engine.value
+    note = (
+        f"workload = one request of {value:,} tokens, in place of {workload.num_sequences:,} of "
+        f"{tokens:,}: {engine} starts without room for its longest request, and refuses it when it "
+        "comes"
+    )
+    return (note,)

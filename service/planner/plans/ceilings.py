@@ -11,7 +11,7 @@ from dataclasses import replace
 from service.estimator.values.workload import TrainWorkload
 from service.planner.fit.evaluator import Config
 from service.planner.plans.ceiling_search import MAX_ANSWERED, Ceiling, CeilingSearch, EvaluatorFor
-from service.planner.plans.ceiling_values import Maximized, check_maximized
+from service.planner.plans.ceiling_values import Maximized, check_maximized, list_value_notes
 from service.planner.search.layout_options import Batch
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
@@ -57,6 +57,7 @@ def find_ceiling(question: Question, maximized: Maximized, evaluator_for: Evalua
         next=following,
         refusal=refusal,
         num_evaluated=search.num_evaluated,
+        notes=list_value_notes(best_config[0], maximized, best.value),
     )
 
 

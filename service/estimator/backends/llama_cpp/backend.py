@@ -10,6 +10,7 @@ BACKEND = Backend(
     weight_formats=(Quantization.Q8_0, Quantization.Q4_K_M),
     # Its cache has 16 bits, whatever its weights have.
     cache_dtypes=(DType.FP16, DType.BF16),
+    sized_by_length=True,
     owns_cache=True,
     default_port=8080,
 )

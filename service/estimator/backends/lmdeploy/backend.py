@@ -10,6 +10,7 @@ BACKEND = Backend(
     answers={Task.SERVE: "service.estimator.backends.lmdeploy.answer"},
     weight_formats=(Quantization.AWQ_INT4,),
     splits_replicas=True,
+    starts_with_any_room=True,
     owns_cache=True,
     owns_kernels=True,
     default_port=23333,

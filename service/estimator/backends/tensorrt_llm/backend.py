@@ -12,6 +12,7 @@ BACKEND = Backend(
     weight_formats=(Quantization.FP8, Quantization.AWQ_INT4),
     cache_dtypes=(DType.FP8,),
     splits_replicas=True,
+    starts_with_any_room=True,
     owns_cache=True,
     owns_kernels=True,
     default_port=8000,

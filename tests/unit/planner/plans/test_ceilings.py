@@ -170,33 +170,6 @@ def test_no_layout_holds_a_larger_global_batch(steps: int) -> None:
         assert not fits(subject, config, more)
 
 
-@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
-def test_the_longest_context_that_an_engine_holds(engine: Engine) -> None:
-    """Its pool has room for one sequence of the ceiling and not for one token more; a model's last
-    position ends it too.
-    """
-    device = resolve_gpu("RTX-4090").to_device()
-    subject = make_evaluator(load_architecture(resolve_model("llama-3.1-8b")), device, plans=PLANS)
-    chat = ServeWorkload(
-        engine=engine,
-        num_sequences=1,
-        prompt_tokens=100,
-        output_tokens=20,
-    )
-    alone = Question(workload=chat, layout=Layout(), limits=Limits(max_gpus=1))
-    found = find_ceiling(alone, Maximized.MAX_MODEL_LEN, lambda _: subject)
-    roomy = subject_of(80 * GIB)
-    all_of_it = find_ceiling(alone, Maximized.MAX_MODEL_LEN, lambda _: roomy)
-
-    assert found.value is not None
-    assert found.next is not None
-    assert 120 < found.value < 131_072
-    assert found.next.value == found.value + 1
-    assert found.next.missing_bytes > 0
-    assert all_of_it.value == MODEL.spec.max_position_embeddings
-    assert all_of_it.refusal == f"{all_of_it.value:,} are all positions that the model has"
-
-
 def test_a_sequence_is_no_shorter_than_its_images() -> None:
     """The search for the longest begins at the tokens of the images."""
     subject = make_evaluator(architecture_from_config(SMALL["qwen2_vl"]), a_device(4 * GIB))

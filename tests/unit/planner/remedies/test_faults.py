@@ -32,6 +32,7 @@ from tests.unit.planner.builders import ONE_GPU, a_device, shallow
 H200, PRICES = "H200-SXM5-141GB", {"H100-SXM5-80GB": 4.0, "H200-SXM5-141GB": 5.0}
 SERVED = ServeWorkload(engine=Engine.VLLM, num_sequences=8, prompt_tokens=4096, output_tokens=512)
 PLANS = PlanCache()
+LENGTH = "max_model_len"
 
 
 def _help(
@@ -168,3 +169,20 @@ def test_a_spent_limit_is_said() -> None:
     assert not summary.is_complete
     assert summary.num_estimates == summary.max_estimates == 5
     assert "the limit of 5 estimates ended the search" in summary.conclusion
+
+
+def test_a_table_of_long_rows_is_cut() -> None:
+    """SGLang's table of requests has a row of the whole context for each, beside its fraction."""
+    asked = replace(
+        SERVED,
+        engine=Engine.SGLANG,
+        prompt_tokens=100,
+        output_tokens=20,
+        max_model_len=1_000_000,
+        gpu_memory_fraction=0.9,
+    )
+
+    found = _help("llama-3.1-8b", "H100-SXM5-80GB", asked)
+
+    (shorter,) = (remedy for remedy in _list_fitting(found) if set(remedy.change) == {LENGTH})
+    assert 120 <= shorter.change[LENGTH] < 1_000_000  # type: ignore[operator]  # a number

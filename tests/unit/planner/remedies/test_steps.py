@@ -240,6 +240,17 @@ def test_sequences_are_cut_to_what_is_asked() -> None:
     assert list(serving_steps.shorten_sequences(GPT2, shortest)) == []
 
 
+def test_contexts_of_slots_are_cut_where_a_length_is_said() -> None:
+    """llama.cpp's are as long as the request's unless a longer one is said."""
+    by_request = (replace(CHAT, engine=Engine.LLAMA_CPP), ONE_GPU)
+    said = (replace(CHAT, engine=Engine.LLAMA_CPP, max_model_len=2048), ONE_GPU)
+
+    offered = list(serving_steps.shorten_sequences(GPT2, said))
+
+    assert [workload.max_model_len for workload, _ in offered] == [1024, 512]  # type: ignore[union-attr]  # serves
+    assert list(serving_steps.shorten_sequences(GPT2, by_request)) == []
+
+
 def test_a_cache_of_8_bits_is_offered_once() -> None:
     """An fp8 cache stays as it is."""
     ((workload, _),) = serving_steps.use_fp8_cache((ENGINE, ONE_GPU))
