@@ -17,6 +17,8 @@ _REFUSALS = frozenset(
 )
 _SIGNS = frozenset({"killed_by_signal", "worker_killed"})
 """What others say more of: who ended, not why."""
+_ENDINGS = frozenset({"driver shutting down"})
+"""Faults of CUDA that follow from a process's end."""
 _RELATED_LINES = 400
 """An engine words what PyTorch refused within so many lines: its traceback lies between."""
 _LLAMA_LINES = 12
@@ -32,6 +34,7 @@ def choose_failure(log: FailureLog) -> Failure:
         [failure for failure in log.failures if failure.kind == "buffer" and failure.amounts],
         [failure for failure in log.failures if failure.memory is FailedMemory.GPU],
         [failure for failure in log.failures if _is_host(failure) and failure.kind not in _SIGNS],
+        [failure for failure in log.failures if _is_fault(failure)],
         [failure for failure in log.failures if _is_host(failure)],
         log.failures,
     ):
@@ -43,6 +46,11 @@ def choose_failure(log: FailureLog) -> Failure:
 
 def _is_host(failure: Failure) -> bool:
     return failure.memory is FailedMemory.HOST
+
+
+def _is_fault(failure: Failure) -> bool:
+    """Return whether CUDA failed of no want of memory."""
+    return failure.kind == "other_error" and failure.subject not in _ENDINGS
 
 
 def _is_allocation(failure: Failure) -> bool:

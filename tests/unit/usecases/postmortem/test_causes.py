@@ -1,5 +1,7 @@
 """Causes and changes beside the corpus: who else was there, what grew, what an engine lacks."""
 
+import pytest
+
 from service.usecases.postmortem.explain import explain_data
 from service.usecases.postmortem.values import CauseName, Explanation
 
@@ -133,6 +135,30 @@ def test_another_error_of_cuda_is_no_want_of_memory() -> None:
 
     assert list_causes(explanation) == [("not_memory", "certain")]
     assert "device-side assert" in explanation.cause.why
+
+
+@pytest.mark.parametrize(
+    ("fault", "sign"),
+    [
+        ("an illegal memory access was encountered", "Exit Code: 137"),
+        ("device-side assert triggered", "./run.sh: line 3: 12345 Killed    python train.py"),
+        ("an illegal memory access was encountered", "  exitcode  : -9 (pid: 4711)"),
+    ],
+)
+def test_a_fault_counts_more_than_how_the_process_ended(fault: str, sign: str) -> None:
+    """Launchers kill what is left of a job, whatever it failed of."""
+    explanation = explain_data(f"RuntimeError: CUDA error: {fault}\n{sign}".encode())
+
+    assert list_causes(explanation) == [("not_memory", "certain")]
+
+
+def test_a_driver_that_shuts_down_follows_from_a_killed_worker() -> None:
+    """What ends has no more to say than that it was ended."""
+    log = "DataLoader worker (pid 7) is killed by signal: Killed.\nCUDA error: driver shutting down"
+
+    explanation = explain_data(log.encode())
+
+    assert list_causes(explanation) == [("host_memory", "likely")]
 
 
 def test_a_cache_that_is_full_wants_fewer_requests() -> None:
