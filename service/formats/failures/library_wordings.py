@@ -3,12 +3,13 @@
 PyTorch: c10/cuda/CUDAException.cpp and CUDACachingAllocator.cpp, whose out-of-memory path asks
 NVML. NCCL: src/include/alloc.h, src/include/checks.h. bitsandbytes: csrc/pythonInterface.cpp.
 TensorRT-LLM: cpp/include/tensorrt_llm/common/cudaUtils.h. XLA: xla/pjrt and xla/stream_executor, of
-JAX and TensorFlow. Triton: runtime/errors.py.
+JAX and TensorFlow, whose tensors on the host core/framework/op_kernel.cc words. Triton:
+runtime/errors.py.
 """
 
 from service.formats.failures.failure import FailedMemory, FailureQuantity, FailureSpeaker
 from service.formats.failures.system_wordings import word_failure
-from service.formats.failures.wording import COUNT
+from service.formats.failures.wording import COUNT, NUMBER
 
 MARKS = (
     "to CUDA ",
@@ -91,8 +92,22 @@ WORDINGS = (
         FailureSpeaker.XLA,
         FailedMemory.GPU,
         "xla_allocation",
+        rf"ut of memory while trying to allocate {NUMBER} ?+(KiB|MiB|GiB|TiB)",
+        (FailureQuantity.REQUESTED, ""),
+    ),
+    word_failure(
+        FailureSpeaker.XLA,
+        FailedMemory.GPU,
+        "xla_allocation",
         rf"Failed to allocate request for [0-9.]{{1,12}}+[KMGT]?+i?+B \({COUNT}B\)",
         (FailureQuantity.REQUESTED, "bytes"),
+    ),
+    word_failure(
+        FailureSpeaker.XLA,
+        FailedMemory.HOST,
+        "host_allocation",
+        r"OOM when allocating tensor with shape[^ ]{0,200}+(?: (?!by )[^ ]{1,200}+){0,8}+"
+        r" by allocator (?:mkl)?+cpu\b",
     ),
     word_failure(
         FailureSpeaker.XLA,

@@ -163,7 +163,9 @@ WORDINGS = (
         FailedMemory.HOST,
         "shared_memory",
         r"workers are out of shared memory|insufficient shared memory \(shm\)"
-        r"|unable to (?:write to|open|mmap) [^<]{0,40}+</torch_|No space left on device: '/dev/shm",
+        r"|unable to (?:write to|mmap) [^<]{0,40}+</torch_|No space left on device: '/dev/shm"
+        # Opening takes no memory: what else it fails of is the limit of open files.
+        r"|unable to open [^<]{0,40}+</torch_[^:]{0,80}+: No space left",
     ),
     word_failure(
         FailureSpeaker.KUBERNETES,

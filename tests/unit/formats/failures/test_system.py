@@ -5,6 +5,12 @@ import pytest
 from service.formats.failures.failure import FailureQuantity
 from service.formats.failures.scan import scan_lines
 
+TENSOR = (
+    "OOM when allocating tensor with shape[24,1,2304,1152,3] and type bfloat16 on "
+    "/job:localhost/replica:0/task:0"
+)
+OPENED = "RuntimeError: unable to open shared memory object </torch_7_8_9> in read-write mode"
+
 
 @pytest.mark.parametrize(
     ("line", "speaker", "kind"),
@@ -27,6 +33,13 @@ from service.formats.failures.scan import scan_lines
         ("Unable to allocate 3.50 GiB for an array with shape (9,)", "python", "host_allocation"),
         ("OSError: [Errno 28] No space left on device: '/dev/shm/x'", "torch", "shared_memory"),
         ("RuntimeError: unable to write to file </torch_7_8_9>", "torch", "shared_memory"),
+        (f"{OPENED}: No space left on device (28)", "torch", "shared_memory"),
+        (f"{TENSOR}/device:CPU:0 by allocator cpu", "xla", "host_allocation"),
+        (f"{TENSOR}/device:CPU:0 by allocator mklcpu [Op:Mul]", "xla", "host_allocation"),
+        (f"{TENSOR}/device:GPU:0 by allocator GPU_0_bfc", "xla", "xla_allocation"),
+        (TENSOR, "xla", "xla_allocation"),
+        ("Out of memory while trying to allocate 1073741824 bytes.", "xla", "xla_allocation"),
+        ("Out of memory while trying to allocate 60.91GiB.", "xla", "xla_allocation"),
         ("NCCL WARN Error: failed to extend /dev/shm/nccl-a to 9 bytes", "nccl", "shared_memory"),
         ("run.sh: line 3: 12345 Killed    python a.py", "launcher", "killed_by_signal"),
         ("RuntimeError: CUDA driver error: out of memory", "cuda", "outside_the_allocator"),
@@ -67,11 +80,23 @@ def test_every_wording_is_read(line: str, speaker: str, kind: str) -> None:
         "{'loss': 1.2, 'memory/max_active (GiB)': 12.0}",
         "Xid (PCI:0000:17:00): 13, Graphics Exception",
         "CUDA error handling is on",
+        f"{OPENED}: Too many open files (24)",
+        f"{OPENED}: No such file or directory (2)",
+        OPENED,
     ],
 )
 def test_what_is_no_failure_is_none(line: str) -> None:
     """Words alone that failures have as well tell nothing."""
     assert scan_lines([(1, line)]).failures == ()
+
+
+def test_xla_says_what_it_asked_for_in_units() -> None:
+    """Rounded to two digits, where older releases counted bytes."""
+    (failure,) = scan_lines([(1, "Out of memory while trying to allocate 1.50GiB.")]).failures
+
+    span = failure.get(FailureQuantity.REQUESTED)
+    assert span is not None
+    assert span.value == 3 * 2**29
 
 
 def test_the_kernel_says_what_was_resident() -> None:
