@@ -15,7 +15,7 @@ _ENVIRONMENT_WITHOUT_EFFECT = (
     *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HF_*", "HUGGING_FACE_*", "TRANSFORMERS_*"),
     *("NCCL_*", "GLOO_*", "OMP_*", "TOKENIZERS_PARALLELISM", "PATH", "PYTHON*", "HOME"),
     *("*_LOGGING_*", "*_LOG_LEVEL", "*_API_KEY", "*_USAGE_*", "*_NO_USAGE_STATS", "*_HOST_IP"),
-    *("VLLM_WORKER_MULTIPROCESS_METHOD", "VLLM_PORT", "LD_LIBRARY_PATH", "RAY_*"),
+    *("VLLM_WORKER_MULTIPROCESS_METHOD", "VLLM_PORT", "LD_LIBRARY_PATH", "RAY_*", "PET_*"),
 )
 _STARTER_WITHOUT_EFFECT = (
     *("partition", "job_name", "time", "label", "unbuffered", "exclusive", "cpus_per_task"),

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from service.formats.launches.sources.argv import Grammar, read_argv
-from service.formats.launches.sources.containers import DOCKER, Container, read_container
+from service.formats.launches.sources.containers import DOCKER, Container, read_docker_run
 from service.formats.launches.sources.limits import MAX_WORDS, check_size, check_words
 from service.formats.launches.sources.wrappers import skip_wrapper
 from service.formats.launches.values.errors import LaunchFormatError
@@ -280,8 +280,5 @@ def _read_container(
 ) -> Container:
     """Keep the options of ``docker run``; return what its image runs."""
     remaining = _read_starter(name, tokens, starters, where)
-    if not remaining:
-        return Container(tokens=())
-    entry = starters[name].take("entrypoint")
-    entrypoint = [] if entry is None else str(entry.value).split()
-    return read_container(remaining[0], remaining[1:], entrypoint)
+    options = tokens[: len(tokens) - len(remaining)]
+    return read_docker_run(starters[name], options, remaining)

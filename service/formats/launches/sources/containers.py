@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from service.formats.launches.sources.argv import Grammar
 from service.formats.launches.sources.documents import read_mapping
+from service.formats.launches.sources.kubeflow import find_trainer, list_operator_variables
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Settings
 
@@ -48,6 +49,9 @@ _SERVICE = re.compile(r"services\.([^.]+)\.(image|command|entrypoint)")
 _SEPARATOR = re.compile(r"^---\s*$", re.MULTILINE)
 _ENVIRONMENT = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 """How an argument of a container names a variable (Kubernetes, ``Container.args``)."""
+_ATTACHED = re.compile(r"--env=|-e=?(?=\w)")
+"""An option of ``docker run`` that has its variable in the same word."""
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _INTERPOLATION = re.compile(r"\$(?:\$|\{(\w+)(?::?-([^{}]*))?\}|([A-Za-z_]\w*))")
 """A variable of a compose file with its default, or ``$$`` for ``$`` (its specification)."""
 
@@ -71,6 +75,34 @@ def read_container(image: str, arguments: Sequence[str], entrypoint: Sequence[st
     repeats = tuple(arguments[: len(entry)]) == entry
     tokens = tuple(arguments) if repeats else (*entry, *arguments)
     return Container(tokens=tokens, version="" if match is None else match[1])
+
+
+def read_docker_run(
+    settings: Settings, options: Sequence[str], remaining: Sequence[str]
+) -> Container:
+    """Return what ``docker run`` runs: ``remaining`` are its image and words.
+
+    Variables of the options stand before the words, as a shell assigns them; one without a value
+    is the host's, which nobody says.
+    """
+    if not remaining:
+        return Container(tokens=())
+    entry = settings.take("entrypoint")
+    entrypoint = [] if entry is None else str(entry.value).split()
+    container = read_container(remaining[0], remaining[1:], entrypoint)
+    assignments = [value for value in _list_variables(options) if _ASSIGNMENT.match(value)]
+    if assignments:
+        settings.take("env")
+    return replace(container, tokens=(*assignments, *container.tokens))
+
+
+def _list_variables(options: Sequence[str]) -> Iterator[str]:
+    for index, word in enumerate(options):
+        attached = _ATTACHED.match(word)
+        if attached is not None:
+            yield word[attached.end() :]
+        elif word in {"-e", "--env"}:
+            yield from options[index + 1 : index + 2]
 
 
 def is_manifest(settings: Settings) -> bool:
@@ -99,8 +131,9 @@ def list_containers(name: str, text: str) -> Iterator[Container]:
                 if isinstance(service, Mapping):
                     yield from _read_service(name, service)
         else:
-            for container in _list_pod_containers(document):
-                yield from _read_pod_container(container)
+            variables = list_operator_variables(document)
+            for container in (find_trainer(document), *_list_pod_containers(document)):
+                yield from _read_pod_container(container, variables)
 
 
 def _list_pod_containers(value: object) -> Iterator[Mapping[str, object]]:
@@ -119,14 +152,20 @@ def _list_pod_containers(value: object) -> Iterator[Mapping[str, object]]:
                 yield from _list_pod_containers(inner)
 
 
-def _read_pod_container(container: Mapping[str, object]) -> Iterator[Container]:
-    """Yield what a pod's container runs, from its entry point ``command``."""
+def _read_pod_container(
+    container: Mapping[str, object], variables: Mapping[str, str]
+) -> Iterator[Container]:
+    """Yield what a pod's container runs, from its entry point ``command``.
+
+    ``variables`` are its operator's, which win over those of the container.
+    """
     listed = container.get("env")
-    environment = {
+    values = {
         str(entry.get("name")): str(entry["value"])
         for entry in (listed if isinstance(listed, list) else ())
         if isinstance(entry, Mapping) and "value" in entry
     }
+    environment = {**values, **variables}
     entry, arguments = (
         [
             _ENVIRONMENT.sub(lambda match: environment.get(match[1], f"${{{match[1]}}}"), word)
@@ -147,7 +186,17 @@ def _read_service(name: str, service: Mapping[str, object]) -> Iterator[Containe
     arguments = _expand_texts(name, service.get("command"))
     result = read_container(str(service.get("image", "")), arguments, entry)
     if result.tokens:
-        yield result
+        yield replace(result, environment=_list_service_variables(service.get("environment")))
+
+
+def _list_service_variables(value: object) -> dict[str, str]:
+    """Return a compose service's variables, but those that the host says."""
+    if isinstance(value, Mapping):
+        texts = [f"{name}={entry}" for name, entry in value.items() if entry is not None]
+    else:
+        texts = _list_texts(value)
+    pairs = [_INTERPOLATION.sub(_interpolate, text).partition("=") for text in texts]
+    return {name: entry for name, equals, entry in pairs if equals}
 
 
 def _expand_texts(name: str, value: object) -> list[str]:

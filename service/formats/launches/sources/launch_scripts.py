@@ -13,6 +13,7 @@ from service.formats.launches.sources.commands import STARTERS, Command, read_co
 from service.formats.launches.sources.containers import Container, list_containers
 from service.formats.launches.sources.documents import read_document
 from service.formats.launches.sources.handed_in import HandedIn, find_typed_script, is_shell
+from service.formats.launches.sources.kubeflow import NODES, PROCESSES
 from service.formats.launches.sources.units import SUFFIX, list_unit_commands
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings
@@ -169,7 +170,14 @@ def _open_shell(name: str, container: Container) -> Iterator[ScriptCommand]:
     shell = PurePosixPath(container.tokens[0]).name
     if shell in {"sh", "bash"} and len(container.tokens) > 1 and "c" in container.tokens[1]:
         text = " ".join(container.tokens[2:])
-        yield from read_script(name, text, container.environment).commands
+        for command in read_script(name, text, container.environment).commands:
+            # A variable that the text names is in its words, and torchrun reads its own anyway.
+            unnamed = {
+                key: value
+                for key, value in container.environment.items()
+                if key not in text or key in {NODES, PROCESSES}
+            }
+            yield replace(command, environment={**unnamed, **command.environment})
     else:
         yield ScriptCommand(tokens=container.tokens, line=1, environment=container.environment)
 

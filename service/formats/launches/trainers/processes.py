@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from service.formats.launches.sources.commands import Command
 from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.sources.kubeflow import NODES, PROCESSES
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings
 
@@ -66,7 +68,7 @@ def count_processes(handed_in: HandedIn, accelerate: Settings | None) -> Process
     command = handed_in.command
     starters: Mapping[str, Settings] = {} if command is None else command.starters
     if "torchrun" in starters:
-        return _count_torchrun(starters["torchrun"])
+        return _count_torchrun(starters["torchrun"], command)
     if "accelerate" in starters or accelerate is not None:
         return _count_accelerate(accelerate or Settings())
     if "deepspeed" in starters:
@@ -76,7 +78,7 @@ def count_processes(handed_in: HandedIn, accelerate: Settings | None) -> Process
     for name in ("mpirun", "mpiexec", "horovodrun"):
         if name in starters:
             return _multiply(None, starters[name].take("np"), None)
-    return _count_environment({} if command is None else command.environment)
+    return _count_environment(command)
 
 
 def _is_open(setting: Setting) -> bool:
@@ -100,8 +102,14 @@ def _multiply(nodes: Setting | None, each: Setting | None, default: int | None) 
     )
 
 
-def _count_torchrun(starter: Settings) -> Processes:
-    return _multiply(starter.take("nnodes"), starter.take("nproc_per_node", "nproc"), 1)
+def _count_torchrun(starter: Settings, command: Command | None) -> Processes:
+    """Return torchrun's processes; its variables count where no option does.
+
+    torch 2.13, ``torch/distributed/argparse_util.py``.
+    """
+    named = _name_variables(command, NODES, PROCESSES)
+    nodes, processes = starter.take("nnodes"), starter.take("nproc_per_node", "nproc")
+    return _multiply(nodes or named.get(NODES), processes or named.get(PROCESSES), 1)
 
 
 def _count_accelerate(file: Settings) -> Processes:
@@ -147,13 +155,20 @@ def _count_srun(starter: Settings) -> Processes:
     return _multiply(nodes, each, 1 if nodes is not None else None)
 
 
-def _count_environment(environment: Mapping[str, str]) -> Processes:
-    """Return what environment variables say of the GPUs."""
-    named = {
-        name: Setting(key=name, value=environment[name], where="command")
-        for name in ("NNODES", "NPROC_PER_NODE", "CUDA_VISIBLE_DEVICES")
-        if environment.get(name)
+def _name_variables(command: Command | None, *names: str) -> dict[str, Setting]:
+    """Return those of a command's variables that say something."""
+    if command is None:
+        return {}
+    return {
+        name: Setting(key=name, value=command.environment[name], where=command.where)
+        for name in names
+        if command.environment.get(name)
     }
+
+
+def _count_environment(command: Command | None) -> Processes:
+    """Return what environment variables say of the GPUs."""
+    named = _name_variables(command, "NNODES", "NPROC_PER_NODE", "CUDA_VISIBLE_DEVICES")
     if "NPROC_PER_NODE" in named:
         return _multiply(named.get("NNODES"), named["NPROC_PER_NODE"], None)
     visible = named.get("CUDA_VISIBLE_DEVICES")
