@@ -46,7 +46,7 @@ _MAX_TAG = 128
 """Characters of an image's tag (the OCI distribution specification, pulling manifests)."""
 _VERSION = re.compile(r"v?(\d+\.\d+(?:\.\d+)?)")
 _SERVICE = re.compile(r"services\.([^.]+)\.(image|command|entrypoint)")
-_SEPARATOR = re.compile(r"^---\s*$", re.MULTILINE)
+_SEPARATOR = re.compile(r"^---(?:[ \t]+#[^\r\n]*)?\s*$", re.MULTILINE)
 _ENVIRONMENT = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 """How an argument of a container names a variable (Kubernetes, ``Container.args``)."""
 _ATTACHED = re.compile(r"--env=|-e=?(?=\w)")

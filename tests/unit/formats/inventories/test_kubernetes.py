@@ -204,7 +204,7 @@ def test_yaml_and_json_show_the_same_nodes() -> None:
     text = load_text("kubernetes_nodes.json")
     items = json.loads(text)["items"]
     whole = yaml.safe_dump(json.loads(text))
-    parts = "\n---\n".join(["# nodes", *(yaml.safe_dump(item) for item in items)])
+    parts = "\n--- # the next\n".join(["# nodes", *(yaml.safe_dump(item) for item in items)])
 
     expected = read_inventory([text]).nodes
 

@@ -7,7 +7,7 @@ from tests.unit.formats.launches.importing import get_part, import_launch
 
 PYTORCH = """apiVersion: v1
 kind: ConfigMap
----
+--- # the job
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
 spec:
