@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.formats.launches.sources.commands import split_command
+from service.formats.launches.sources.command_lines import split_command
 from service.formats.launches.values.launch import Launch, LaunchFile
 from tests.corpus.commands import list_documented_commands, list_served_commands
 

@@ -18,7 +18,7 @@ from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.validation_errors import decode
 from service.estimator.values.errors import EstimatorError
 from service.formats.launches.read_launch import read_launch
-from service.formats.launches.sources.commands import join_lines, needs_shell, split_command
+from service.formats.launches.sources.command_lines import join_lines, needs_shell, split_command
 from service.formats.launches.sources.handed_in import find_typed_script
 from service.formats.launches.values.launch import (
     Checkpoint,

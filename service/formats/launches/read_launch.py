@@ -73,7 +73,7 @@ def read_launch(launch: Launch) -> ImportedLaunch:
 def _check_options(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:
     """Refuse a script most of whose options are another's."""
     command = handed_in.command
-    if command is not None and command.program not in reader.programs:
+    if command is not None and not reader.is_started_by(command):
         refuse_strangers(command.program, reader.launcher.value, *draft.list_options())
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from service.formats.launches.shell.conditions import evaluate_test
-from service.formats.launches.shell.inner_shells import drop_shell, find_shell
+from service.formats.launches.shell.inner_shells import find_shell
 from service.formats.launches.shell.nodes import (
     ArrayWord,
     Body,
@@ -248,8 +248,8 @@ class _Run:
         inner = find_shell(tokens)
         if inner is not None:
             former = self.prefix
-            self.prefix += tuple(drop_shell(tokens[: inner - 1]))
-            self._run_text(tokens[inner], line)
+            self.prefix += tuple(tokens[: inner[0]])
+            self._run_text(tokens[inner[1]], line)
             self.prefix = former
             return
         values = self.variables.values

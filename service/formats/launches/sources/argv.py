@@ -50,7 +50,7 @@ def read_argv(tokens: Sequence[str], grammar: Grammar | None = None, *, where: s
             settings[name] = Setting(key=name, value=word, where=where)
             continue
         text, equals, value = word.lstrip("-").partition("=")
-        name = _get_name(text, grammar)
+        name = _get_name(text, grammar, is_long=word.startswith("--"))
         if equals:
             settings[name] = Setting(key=_spell(word), value=value, where=where)
             continue
@@ -66,13 +66,16 @@ def read_argv(tokens: Sequence[str], grammar: Grammar | None = None, *, where: s
     return Settings(settings)
 
 
-def _get_name(text: str, grammar: Grammar) -> str:
-    """Return the name of an option, its object's key after a dot."""
+def _get_name(text: str, grammar: Grammar, *, is_long: bool) -> str:
+    """Return the name of an option, its object's key after a dot.
+
+    Long options alone may be cut short.
+    """
     if text in grammar.short:
         return grammar.short[text]
     name = text.replace("-", "_")
     longer = [full for full in grammar.abbreviated if full.startswith(name)]
-    if len(longer) == 1 and name not in grammar.flags:
+    if is_long and len(longer) == 1 and name not in grammar.flags:
         return longer[0]
     head, dot, key = name.partition(".")
     return f"{grammar.short[head]}.{key}" if dot and head in grammar.short else name

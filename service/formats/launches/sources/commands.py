@@ -1,25 +1,25 @@
 """Commands: what starts a program, and the program itself with its words."""
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from service.formats.launches.sources.argv import Grammar, read_argv
-from service.formats.launches.sources.containers import DOCKER, Container, read_docker_run
-from service.formats.launches.sources.limits import MAX_WORDS, check_size, check_words
+from service.formats.launches.sources.containers import (
+    DOCKER,
+    Container,
+    find_release,
+    read_docker_run,
+)
+from service.formats.launches.sources.limits import check_words
 from service.formats.launches.sources.wrappers import skip_wrapper
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Settings
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PYTHON = re.compile(r"python(3(\.[0-9]+)?)?")
-_JOINED = re.compile(r"\\\r?\n|\r?\n[ \t]*(?=-)")
-"""A line that goes on: by its end, or by an option at the next one's beginning."""
-_OPERATOR = re.compile(r"\d*>>?(&\d|\S*)|&>\S*|<|\|\|?|&&?|;|\S*[^\\];")
-"""A word of a shell that belongs to no program: of a list, a pipe, a file."""
 _BEFORE = frozenset({"exec", "nohup", "time", "export", "set", "-x"})
 _TORCHRUN = Grammar(flags=frozenset({"standalone", "no_python", "run_path", "m", "module"}))
 _ACCELERATE = Grammar(
@@ -99,7 +99,8 @@ class Command:
 
     ``program`` is the last part of its path, or a module's name; ``starters`` are the settings of
     what starts it (``torchrun``, ``accelerate``, ``deepspeed``, ``srun``) by its name. ``where`` is
-    the place of the command, ``version`` that of the container's image, empty without one.
+    the place of the command, ``version`` that of the container's image or of the program
+    (``uvx vllm@0.9.1``), empty without one.
     """
 
     program: str
@@ -110,46 +111,6 @@ class Command:
     version: str = ""
     is_python: bool = False
     """Whether an interpreter runs it."""
-
-
-def split_command(text: str) -> tuple[str, ...]:
-    """Return the words of one command of a shell.
-
-    Continued lines are joined, comments left out. What the shell would expand stands as it is.
-    """
-    check_size("the command", text)
-    lexer = shlex.shlex(join_lines(text), posix=True, punctuation_chars=False)
-    lexer.whitespace_split = True
-    lexer.commenters = "#"
-    tokens: list[str] = []
-    try:
-        for word in lexer:
-            tokens.append(word)
-            if len(tokens) > MAX_WORDS:
-                message = f"a command has {MAX_WORDS:,} words at most"
-                raise LaunchFormatError(message, field="command")
-    except ValueError as error:
-        if isinstance(error, LaunchFormatError):
-            raise
-        message = f"the command cannot be cut into words: {error}"
-        raise LaunchFormatError(message, field="command") from None
-    return tuple(tokens)
-
-
-def needs_shell(text: str) -> bool:
-    """Return whether a command is a shell's.
-
-    Its lists, pipes and variables are no words of a program. A line that begins with an option
-    goes on with the one before it, however it was pasted.
-    """
-    joined = join_lines(text).strip()
-    operators = any(_OPERATOR.fullmatch(word) for word in split_command(text))
-    return operators or "\n" in joined or "$" in joined
-
-
-def join_lines(text: str) -> str:
-    """Return a text with its continued lines joined."""
-    return _JOINED.sub(" ", text)
 
 
 def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
@@ -188,13 +149,14 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
         message = "starts no program"
         raise LaunchFormatError(message, where=where, field="command")
     program, arguments = _read_program(remaining, starters, where)
+    program, _, release = program.partition("@")
     return Command(
         program=program,
         arguments=tuple(arguments),
         environment=environment,
         starters=starters,
         where=where,
-        version=version,
+        version=version or find_release(release),
         is_python=is_python,
     )
 

@@ -44,7 +44,12 @@ server.
 """
 _MAX_TAG = 128
 """Characters of an image's tag (the OCI distribution specification, pulling manifests)."""
-_VERSION = re.compile(r"v?(\d+\.\d+(?:\.\d+)?)")
+_VERSION = re.compile(r"(?<![\w.])v?(\d+\.\d+(?:\.\d+)?)")
+_ENGINES = ("vllm", "sglang", "llama.cpp", "tensorrt-llm", "text-generation-inference")
+"""Engines whose images have their release as tag, by what the last part of the name holds."""
+_TENSORRT_LLM = "tensorrt-llm/release"
+_NVIDIA = "nvcr.io/nvidia/"
+"""Registry whose images of other projects' engines have a month as tag, such as 25.09-py3."""
 _SERVICE = re.compile(r"services\.([^.]+)\.(image|command|entrypoint)")
 _SEPARATOR = re.compile(r"^---(?:[ \t]+#[^\r\n]*)?\s*$", re.MULTILINE)
 _ENVIRONMENT = re.compile(r"\$\(([A-Za-z_]\w*)\)")
@@ -70,11 +75,24 @@ def read_container(image: str, arguments: Sequence[str], entrypoint: Sequence[st
     path, _, tag = image.partition("@")[0].rpartition(":")
     if not path or "/" in tag:
         path, tag = image.partition("@")[0], ""
-    match = _VERSION.search(tag[:_MAX_TAG])
     entry = tuple(entrypoint) or _ENTRY_POINTS.get(path.rpartition("/")[2], ())
     repeats = tuple(arguments[: len(entry)]) == entry
     tokens = tuple(arguments) if repeats else (*entry, *arguments)
-    return Container(tokens=tokens, version="" if match is None else match[1])
+    return Container(tokens=tokens, version=find_release(tag) if _is_engine(path) else "")
+
+
+def find_release(tag: str) -> str:
+    """Return the release that a tag names, empty without one."""
+    match = _VERSION.search(tag[:_MAX_TAG])
+    return "" if match is None else match[1]
+
+
+def _is_engine(path: str) -> bool:
+    """Return whether an image's tag is its engine's release."""
+    last = path.rpartition("/")[2]
+    is_others = path.startswith(_NVIDIA) and "tensorrt" not in last
+    is_named = any(engine in last for engine in _ENGINES) and not is_others
+    return is_named or path.endswith(_TENSORRT_LLM)
 
 
 def read_docker_run(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
+from service.formats.launches.shell.inner_shells import find_shell
 from service.formats.launches.shell.scripts import MAX_COMMANDS, ScriptCommand, read_script
 from service.formats.launches.shell.variables import is_open, is_unknown
 from service.formats.launches.sources.argv import read_argv
@@ -140,7 +141,8 @@ def _rank(command: Command, programs: frozenset[str]) -> int:
         return _KNOWN
     if command.starters.keys() - {"docker"}:
         return _STARTED if _MODULE.fullmatch(command.program) else 0
-    return _PYTHON if command.is_python else 0
+    is_python = command.is_python or command.program.endswith(".py")
+    return _PYTHON if is_python else 0
 
 
 def _is_same(first: Command, second: Command) -> bool:
@@ -167,9 +169,9 @@ def _cut_option(word: str) -> list[str]:
 
 def _open_shell(name: str, container: Container) -> Iterator[ScriptCommand]:
     """Yield a container's commands: those of ``sh -c``'s text, or itself."""
-    shell = PurePosixPath(container.tokens[0]).name
-    if shell in {"sh", "bash"} and len(container.tokens) > 1 and "c" in container.tokens[1]:
-        text = " ".join(container.tokens[2:])
+    inner = find_shell(container.tokens)
+    if inner is not None and inner[0] == 0:
+        text = " ".join(container.tokens[inner[1] :])
         for command in read_script(name, text, container.environment).commands:
             # A variable that the text names is in its words, and torchrun reads its own anyway.
             unnamed = {

@@ -7,6 +7,8 @@ from service.formats.launches.values.errors import LaunchFormatError
 MAX_FILES = 16
 MAX_CHARACTERS = 1_000_000
 """Of all files and the command together: launch files have kilobytes."""
+MAX_COMMAND_CHARACTERS = 131_072
+"""Of a command in one text: Linux takes no longer argument (``execve``, ``MAX_ARG_STRLEN``)."""
 MAX_DEPTH = 64
 MAX_NODES = 50_000
 """Values of one document, those that an alias repeats counted each time."""

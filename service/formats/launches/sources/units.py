@@ -10,6 +10,8 @@ from service.formats.launches.values.errors import LaunchFormatError
 
 SUFFIX = ".service"
 _CONTINUED = re.compile(r"\\\n")
+_COMMENT = re.compile(r"^[ \t]*+[#;].*\n?", re.MULTILINE)
+"""A line that is skipped, also within a continued one (``systemd.syntax``)."""
 _MAX_STARTS = 100
 _PREFIXES = "@-:+!|"
 """Signs before a command (``systemd.service``, special executable prefixes)."""
@@ -19,13 +21,16 @@ def list_unit_commands(name: str, text: str) -> Iterator[ScriptCommand]:
     """Yield the commands that a unit starts, with its variables in place."""
     environment: dict[str, str] = {}
     starts: list[str] = []
-    for line in _CONTINUED.sub(" ", text.replace("\r\n", "\n")).splitlines():
-        key, _, value = line.strip().partition("=")
+    text = _COMMENT.sub("", text.replace("\r\n", "\n"))
+    for line in _CONTINUED.sub(" ", text).splitlines():
+        key, value = (part.strip() for part in line.partition("=")[::2])
         if key == "Environment":
             pairs = (word.partition("=") for word in _split(name, value))
             environment |= {variable: entry for variable, _, entry in pairs}
         elif key == "ExecStart" and value:
             starts.append(value.lstrip(_PREFIXES))
+        elif key == "ExecStart":
+            starts.clear()
     if len(starts) > _MAX_STARTS:
         message = f"starts {len(starts):,} commands; {_MAX_STARTS} are read at most"
         raise LaunchFormatError(message, where=name)

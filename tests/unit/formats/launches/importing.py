@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.formats.launches.read_launch import read_launch
-from service.formats.launches.sources.commands import split_command
+from service.formats.launches.sources.command_lines import split_command
 from service.formats.launches.values.launch import (
     Checkpoint,
     ImportedLaunch,

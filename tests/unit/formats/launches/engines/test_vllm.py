@@ -92,6 +92,7 @@ IGNORED = (
     *("--kv-cache-memory-bytes 10G", "--block-size 32", "--num-gpu-blocks-override 100"),
     *("--max-model-len auto", "--max-model-len -1", "--quantization compressed-tensors"),
     *("--decode-context-parallel-size 2", "--compilation-config.mode 3", "-O0"),
+    "-p 8000",
     *("--kv-cache-dtype nvfp4", "--some-flag-of-tomorrow 3", "--cpu-offload-params x"),
     """--limit-mm-per-prompt '{"image": 2}'""",
     """--speculative-config '{"method": "eagle3", "model": "x/y", "num_speculative_tokens": 3}'""",

@@ -3,12 +3,12 @@
 import pytest
 
 from service.formats.launches.sources.argv import Grammar, read_argv
-from service.formats.launches.sources.commands import (
-    Command,
+from service.formats.launches.sources.command_lines import (
+    join_lines,
     needs_shell,
-    read_command,
     split_command,
 )
+from service.formats.launches.sources.commands import Command, read_command
 from service.formats.launches.sources.containers import read_container
 from service.formats.launches.trainers.target_patterns import list_pattern_names
 from service.formats.launches.values.errors import LaunchFormatError
@@ -38,6 +38,14 @@ def read(text: str) -> Command:
         ("stdbuf -oL timeout -s TERM 1h env -u X A=b vllm --tp 2", "vllm", _TP),
         ("apptainer exec --nv -B /a:/b image.sif vllm --tp 2", "vllm", _TP),
         ("poetry run -- vllm --tp 2", "vllm", _TP),
+        ("uv run --no-sources --compile-bytecode --no-build vllm --tp 2", "vllm", _TP),
+        ("uv tool run --with x vllm --tp 2", "vllm", _TP),
+        ("timeout --verbose 1h sudo -A --login --non-interactive vllm --tp 2", "vllm", _TP),
+        ("apptainer exec --no-umask image.sif vllm --tp 2", "vllm", _TP),
+        ("singularity --quiet run image.sif vllm --tp 2", "vllm", _TP),
+        ("poetry --no-interaction run vllm --tp 2", "vllm", _TP),
+        ("numactl --balancing taskset -c 0-7 vllm --tp 2", "vllm", _TP),
+        ("taskset --cpu-list 0-7 vllm --tp 2", "vllm", _TP),
         ("uv pip install vllm", "uv", ("pip", "install", "vllm")),
         ("accelerate launch -m trl.scripts.sft --tp 2", "trl sft", _TP),
     ],
@@ -222,6 +230,12 @@ def test_imports_and_versions_are_found_at_once() -> None:
         ("cd /app && vllm serve a/b", True),
         ("MODEL=a/b; vllm serve x", True),
         ('export MODEL=a/b\nvllm serve "$MODEL"', True),
+        ("cd /app&&vllm serve a/b", True),
+        ("cd /app;vllm serve a/b", True),
+        ("( vllm serve a/b )", True),
+        ("vllm serve a/b |& tee log", True),
+        ("srun bash -euo pipefail -c 'vllm serve a/b'", True),
+        ("vllm serve a/b --name 'a; b && c'", False),
     ],
 )
 def test_a_pasted_text_is_a_command_or_a_script(text: str, needs: bool) -> None:  # noqa: FBT001
@@ -229,3 +243,57 @@ def test_a_pasted_text_is_a_command_or_a_script(text: str, needs: bool) -> None:
     result = needs_shell(text)
 
     assert result is needs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vllm serve m/x # the model\n  --tp 2",
+        "vllm serve m/x \\  # issue #4, a#b\r\n  --tp 2",
+        "vllm serve m/x\n\n  # it's two\n  # of them\n  --tp 2 # last",
+    ],
+)
+def test_an_option_after_a_comment_goes_on(text: str) -> None:
+    """It was joined into the comment, or became a command of its own."""
+    tokens = split_command(text)
+
+    assert tokens == ("vllm", "serve", "m/x", "--tp", "2")
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("--name a#b '#c' --tp 2", ("--name", "a#b", "#c", "--tp", "2")),
+        ("""a "" 'b c'"d \\" \\e" f\\ g""", ("a", "", 'b cd " \\e', "f g")),
+        ("a 'b #c' \\\n  --d", ("a", "b #c", "--d")),
+    ],
+)
+def test_words_are_cut_as_a_shell_cuts_them(text: str, tokens: tuple[str, ...]) -> None:
+    """A comment begins at a word's beginning alone, outside of quotes."""
+    assert split_command(text) == tokens
+
+
+def test_lists_of_a_pasted_document_are_no_options() -> None:
+    """A here-document keeps its lines."""
+    text = "cat > c.yaml <<EOF\nmodules:\n  - q_proj # the first\n  - v_proj\nEOF\nrun c.yaml"
+
+    assert join_lines(text) == text
+
+
+@pytest.mark.parametrize("text", [" #", "\n ", " #\n", "\\ ", "a", "'"], ids=repr)
+def test_hostile_commands_are_read_in_one_pass(text: str) -> None:
+    """None of these is gone through again from every character."""
+    assert len(split_command((text * 131_072)[:131_072])) <= 1
+
+
+def test_a_command_of_too_many_characters_is_refused() -> None:
+    """A script of that length is a file."""
+    with pytest.raises(LaunchFormatError, match="131,072 characters at most, not 131,073"):
+        split_command("a" * 131_073)
+
+
+def test_uvx_says_the_release() -> None:
+    """What stands behind the program's name is its version."""
+    command = read("uvx vllm@0.9.1 serve a/b")
+
+    assert (command.program, command.version) == ("vllm", "0.9.1")

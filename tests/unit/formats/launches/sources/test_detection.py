@@ -47,6 +47,13 @@ def test_scripts_of_other_trainers_are_refused(program: str) -> None:
         import_launch(command=f"python -m {program} --model_name_or_path a/b")
 
 
+def test_a_name_of_a_pattern_is_taken_at_its_word() -> None:
+    """A script that is called as a trainer's examples are is that trainer's."""
+    imported = import_launch(command=STRANGE.replace("mine.py", "dpo_mine.py --beta 1"))
+
+    assert imported.launcher is Launcher.TRL_DPO
+
+
 def test_options_that_are_mostly_foreign_are_another_programs() -> None:
     """One option in common does not make a script TRL's."""
     refusal = r"mine.py: 4 of its 5 options are none of trl_grpo's, such as --num_gpus, "
