@@ -12,10 +12,11 @@ from service.formats.launches.sources.python_calls import read_calls
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
+from service.formats.launches.trainers.trl_releases import tell_older_release
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
-from service.formats.launches.values.settings import Setting, Settings, make_default
+from service.formats.launches.values.settings import Setting, Settings, is_default, make_default
 
 UNSLOTH = "2026.10.9"
 """Release whose keys and defaults are known."""
@@ -27,12 +28,17 @@ _TRAINERS = {
     "RewardTrainer": Client.REWARD,
 }
 """Trainers that have a model here, by their classes."""
-_CONFIGS = (
-    *("SFTConfig", "DPOConfig", "KTOConfig", "RewardConfig"),
-    *("TrainingArguments", "UnslothTrainingArguments"),
-)
+_CONFIGS = {
+    Client.SFT: "SFTConfig",
+    Client.DPO: "DPOConfig",
+    Client.KTO: "KTOConfig",
+    Client.REWARD: "RewardConfig",
+}
+"""Configs of one trainer each."""
+_ARGUMENTS = ("TrainingArguments", "UnslothTrainingArguments")
+"""Configs that every trainer takes."""
 _LOADERS = ("Fast*.from_pretrained", "Fast*.get_peft_model")
-_CALLEES = frozenset({*_LOADERS, *_CONFIGS, "*Trainer"})
+_CALLEES = frozenset({*_LOADERS, *_CONFIGS.values(), *_ARGUMENTS, "*Trainer"})
 _HALF = re.compile(r"(not )?[\w.]*is_bf(?:loat)?16_supported\(\)")
 """What scripts ask of the GPU in place of saying bf16 or fp16."""
 _PATCH = "PatchDPOTrainer"
@@ -50,6 +56,9 @@ _ADAPTED_WITHOUT_EFFECT = (
     "task_type",
 )
 _LORA = ("r", "target_modules", "lora_alpha", "lora_dropout", "use_rslora", "modules_to_save")
+_LISTS = frozenset({"target_modules", "modules_to_save"})
+_WITH_LENGTH = frozenset({Client.DPO, Client.KTO, Client.REWARD})
+"""Trainers whose rows have the config's ``max_length``."""
 
 
 def read_unsloth(handed_in: HandedIn, draft: Draft) -> None:
@@ -58,33 +67,84 @@ def read_unsloth(handed_in: HandedIn, draft: Draft) -> None:
     for file, text in handed_in.scripts.items():
         for callee, settings in read_calls(file, text, _CALLEES).items():
             calls[callee] = calls.get(callee, Settings()).merge(settings)
-    loader = calls.get("from_pretrained", Settings())
     trainer = _find_trainer(calls)
-    training = handed_in.arguments
-    for callee in (*_CONFIGS, trainer):
-        training = training.merge(calls.get(callee, Settings()))
-    training = _decide_halves(training, draft)
-    name = loader.take("model_name") or loader.take("argument_1")
-    if name is None:
-        draft.ask("model", "the script names no model as a text")
-    else:
-        draft.put("model", name.as_text(), name)
-    length = loader.take("max_seq_length") or make_default("max_seq_length", 2048, _SOURCE)
-    training.take("max_seq_length", "max_length")
-    training.add("sequence_length", length)
+    loader = calls.get("from_pretrained")
+    if loader is None:
+        message = f"builds {trainer} with a model that no Fast*.from_pretrained of it loads"
+        raise LaunchFormatError(message, field="launcher")
+    client = _TRAINERS[trainer]
+    training = _decide_halves(_gather_training(calls, trainer, handed_in.arguments, draft), draft)
+    model_name = _read_name(loader, draft)
+    _read_length(client, loader, training, draft)
     draft.put("workload.kernels", "unsloth")
     adapters = _read_adapters(calls.get("get_peft_model"), training, draft)
+    training = Settings(dict(training.list_left()))
     setup = TrainerSetup(
-        client=_TRAINERS[trainer],
-        model_name=None if name is None else name.as_text(),
-        training=Settings(dict(training.list_left())),
+        client=client,
+        model_name=model_name,
+        training=training,
         model=_read_model(loader),
         adapters=adapters,
         prepares=False,
         keeps_adapters_fp32=True,
+        trl_before=tell_older_release(client, training, draft),
     )
     lower_trainer(setup, draft, handed_in, _OF_TRAINERS)
     draft.account(loader, _LOADED_WITHOUT_EFFECT)
+
+
+def _gather_training(
+    calls: Mapping[str, Settings], trainer: str, arguments: Settings, draft: Draft
+) -> Settings:
+    """Return the arguments of a trainer and its configs.
+
+    Those of another trainer's config are named.
+    """
+    training = arguments
+    config = _CONFIGS.get(_TRAINERS[trainer])
+    for callee in (*_CONFIGS.values(), *_ARGUMENTS, trainer):
+        settings = calls.get(callee, Settings())
+        if callee in _CONFIGS.values() and callee != config:
+            draft.account(settings)
+        else:
+            training = training.merge(settings)
+    return training
+
+
+def _read_name(loader: Settings, draft: Draft) -> str | None:
+    """Set the model; ask for one that the script does not spell."""
+    name = loader.take("model_name") or loader.take("argument_1")
+    if name is None:
+        draft.ask("model", "the script names no model as a text")
+    elif name.is_source:
+        draft.ask("model", f"{name.where}: the script takes it from {name.value}")
+    else:
+        draft.put("model", name.as_text(), name)
+        return name.as_text()
+    return None
+
+
+def _read_length(client: Client, loader: Settings, training: Settings, draft: Draft) -> None:
+    """Set the tokens of a row.
+
+    Unsloth cuts ``max_seq_length`` of the trainer to the loader's, and sets SFT's ``max_length`` to
+    it alone (``models/rl.py``).
+    """
+    length = loader.take("max_seq_length") or make_default("max_seq_length", 2048, _SOURCE)
+    cut = training.take("max_seq_length")
+    if client in _WITH_LENGTH:
+        for setting in (length, cut):
+            if setting is not None and not is_default(setting):
+                draft.note(setting, "the trainer's max_length says how long rows are")
+        return
+    replaced = training.take("max_length")
+    if replaced is not None:
+        draft.note(replaced, "Unsloth sets it to max_seq_length")
+    if cut is not None and cut.as_int(minimum=1) < length.as_int(minimum=1):
+        length, cut = cut, length
+    if cut is not None and not is_default(cut):
+        draft.note(cut, "the smaller max_seq_length counts")
+    training.add("sequence_length", length)
 
 
 def _find_trainer(calls: Mapping[str, Settings]) -> str:
@@ -96,6 +156,9 @@ def _find_trainer(calls: Mapping[str, Settings]) -> str:
     others = [callee for callee in built if callee not in _TRAINERS]
     if others:
         message = f"trains by {others[0]}, which has no model here; {', '.join(_TRAINERS)} have"
+        raise LaunchFormatError(message, field="launcher")
+    if len(built) > 1:
+        message = f"trains by {' and '.join(built)}; hand in one training at a time"
         raise LaunchFormatError(message, field="launcher")
     if not built:
         message = f"builds no trainer, one of {', '.join(_TRAINERS)}: it trains nothing"
@@ -110,7 +173,7 @@ def _decide_halves(training: Settings, draft: Draft) -> Settings:
         match = _HALF.fullmatch(setting.value) if isinstance(setting.value, str) else None
         decided[name] = setting
         if match is not None:
-            decided[name] = replace(setting, value=match[1] is None)
+            decided[name] = replace(setting, value=match[1] is None, is_source=False)
             draft.warn("the script asks whether the GPU has bf16: one that has is evaluated")
     return Settings(decided)
 
@@ -141,6 +204,8 @@ def _read_adapters(call: Settings | None, training: Settings, draft: Draft) -> S
         return adapters
     for name in _LORA:
         setting = call.take(name)
+        if setting is not None and setting.is_source and name in _LISTS:
+            raise setting.refuse("its literal: a script is not run")
         if setting is not None:
             adapters.add(name, setting)
     adapters.add("r", make_default("r", 16, _SOURCE))

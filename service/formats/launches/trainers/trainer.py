@@ -17,7 +17,7 @@ from service.formats.launches.trainers.deepspeed_config import DEEPSPEED
 from service.formats.launches.trainers.launch_files import sort_files
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
-from service.formats.launches.trainers.trl_releases import find_older_release, show_release
+from service.formats.launches.trainers.trl_releases import tell_older_release
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
@@ -154,11 +154,7 @@ def gather_setup(client: Client, training: Settings, draft: Draft) -> TrainerSet
         draft.put("model", name.as_text(), name)
     else:
         draft.ask("model", "the arguments name no model")
-    before, sign = find_older_release(client, training)
-    if before is not None and sign is not None:
-        release = show_release(before)
-        draft.set_version("trl", f"before {release}")
-        draft.warn(f"TRL has {sign.key} before {release}: defaults are those of such a release")
+    before = tell_older_release(client, training, draft)
     model = _take_groups(training, _MODEL_GROUPS)
     for word in _TRL_MODEL_WORDS:
         _move(training, word, model, word)

@@ -7,7 +7,8 @@ A launch of an older release has that one's defaults. The configs of TRL 0.11 to
 from collections.abc import Mapping
 
 from service.formats.launches.trainers.setup import Client
-from service.formats.launches.values.settings import Setting, Settings
+from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.settings import Settings
 
 Release = tuple[int, int]
 BF16: Release = (0, 19)
@@ -26,8 +27,8 @@ _LACKED: Mapping[str, tuple[Release, frozenset[Client]]] = {
 """First release without an argument, and the trainers that had it."""
 
 
-def find_older_release(client: Client, training: Settings) -> tuple[Release | None, Setting | None]:
-    """Return what release a launch is older than, and the sign.
+def tell_older_release(client: Client, training: Settings, draft: Draft) -> Release | None:
+    """Return what release a launch is older than, and say so.
 
     None where it may be the one whose defaults are known.
     """
@@ -37,8 +38,12 @@ def find_older_release(client: Client, training: Settings) -> tuple[Release | No
         if client in clients and (setting := training.peek(name)) is not None
     ]
     if not dated:
-        return None, None
-    return min(dated, key=lambda one: one[0])
+        return None
+    before, sign = min(dated, key=lambda one: one[0])
+    release = show_release(before)
+    draft.set_version("trl", f"before {release}")
+    draft.warn(f"TRL has {sign.key} before {release}: defaults are those of such a release")
+    return before
 
 
 def show_release(release: Release) -> str:

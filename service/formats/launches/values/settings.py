@@ -20,11 +20,13 @@ class Setting:
     """A setting as its author wrote it.
 
     ``where`` is its file and line, ``command``, ``arguments``, or the source of a default.
+    ``is_source`` says that the value is an expression's source, which nobody evaluated.
     """
 
     key: str
     value: object
     where: str
+    is_source: bool = False
 
     def as_int(self, *, minimum: int | None = 0) -> int:
         """Return a whole number; ``minimum`` None allows any."""

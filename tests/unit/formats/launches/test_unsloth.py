@@ -42,6 +42,9 @@ def test_keyword_arguments_of_its_calls_are_the_question() -> None:
     ("text", "refusal"),
     [
         ("model = (", "train.py:1: is not Python"),
+        (SCRIPT.replace("FastLanguageModel.from", "AutoModel.from"), "no Fast.*from_pretrained"),
+        (SCRIPT.replace('["q_proj", "v_proj"]', "args.names"), "target_modules is 'args.names'"),
+        ("".join(f"T{n}Trainer()\n" for n in range(20)), "train.py:17: calls more than 16"),
         (SCRIPT.replace("r=32", "r='many'"), "train.py:9: r is 'many'; expected a whole number"),
     ],
 )
@@ -96,6 +99,7 @@ def test_a_second_call_says_nothing_of_the_first() -> None:
         ("GRPOTrainer", "trains by GRPOTrainer, which has no model here"),
         ("SentenceTransformerTrainer", "trains by SentenceTransformerTrainer, which has no model"),
         ("print", "builds no trainer"),
+        ("SFTTrainer(model), DPOTrainer", "trains by SFTTrainer and DPOTrainer; hand in one"),
     ],
 )
 def test_a_script_without_a_trainer_that_is_known_is_refused(trainer: str, refusal: str) -> None:
@@ -111,3 +115,125 @@ def test_preferences_hold_more_than_tokens() -> None:
     workload = get_part(import_launch({"train.py": f"PatchDPOTrainer()\n{text}"}), "workload")
 
     assert (workload["trainer"], workload["reference"]) == ("dpo", "adapters_off")
+
+
+@pytest.mark.parametrize(
+    ("imported_as", "name"),
+    [
+        ("from unsloth import FastLanguageModel as FLM", "FLM"),
+        ("import unsloth", "unsloth.FastLanguageModel"),
+        ("import unsloth as u", "u.models.FastLanguageModel"),
+    ],
+)
+def test_classes_are_known_by_other_names(imported_as: str, name: str) -> None:
+    """An aliased or qualified loader was not read: the model trained whole."""
+    _, _, rest = SCRIPT.partition("\n")
+    text = f"{imported_as}\n{rest.replace('FastLanguageModel', name)}"
+
+    imported = import_launch({"train.py": text})
+
+    assert imported.question == import_launch({"train.py": SCRIPT}).question
+
+
+@pytest.mark.parametrize("terms", ["+".join(["a"] * 600), "a" + ".b" * 1500, "a" + "()" * 1500])
+def test_a_deep_expression_is_left_as_it_is(terms: str) -> None:
+    """Its source cannot be written without end."""
+    text = SCRIPT.replace("optim=", f"learning_rate={terms}, optim=")
+
+    imported = import_launch({"train.py": text})
+
+    assert imported.question == import_launch({"train.py": SCRIPT}).question
+
+
+@pytest.mark.parametrize(
+    ("trainer", "arguments", "length"),
+    [
+        ("SFT", "max_seq_length=512, max_length=64", 512),
+        ("SFT", "max_seq_length=8192", 4096),
+        ("SFT", "max_length=64", 4096),
+        ("DPO", "max_length=512, max_prompt_length=128", 512),
+        ("KTO", "max_seq_length=512", 1024),
+        ("Reward", "max_length=512", 512),
+    ],
+)
+def test_the_trainer_says_how_long_rows_are(trainer: str, arguments: str, length: int) -> None:
+    """SFT has the smaller of two, preferences what their config says."""
+    text = SCRIPT.replace("SFT", trainer).replace("optim=", f"{arguments}, optim=")
+
+    imported = import_launch({"train.py": text})
+
+    assert get_part(imported, "workload")["sequence_length"] == length
+    named = {read.key for read in imported.read}
+    assert {argument.partition("=")[0] for argument in arguments.split(", ")} <= named
+
+
+def test_an_older_trl_is_told() -> None:
+    """An argument that the newest release lacks is a sign, but not Unsloth's own."""
+    versions = [
+        import_launch(
+            {"train.py": SCRIPT.replace("SFT", trainer).replace("optim=", f"{name}=64, optim=")}
+        ).versions["trl"]
+        for trainer, name in (("DPO", "max_prompt_length"), ("SFT", "max_seq_length"))
+    ]
+
+    assert versions == ["before 1.0", "1.16.0"]
+
+
+def test_another_trainers_config_is_named() -> None:
+    """Its values are not this trainer's."""
+    text = SCRIPT.replace("trainer =", "other = DPOConfig(per_device_train_batch_size=64)\nmine =")
+
+    imported = import_launch({"train.py": text})
+
+    assert get_part(imported, "workload")["micro_batch_size"] == 2
+    assert imported.ignored == ("per_device_train_batch_size",)
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        "cfg = {'per_device_train_batch_size': 64}",
+        "cfg = dict(per_device_train_batch_size=64)",
+        "a = {'per_device_train_batch_size': 64}\ncfg: dict[str, int] = {**a}",
+    ],
+)
+def test_arguments_of_a_mapping_are_read(mapping: str) -> None:
+    """A literal that is assigned once is opened."""
+    text = SCRIPT.replace("per_device_train_batch_size=2", "**cfg")
+
+    imported = import_launch({"train.py": f"{mapping}\n{text}"})
+
+    assert get_part(imported, "workload")["micro_batch_size"] == 64
+    assert not imported.ignored
+
+
+@pytest.mark.parametrize(
+    "mapping", ["", "cfg = {**cfg}", "cfg = {}\ncfg['a'] = 1", "cfg = {}\ncfg.update(a=1)"]
+)
+def test_a_mapping_that_nobody_knows_is_named(mapping: str) -> None:
+    """What comes from outside, and what is changed, is ignored by its name."""
+    text = SCRIPT.replace("per_device_train_batch_size=2", "**cfg")
+
+    imported = import_launch({"train.py": f"{mapping}\n{text}"})
+
+    assert imported.ignored == ("**cfg",)
+
+
+@pytest.mark.parametrize(
+    ("assigned", "name", "model"),
+    [
+        ("", "args.model", None),
+        ("NAME = 'a/b'\nNAME = 'c/d'\n", "NAME", None),
+        ("NAME: str = 'a/b'\n", "NAME", "a/b"),
+    ],
+)
+def test_a_model_that_the_script_does_not_spell_is_asked(
+    assigned: str, name: str, model: str | None
+) -> None:
+    """An expression is no model's name."""
+    text = SCRIPT.replace('"unsloth/Llama-3.2-1B-Instruct"', name)
+
+    imported = import_launch({"train.py": assigned + text})
+
+    assert imported.question.get("model") == model
+    assert ("model" in {question.field for question in imported.questions}) is (model is None)
