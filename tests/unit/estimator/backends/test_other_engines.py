@@ -206,7 +206,12 @@ def test_llama_cpp_keeps_the_token_table_on_the_host() -> None:
             NotModelledError,
             "workload.quantization",
         ),
-        (Engine.SGLANG, {"max_num_sequences": 8}, NotModelledError, "workload.max_num_sequences"),
+        (
+            Engine.LLAMA_CPP,
+            {"max_num_sequences": 8},
+            NotModelledError,
+            "workload.max_num_sequences",
+        ),
         (Engine.SGLANG, {"engine_version": "0.1.0"}, NotModelledError, "workload.engine_version"),
         (Engine.TENSORRT_LLM, {"max_model_len": 16}, InvalidInputError, "workload.max_model_len"),
         (
