@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_tracing_enabled(os.environ)  # What cannot be is refused here, and not in each attempt.
         if options.gpus is not None:
             return supervise(options, _require_gpus(options.gpus))
+        settings.require_database_url()  # Before anything is made or removed for a worker.
         # What an operator names to be run in a probe's place runs as the worker does.
         is_given = bool(options.probe_command or options.recorder_command)
         with nullcontext() if is_given else open_probe_user() as user:

@@ -1,5 +1,6 @@
 """Memory that the processes of one container may take together."""
 
+from functools import cache
 from pathlib import Path
 
 _UNLIMITED = 2**60
@@ -29,8 +30,12 @@ def read_memory_limit(root: Path = Path("/")) -> int | None:
     return min(limits, default=None)
 
 
+@cache
 def share_memory(most_bytes: int, part: int) -> int:
-    """Return the lesser of a size and a container's part."""
+    """Return the lesser of a size and a container's part.
+
+    The limit is read once: who asks does so with each call.
+    """
     limit = read_memory_limit()
     return most_bytes if limit is None else min(most_bytes, limit // part)
 

@@ -31,6 +31,8 @@ class Backend:
     """Whether a replica can be spread over tensor-parallel ranks, whatever the model."""
     sized_by_length: bool = False
     """Whether ``max_model_len`` changes how many bytes it needs."""
+    follows_request: bool = False
+    """Whether its sequences are as long as the request's where no ``max_model_len`` is said."""
     starts_with_any_room: bool = False
     """Whether it starts without room for the longest request that it accepts."""
     owns_cache: bool = False

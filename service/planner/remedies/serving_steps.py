@@ -17,8 +17,6 @@ _FRACTIONS = (0.92, 0.95, 0.97)
 """Fractions above the defaults of engines that still leave room beside the budget; vLLM's guide
 names 0.95 (docs, "Optimization and Tuning": increase ``gpu_memory_utilization``).
 """
-_SIZED_BY_REQUEST = frozenset({Engine.LLAMA_CPP})
-"""Engines whose sequences are as long as the request's unless a length is said."""
 _BATCHED_TOKENS = (8192, 4096, 2048, 1024, 512)
 
 
@@ -62,12 +60,12 @@ def shorten_sequences(model: Architecture, config: Config) -> Iterator[Config]:
     """Limit the engine to shorter sequences, at last to the requested ones."""
     match config:
         case (ServeWorkload() as workload, layout):
-            tokens = workload.prompt_tokens + workload.output_tokens
-            by_request = workload.engine in _SIZED_BY_REQUEST
-            positions = 0 if by_request else model.spec.max_position_embeddings
-            longest = workload.resolve_max_model_len(positions)
-            if not get_backend(workload.engine).sized_by_length:
+            backend = get_backend(workload.engine)
+            if not backend.sized_by_length:
                 return
+            tokens = workload.prompt_tokens + workload.output_tokens
+            positions = 0 if backend.follows_request else model.spec.max_position_embeddings
+            longest = workload.resolve_max_model_len(positions)
             length = longest // 2
             while length > tokens:
                 yield replace(workload, max_model_len=length), layout

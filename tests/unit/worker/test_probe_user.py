@@ -10,6 +10,7 @@ import pytest
 
 from service.runtime.line_process import follow_process, start_process
 from service.runtime.process_user import PROBE_USER, ProcessUser
+from worker.__main__ import main as start_worker
 from worker.probe_user import explain_unusable, list_device_groups, open_probe_user
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
@@ -61,6 +62,23 @@ def test_homes_of_killed_workers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     os.close(descriptor)
     assert found == [False, True]
+
+
+def test_a_worker_that_is_refused_removes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its refusal is all that it says."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    abandoned = tmp_path / "headroom-probe-abandoned"
+    abandoned.mkdir()
+    os.utime(abandoned, (0, 0))
+
+    status = start_worker(["--device", "cpu"])
+
+    assert status == 2
+    assert capsys.readouterr().err.startswith("headroom: DATABASE_URL is not set")
+    assert abandoned.exists()
 
 
 @AS_ROOT

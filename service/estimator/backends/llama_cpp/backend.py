@@ -11,6 +11,7 @@ BACKEND = Backend(
     # Its cache has 16 bits, whatever its weights have.
     cache_dtypes=(DType.FP16, DType.BF16),
     sized_by_length=True,
+    follows_request=True,
     owns_cache=True,
     default_port=8080,
 )

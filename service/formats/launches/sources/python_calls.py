@@ -11,6 +11,7 @@ from service.formats.launches.values.settings import Setting, Settings
 _MAX_CALLEES = 16
 _MUTATIONS = frozenset({"update", "pop", "popitem", "setdefault", "clear", "append", "extend"})
 _SHOWN = 200
+_CELL = "cell"
 
 
 def read_calls(name: str, text: str, callees: frozenset[str]) -> dict[str, Settings]:
@@ -77,6 +78,7 @@ def _list_constants(nodes: list[ast.AST]) -> dict[str, ast.expr]:
     """Return the values of names that are assigned once, and left alone."""
     values: dict[str, ast.expr] = {}
     counts: Counter[str] = Counter()
+    shared = {id(parameter) for node in nodes for parameter in _list_cell_parameters(node)}
     for node in nodes:
         if isinstance(node, ast.Assign):
             values |= {
@@ -84,8 +86,19 @@ def _list_constants(nodes: list[ast.AST]) -> dict[str, ast.expr]:
             }
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             values |= {} if node.value is None else {node.target.id: node.value}
-        counts.update(_list_changed(node))
+        counts.update([] if id(node) in shared else _list_changed(node))
     return {name: value for name, value in values.items() if counts[name] == 1}
+
+
+def _list_cell_parameters(node: ast.AST) -> list[ast.arg]:
+    """Return the parameters of a notebook's cell, which other cells assign.
+
+    marimo writes notebooks as functions, ``@app.cell``, of the names that each cell reads.
+    """
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return []
+    decorators = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
+    return node.args.args if any(_get_last(each, {}) == _CELL for each in decorators) else []
 
 
 def _list_changed(node: ast.AST) -> list[str]:

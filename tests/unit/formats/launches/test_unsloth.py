@@ -237,3 +237,33 @@ def test_a_model_that_the_script_does_not_spell_is_asked(
 
     assert imported.question.get("model") == model
     assert ("model" in {question.field for question in imported.questions}) is (model is None)
+
+
+CELLS = """
+import functools
+from unsloth import FastLanguageModel
+from trl import SFTTrainer
+
+@app.cell
+def _():
+    max_seq_length = 1024
+    return (max_seq_length,)
+
+@app.cell(hide_code=True)
+def _(FastLanguageModel, max_seq_length, SFTTrainer):
+    model, _ = FastLanguageModel.from_pretrained("a/b", max_seq_length=max_seq_length)
+    SFTTrainer(model)
+"""
+
+
+def test_cells_of_a_notebook_share_their_names() -> None:
+    """A cell's parameters are what other cells assign."""
+    imported = import_launch({"train.py": CELLS})
+
+    assert get_part(imported, "workload")["sequence_length"] == 1024
+
+
+def test_a_parameter_of_a_function_is_unknown() -> None:
+    """Whoever calls it says what it is."""
+    with pytest.raises(LaunchFormatError, match="max_seq_length is 'max_seq_length'"):
+        import_launch({"train.py": CELLS.replace("@app.cell", "@functools.cache")})
