@@ -20,8 +20,8 @@ _log = get_logger(__name__)
 class KeptMemory:
     """Guard that empties caches where a process has grown too large.
 
-    What cannot be given back, because it lies between what is in use, counts no second time: caches
-    are emptied again once a quarter of the bound has come to it.
+    What cannot be given back, because it was there before or lies between what is in use, does not
+    count: caches are emptied once a quarter of the bound has come to it.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class KeptMemory:
         self.max_bytes = (
             share_memory(MAX_RESIDENT_BYTES, _SHARE) if max_bytes is None else max_bytes
         )
-        self._bar = self.max_bytes
+        self._set_bar(count())
 
     def check(self) -> None:
         """Empty the caches where this process has too much."""
@@ -54,6 +54,10 @@ class KeptMemory:
         self._empty()
         gc.collect()
         after = self._count()
-        self._bar = max(self.max_bytes, after + self.max_bytes // 4)
+        self._set_bar(after)
         self._on_empty()
         _log.info("caches.emptied", before_bytes=before, after_bytes=after)
+
+    def _set_bar(self, fixed_bytes: int) -> None:
+        """Set what a process may have that cannot get below ``fixed_bytes``."""
+        self._bar = max(self.max_bytes, fixed_bytes + self.max_bytes // 4)

@@ -18,6 +18,8 @@ from tests.running.forked import ForkedProgram
 from tests.waiting import eventually
 
 REPOSITORY = Path(__file__).parents[3]
+CLIENT_TIMEOUT_S = 300.0
+"""Searches give way to all else that runs, and tests leave no processor idle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ def client(servers: Servers) -> Iterator[httpx.Client]:
         thread.start()
         eventually(lambda: server.started)
         with httpx.Client(
-            base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=30.0
+            base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=CLIENT_TIMEOUT_S
         ) as client:
             yield client
         server.should_exit = True

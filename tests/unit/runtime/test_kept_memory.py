@@ -35,7 +35,7 @@ def test_a_process_within_its_bound_forgets_nothing() -> None:
 
 def test_a_process_beyond_its_bound_forgets_and_says_so() -> None:
     """The caches are emptied, and that is counted."""
-    process, told = Process(kept=81, rest=20), list[object]()
+    process, told = Process(kept=0, rest=20), list[object]()
     memory = KeptMemory(
         process.empty,
         on_count=told.append,
@@ -43,17 +43,30 @@ def test_a_process_beyond_its_bound_forgets_and_says_so() -> None:
         count=process.count,
         max_bytes=100,
     )
+    process.kept = 81
 
     memory.check()
 
     assert (process.kept, told) == (0, [101, "emptied"])
 
 
+def test_what_was_there_before_the_guard_empties_nothing() -> None:
+    """A process that begins beyond its bound has nothing to forget yet, but what comes to it."""
+    process = Process(kept=0, rest=300)
+    memory = guard(process)
+
+    for kept in (25, 26):
+        process.kept = kept
+        memory.check()
+
+    assert (process.num_emptied, process.kept) == (1, 0)
+
+
 def test_what_cannot_be_given_back_empties_no_cache_again() -> None:
     """A process that is too large without what it keeps forgets once in a quarter of its bound, not
     at each look.
     """
-    process = Process(kept=50, rest=120)
+    process = Process(kept=0, rest=120)
     memory = guard(process)
 
     for kept in (50, 10, 25, 26):
