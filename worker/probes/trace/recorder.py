@@ -6,33 +6,19 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from worker.probes.run.recorder import listen_to_marks
 from worker.probes.trace.accumulation import is_in_place_accumulation
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH, Scratch
+from worker.probes.trace.fake_calls import VIEWS, call_fake
 from worker.probes.trace.ledger import Ledger
 
 _aten = torch.ops.aten
 _DEVICE = torch.ops.prim.device.default
 """Operator that asks for a tensor's device: two thirds of a step's calls."""
-_VIEWS = frozenset(
-    {
-        _aten.detach.default,
-        _aten.t.default,
-        _aten.view.default,
-        _aten._unsafe_view.default,  # noqa: SLF001 - an operator's name
-        _aten.transpose.int,
-        _aten.unsqueeze.default,
-        _aten.expand.default,
-        _aten.slice.Tensor,
-        _aten.select.int,
-        _aten.permute.default,
-    },
-)
-"""Operators whose output is a view of their first argument: a third of a step's calls."""
 _WAITS = torch.ops._c10d_functional.wait_tensor.default  # noqa: SLF001 - an operator's name
 """Operator that waits for a collective and returns its input.
 
@@ -77,14 +63,18 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
             # what the fake mode would answer, without the way there
             return args[0].fake_device
         named = kwargs or {}
-        if func in _VIEWS:
-            return _make_view(func, args, named)
+        if func in VIEWS:
+            return call_fake(func, *args, **named)
         if func is _WAITS:
             return args[0]
         if func is _aten.add.Tensor and is_in_place_accumulation(args, named):
             return args[0]
-        as_on_cuda: Callable[..., object] = OUTPUTS.get(func) or _call
-        outputs = as_on_cuda(func, *args, **named)
+        as_on_cuda = OUTPUTS.get(func)
+        outputs = (
+            call_fake(func, *args, **named)
+            if as_on_cuda is None
+            else as_on_cuda(func, *args, **named)
+        )
         if func in _ON_HOST:
             self._ignore(outputs)
         else:
@@ -187,22 +177,3 @@ def _record_resizes(recorder: StorageRecorder) -> Iterator[None]:
         yield
     finally:
         torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign]  # as it was
-
-
-def _make_view(
-    func: Callable[..., object], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> object:
-    """Return a view, made as the fake mode would.
-
-    The mode would first look for it under a key of all arguments, which costs three times as much.
-    """
-    source = args[0]
-    if type(source) is not FakeTensor or source.constant is not None:
-        return func(*args, **kwargs)
-    with in_kernel_invocation_manager(source.fake_mode):
-        view = func(*args, **kwargs)
-    return FakeTensor(source.fake_mode, view, source.fake_device)
-
-
-def _call(func: Callable[..., object], *args: object, **kwargs: object) -> object:
-    return func(*args, **kwargs)

@@ -29,6 +29,7 @@ from worker.probes.architecture.listening.raw_pass import (
 from worker.probes.architecture.listening.rewrites import find_rewritten
 from worker.probes.architecture.listening.trees import find_linears, iterate_tensors
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH
+from worker.probes.trace.fake_calls import call_fake
 
 _DEVICE = torch.ops.prim.device.default
 _LEAF = "torch::autograd::AccumulateGrad"
@@ -131,11 +132,15 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
         if func is _DEVICE and type(args[0]) is FakeTensor:
             return args[0].fake_device
         if self._inspecting:
-            return func(*args, **named)
+            return call_fake(func, *args, **named)
         as_on_cuda = OUTPUTS.get(func)
         self._number_rewritten()
         inputs = self._number_all((args, named)) if self._listening else []
-        output = func(*args, **named) if as_on_cuda is None else as_on_cuda(func, *args, **named)
+        output = (
+            call_fake(func, *args, **named)
+            if as_on_cuda is None
+            else as_on_cuda(func, *args, **named)
+        )
         scratch = tuple(SCRATCH[func](*args, **named)) if func in SCRATCH else ()
         if self._listening:
             operation = self._note_operation(str(func), inputs, output, scratch)
