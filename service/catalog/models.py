@@ -6,7 +6,6 @@ Each has a config.json file, read only when it is asked for.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -101,27 +100,12 @@ def find_model(name: str) -> ModelEntry | None:
 
 
 def resolve_model(name: str, *, field: str = "model") -> ModelEntry:
-    """Return the entry with this name or alias.
-
-    Raises UnknownModelError with the nearest names for an unknown one.
-    """
+    """Return the entry with this name or alias, or raise UnknownModelError."""
     entry = find_model(name)
     if entry is None:
-        names = list_near_names(name)
-        hint = f" Did you mean {' or '.join(names)}?" if names else ""
-        message = f"Model {name!r} is not in the catalogue.{hint}"
+        message = f"Model {name!r} is not in the catalogue."
         raise UnknownModelError(message, errors=[{"field": field, "message": message}])
     return entry
-
-
-def list_near_names(name: str, *, likeness: float = 0.6) -> tuple[str, ...]:
-    """Return the names that are spelt most like this one.
-
-    ``likeness`` is difflib's, 0 to 1.
-    """
-    folded = {**_index_recorded_by_name(), **_index_by_folded_name()}
-    near = get_close_matches(name.casefold(), list(folded), n=3, cutoff=likeness)
-    return tuple(dict.fromkeys(folded[match].name for match in near))
 
 
 def list_checkpoints(name: str) -> tuple[str, ...]:

@@ -7,17 +7,17 @@ question, with the models that it may mean.
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 
 from service.base.errors import UnknownModelError
 from service.catalog.models import (
     ModelEntry,
     find_model,
     list_models,
-    list_near_names,
     load_architecture,
 )
 from service.catalog.pipelines.shipped import is_pipeline
+from service.catalog.suggestions import find_packed, list_relatives, list_slips, split_name
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.units import format_count
 
@@ -29,10 +29,7 @@ _ADDRESS = re.compile(
 """Addresses of a model on the Hugging Face hub; a branch, a file and a query are left out."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([mbt])(?:\s*(?:parameters|params|model))?", re.IGNORECASE)
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
-_TOKEN = re.compile(r"\d+(?:\.\d+)*[bmx](?![a-z])|[a-z]+|\d+(?:\.\d+)*")
 _UNITS = {"m": 10**6, "b": 10**9, "t": 10**12}
-_FILLERS = frozenset({"the", "model", "hf", "v", "meta"})
-"""Words that tell no two models of the catalogue apart."""
 _STAGES = frozenset({"base", "pt", "instruct", "chat", "it"})
 """Words for how a model was trained: most have one shape before and after."""
 _FORMATS = frozenset({"awq", "bf", "fp", "gptq"})
@@ -128,9 +125,8 @@ def _list_names(entries: Iterable[ModelEntry]) -> list[str]:
     ]
 
 
-@lru_cache(4096)
 def _split_words(text: str) -> frozenset[str]:
-    return frozenset(_TOKEN.findall(text.casefold().replace("_", "-"))) - _FILLERS
+    return frozenset(split_name(text))
 
 
 def list_models_of_size(num_parameters: int) -> tuple[ModelEntry, ...]:
@@ -192,14 +188,24 @@ def _explain_unknown(name: str) -> str:
             f"{name!r} is a pipeline of diffusers: try `headroom generate {name}`, over HTTP "
             "POST /v1/pipelines/fit, which says whether a call of it fits."
         )
-    near = list_near_names(name)
-    hint = (
-        f" Did you mean {' or '.join(near)}?"
-        if near
-        else f" Nearest names: {', '.join(list_near_names(name, likeness=0))}."
-    )
-    unknown = f"there is no model {name!r}, neither stored nor in the catalogue.{hint}"
-    return f"{unknown} {_ask_config(name)}"
+    unknown = f"there is no model {name!r}, neither stored nor in the catalogue."
+    return " ".join(filter(None, (unknown, _point_to_relatives(name), _ask_config(name))))
+
+
+def _point_to_relatives(name: str) -> str:
+    """Return which name to ask by, empty where none is near."""
+    packed = find_packed(name)
+    if packed is not None and packed.quantization is not None:
+        return (
+            f"By its name it is {packed.name} with packed weights: ask about {packed.name} with "
+            f"quantization {packed.quantization} (--quantization {packed.quantization})."
+        )
+    if packed is not None:
+        return f"By its name it is {packed.name}, packed in a way that is not modelled."
+    if slips := list_slips(name):
+        return f"Did you mean {' or '.join(slips)}?"
+    relatives = list_relatives(name)
+    return f"Other models of its family: {', '.join(relatives)}." if relatives else ""
 
 
 def _ask_config(name: str) -> str:
@@ -210,7 +216,9 @@ def _ask_config(name: str) -> str:
             'is asked about by its config.json: --config FILE, or "model": {"hf_config": {…}}.'
         )
     return (
-        f"Its config.json is all that is needed: save {CONFIG_ADDRESS.format(hub_id=name)} and "
+        f"Its config.json is all that is needed: hub:{name} in place of the name reads it from the "
+        'hub (over HTTP "model": {"hub": …}, where the operator allows it); or save '
+        f"{CONFIG_ADDRESS.format(hub_id=name)} and "
         'give it with --config FILE in place of the name, over HTTP as "model": {"hf_config": '
         "{…}}; "
         "`headroom models add NAME --config FILE` (POST /v1/models) keeps it under a name."
