@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Value, count_bytes
+from service.estimator.tape.ledger import Storage
+from service.estimator.tape.nodes import Node, Value
 from service.estimator.tape.ops.scan import keep_unnamed
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
 CARRIED = 3
-"""States there at once in a step of the loop: the faded one, the update, and their sum."""
+"""States that a step of the loop makes: the faded one, the update, and their sum, the next one.
+
+The one before has its name until then.
+"""
 
 NAMED, SUMMED = 2, 2
 """A chunk's corrected values and what it reads of the state have names until the end; a product and
@@ -54,9 +57,10 @@ def solve_triangular(tape: Tape, system: Value, right: Value) -> Value:
 class ChunkLoop:
     """Operands that the loop reads slice by slice, and its state's size.
 
-    ``state`` is for all sequences. ``new_values`` and ``decayed_keys`` are solutions of the
-    triangular system, ``intra_scores`` the scores inside of a chunk, ``state_keys`` the keys that
-    update the state, ``final_decay`` its decay over a chunk.
+    ``state`` is for all sequences, and the first one is there; ``outputs`` are written in place.
+    ``new_values`` and ``decayed_keys`` are solutions of the triangular system, ``intra_scores`` the
+    scores inside of a chunk, ``state_keys`` the keys that update the state, ``final_decay`` its
+    decay over a chunk.
     """
 
     new_values: Value
@@ -65,6 +69,7 @@ class ChunkLoop:
     intra_scores: Value
     state_keys: Value
     final_decay: Value
+    outputs: Value
     state: Size
     chunk_of_values: Size
     chunk_of_keys: Size
@@ -83,28 +88,25 @@ class ChunkLoop:
         )
 
 
-def scan_chunks(tape: Tape, loop: ChunkLoop) -> tuple[Value, list[Storage]]:
-    """Return the outputs of all chunks, and the named storages.
+def scan_chunks(tape: Tape, loop: ChunkLoop) -> list[Value]:
+    """Write the outputs of all chunks, and return what has a name at the end.
 
-    The outputs are written in place into one tensor; the last state keeps its name. Each chunk
-    keeps the state that it starts with and its corrected values; each slice's gradient is put into
-    zeros of the full size and added up, and writing in place copies the full gradient once more per
-    chunk (autograd's CopySlices).
+    Each chunk keeps the state that it starts with and its corrected values; each slice's gradient
+    is put into zeros of the full size and added up, and writing in place copies the full gradient
+    once more per chunk (autograd's CopySlices).
     """
     numel = loop.new_values.numel
-    last = tape.scratch(loop.state, DType.FP32)
-    y = Value(
-        tape.allocate(Category.ACTIVATIONS, count_bytes(numel, DType.FP32)), numel, DType.FP32
-    )
     saved: list[Storage] = []
     if tape.builds_graph:
         _keep_operands(tape, saved, loop)
     named = [
-        tape.scratch(loop.chunk_of_values, DType.FP32)
+        Value(tape.scratch(loop.chunk_of_values, DType.FP32), loop.chunk_of_values, DType.FP32)
         for _ in range(1 if tape.mode is Mode.RECORDING else NAMED)
     ]
     tape.release(*[tape.scratch(loop.chunk_of_values, DType.FP32) for _ in range(SUMMED)])
-    tape.release(*[tape.scratch(loop.state, DType.FP32) for _ in range(CARRIED - 1)])
+    is_kept = tape.mode in {Mode.RECORDING, Mode.RECOMPUTING}
+    made = CARRIED - 1 if is_kept else CARRIED
+    tape.release(*[tape.scratch(loop.state, DType.FP32) for _ in range(made)])
 
     def backward(_: Storage) -> None:
         copied = tape.scratch(numel, DType.FP32)
@@ -114,8 +116,9 @@ def scan_chunks(tape: Tape, loop: ChunkLoop) -> tuple[Value, list[Storage]]:
             tape.send(value, grad)
 
     if tape.builds_graph:
-        y.node, y.requires_grad = tape.append(Node(saved, backward)), True
-    return y, [last, *named]
+        loop.outputs.node = tape.append(Node(saved, backward))
+        loop.outputs.requires_grad = True
+    return named
 
 
 def _keep_operands(tape: Tape, saved: list[Storage], loop: ChunkLoop) -> None:

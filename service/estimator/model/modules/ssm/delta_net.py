@@ -80,6 +80,11 @@ class DeltaNet:
         return self.num_value_heads * self.value_dim
 
     @property
+    def is_grouped(self) -> bool:
+        """Whether several value heads share a key head."""
+        return self.num_key_heads != self.num_value_heads
+
+    @property
     def convolved_size(self) -> int:
         """Channels that are convolved."""
         return 2 * self.key_size + self.value_size
@@ -173,6 +178,8 @@ class DeltaNet:
         decay = self._compute_decay(ctx, stepping, as_value(bias), as_value(decay_log))
         attended = self._apply_delta_rule(ctx, (query, key, value), beta, decay)
         store_state(ctx, self.states, STATE_DTYPE)
+        if not self.is_grouped:
+            opening = chain(tape, opening, copy_contiguous)
         normed = self._apply_gated_norm(ctx, attended, opening, scope)
         y = ctx.linear(self.out_proj, normed, scope)
         tape.free(
@@ -185,7 +192,8 @@ class DeltaNet:
     ) -> tuple[tuple[Value, Value, Value], Value, Value, Value]:
         """Return query, key and value, and gate, strength and step.
 
-        All are copies out of tensors that are grouped by key head.
+        They are copied out of tensors that are grouped by key head; with one value head in each
+        group the last three are views.
         """
         tape, tokens = ctx.tape, ctx.shape.tokens
         keys, values, heads = (
@@ -194,10 +202,12 @@ class DeltaNet:
             tokens(self.num_value_heads),
         )
         query, key, value, opening = split(tape, fused, (keys, keys, values, values))
-        value, opening = (chain(tape, part, copy_contiguous) for part in (value, opening))
-        strength, stepping = (
-            chain(tape, part, copy_contiguous) for part in split(tape, small, (heads, heads))
-        )
+        strength, stepping = split(tape, small, (heads, heads))
+        value = chain(tape, value, copy_contiguous)
+        if self.is_grouped:
+            opening, strength, stepping = (
+                chain(tape, part, copy_contiguous) for part in (opening, strength, stepping)
+            )
         query, key = (chain(tape, part, copy_contiguous) for part in (query, key))
         return (query, key, value), opening, strength, stepping
 
@@ -220,9 +230,8 @@ class DeltaNet:
         """Return the output of the states in the query's dtype."""
         tape, tokens = ctx.tape, ctx.shape.tokens
         wide = tokens(self.num_value_heads * self.key_dim)
-        grouped = self.num_key_heads != self.num_value_heads
         heads = [
-            copy_contiguous(tape, part, numel=wide) if grouped else tape.alias(part)
+            copy_contiguous(tape, part, numel=wide) if self.is_grouped else tape.alias(part)
             for part in parts[:2]
         ]
         exact = [_copy_to_fp32(ctx, part) for part in (*heads, parts[2], beta, decay)]
@@ -245,12 +254,15 @@ class DeltaNet:
     def _update_state(self, ctx: Recording, like: Value, parts: tuple[Value, ...]) -> Value:
         """Return the output of one decode step.
 
-        The faded state, the update and the next state exist at once.
+        The faded state, the update and the next state exist at once; the outputs, what the state
+        holds of the key, the update's values and the decay have names.
         """
         tape = ctx.tape
         buffers = [tape.scratch(sizes.per_sequence(self.states), STATE_DTYPE) for _ in range(3)]
+        held, change = (tape.scratch(like.numel, DType.FP32) for _ in range(2))
         out = tape.scratch(like.numel, DType.FP32)
-        tape.release(*buffers)
+        decayed = tape.scratch(ctx.shape.tokens(self.num_value_heads), DType.FP32)
+        tape.release(*buffers, held, change, decayed)
         y = Value(tape.scratch(like.numel, like.dtype), like.numel, like.dtype)
         tape.release(out)
         tape.free(*parts)
@@ -272,13 +284,8 @@ class DeltaNet:
 
 
 def _copy_to_fp32(ctx: Recording, x: Value) -> Value:
-    """Return an fp32 copy of ``x`` with heads before tokens.
-
-    It is a copy whatever the dtype of ``x``.
-    """
-    return (
-        cast(ctx.tape, x, DType.FP32) if x.dtype is not DType.FP32 else copy_contiguous(ctx.tape, x)
-    )
+    """Return ``x`` in fp32, a copy where it has another format."""
+    return cast(ctx.tape, x, DType.FP32) if x.dtype is not DType.FP32 else ctx.tape.alias(x)
 
 
 def _normalise_l2(ctx: Recording, x: Value, rows: Size) -> Value:

@@ -51,18 +51,28 @@ class DeltaScan:
             for part, width in zip(parts, widths, strict=True)
         ]
         tape.free(*parts)
-        out, names = self._scan_padded(ctx, padded)
+        state = sizes.per_sequence(self.num_heads * self.key_dim * self.value_dim)
+        out, last, named = self._scan_padded(ctx, padded, state)
+        if ctx.cache is None:
+            tape.release(last)
+        if chunks.has_several_chunks:
+            # Solutions of triangular systems lie by columns, and chunks are joined by rows.
+            out = chain(tape, out, copy_contiguous)
         cut = chain(
             tape, out, lambda t, v: narrow(t, v, like.numel) if chunks.padding else t.alias(v)
         )
         y = chain(tape, cut, lambda t, v: _copy_to_dtype(t, v, like.dtype))
-        tape.release(*names)
+        tape.free(*named)
+        if ctx.cache is not None:
+            tape.release(last)
         return y
 
-    def _scan_padded(self, ctx: Recording, padded: list[Value]) -> tuple[Value, list[Storage]]:
-        """Return the output of all chunks, padding included.
+    def _scan_padded(
+        self, ctx: Recording, padded: list[Value], state: Size
+    ) -> tuple[Value, Storage, list[Value]]:
+        """Return the output of all chunks, padding included, and the last state.
 
-        Also returns the tensors that the loop names until its end.
+        Also returns what else has a name until the output is there.
         """
         tape, chunks = ctx.tape, self.chunks
         square = chunks.per_chunk(self.num_heads * chunks.side**2)
@@ -82,6 +92,8 @@ class DeltaScan:
         grown = exponentiate(tape, summed)
         decayed = chain(tape, grown, lambda t, v: multiply_broadcast(t, strong, v, strong.numel))
         fresh, k_cumdecay = (solve_triangular(tape, system, right) for right in (entering, decayed))
+        last = tape.scratch(state, DType.FP32)
+        outputs = Value(tape.scratch(fresh.numel, fresh.dtype), fresh.numel, fresh.dtype)
         grown = exponentiate(tape, summed)
         decayed_query = chain(
             tape, grown, lambda t, v: multiply_broadcast(t, query, v, query.numel)
@@ -95,15 +107,15 @@ class DeltaScan:
             intra_scores=inner,
             state_keys=written,
             final_decay=ending,
-            state=sizes.per_sequence(self.num_heads * self.key_dim * self.value_dim),
+            outputs=outputs,
+            state=state,
             num_chunks=chunks.count,
             chunk_of_values=sizes.per_sequence(chunks.side * self.num_heads * self.value_dim),
             chunk_of_keys=sizes.per_sequence(chunks.side * self.num_heads * self.key_dim),
         )
-        out, names = scan_chunks(tape, loop)
+        corrected = scan_chunks(tape, loop)
         factors = (strong, entering, decayed, system, pairs, summed, mask)
-        tape.free(*factors, *loop.operands, value, strength, fading)
-        return out, names
+        return outputs, last, [*factors, *loop.operands, value, strength, fading, *corrected]
 
     def _fade_keys(self, ctx: Recording, key: Value, summed: Value) -> tuple[Value, Value]:
         """Return the faded keys, and the decay of each chunk.

@@ -5,13 +5,17 @@ them.
 import pytest
 
 from service.estimator.estimate import estimate
-from service.estimator.model.families.registry import architecture_from_spec
+from service.estimator.model.families.registry import (
+    architecture_from_config,
+    architecture_from_spec,
+)
 from service.estimator.model.modules.layers.block import Block
 from service.estimator.model.modules.ssm.delta_net import DeltaNet
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Attention
-from tests.builders import a_device, a_serving
+from service.estimator.values.workload import Attention, Checkpointing
+from tests.builders import a_device, a_serving, a_training
+from tests.tiny_models import tiny_config
 from tests.unit.estimator.model.families.recorded_peaks import a_family
 from tests.unit.estimator.model.families.small_steps import SmallStep
 
@@ -122,6 +126,58 @@ def test_what_a_sequence_keeps_was_traced() -> None:
     assert answer.serving.kv_cache_bytes == 41_472
     assert instants["prefill"] - instants["load"] == pytest.approx(934_624, rel=0.02)
     assert instants["decode"] - instants["load"] == pytest.approx(100_556, rel=0.02)
+
+
+_WIDE = {"linear_key_head_dim": 128, "linear_value_head_dim": 32}
+_EVEN = {"linear_num_key_heads": 4}
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "prefill", "decode"),
+    [
+        ({}, (2, 300), 6_547_376, 2_106_728),
+        ({}, (2, 64), 2_907_216, 1_935_640),
+        (_WIDE, (2, 300), 16_308_080, 3_336_056),
+        (_WIDE, (3, 64), 7_480_512, 3_651_032),
+        (_EVEN, (2, 300), 6_668_336, 2_160_488),
+        (_EVEN, (3, 64), 3_514_464, 2_039_240),
+    ],
+)
+def test_a_replica_is_what_was_traced(
+    changes: dict[str, object], asked: tuple[int, int], prefill: int, decode: int
+) -> None:
+    """Both passes are equal to the byte: chunks are joined by a copy while all that the scan made
+    has names, its first state and outputs are there before the queries decay, a step names what it
+    reads of the state, and heads of their own keys are not copied.
+    """
+    workload = a_serving(num_sequences=asked[0], prompt_tokens=asked[1], output_tokens=4)
+    model = architecture_from_config(tiny_config("qwen3_next") | changes)
+
+    answer = estimate(model, workload, layout=Layout(), device=a_device())
+
+    instants = {instant.name: instant.allocated_bytes for instant in answer.instants}
+    assert (instants["prefill"], instants["decode"]) == (prefill, decode)
+
+
+@pytest.mark.parametrize(
+    ("changes", "forward"), [({}, 11_449_616), (_WIDE, 23_917_936), (_EVEN, 11_687_696)]
+)
+def test_a_checkpointed_forward_is_what_was_traced(
+    changes: dict[str, object], forward: int
+) -> None:
+    """The last state is gone before chunks are joined; a step has the one before beside its own."""
+    workload = a_training(
+        precision="bf16",
+        micro_batch_size=4,
+        sequence_length=192,
+        activation_checkpointing=Checkpointing.FULL,
+    )
+    model = architecture_from_config(tiny_config("qwen3_next") | changes)
+
+    answer = estimate(model, workload, layout=Layout(), device=a_device())
+
+    assert answer.instants[1].name == "forward"
+    assert answer.instants[1].allocated_bytes == forward
 
 
 def test_a_description_reads_back() -> None:
