@@ -4,7 +4,6 @@ from functools import partial
 
 from service.estimator.model.recorded.architecture import RecordedArchitecture, update_cache
 from service.estimator.model.recording import Recording
-from service.estimator.model.repeats import record_periods
 from service.estimator.model.weights.tensors import Linear
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section
@@ -47,7 +46,7 @@ class RecordedWalk(ModelWalk):
 
     def record_layers(self, ids: Value) -> Value:
         """Record what was recorded before, in and after the layers."""
-        tape, ctx, model, frame = self.tape, self.ctx, self.model, self.frame
+        tape, ctx, frame = self.tape, self.ctx, self.frame
         recorded = self.recorded
         frame.bind(recorded.inputs[0], ids)
         for number in recorded.inputs[1:]:
@@ -67,13 +66,8 @@ class RecordedWalk(ModelWalk):
             self.tables += [tape.hold(storage) for storage in args if storage is not None]
         tape.hook(self.drop_tables)
         x = frame.get_value(recorded.x)
-        count, first = model.num_hidden_layers, x.storage if recorded.holds_x else None
-        retained = tape.alias(x) if count == 1 and first is not None else None
-        mark = tape.ledger.mark()
-        for index, (members, times) in enumerate(model.runs()):
-            x = record_periods(ctx, members, times, f"{index}.", x)
-        if first is not None and retained is None:
-            tape.revive(mark, first)
+        first = x.storage if recorded.holds_x else None
+        x = self.record_runs(x, first)
         if self.units is not None:
             self.units.open_head()
         frame.bind(recorded.output, x)

@@ -79,15 +79,8 @@ class ModelWalk:
         self._hold_embedding(embedded)
         self._make_tables(x.dtype)
         tape.hook(self.drop_tables)
-        runs, first = model.runs(), x.storage if embedded.x_is_local else None
-        retained = first is not None and begins_alone(ctx, *runs[0], x)
-        if retained:
-            tape.alias(x)
-        mark = tape.ledger.mark()
-        for index, (members, times) in enumerate(runs):
-            x = record_periods(ctx, members, times, f"{index}.", x)
-        if first is not None and not retained:
-            tape.revive(mark, first)
+        first = x.storage if embedded.x_is_local else None
+        x = self.record_runs(x, first)
         if self.units is not None:
             self.units.open_head()
         y = ctx.norm(model.final_norm, x, "") if model.final_norm is not None else tape.alias(x)
@@ -96,6 +89,22 @@ class ModelWalk:
         if first is not None:
             tape.release(first)
         return y
+
+    def record_runs(self, x: Value, first: Storage | None) -> Value:
+        """Record the layers; ``first``, where it is given, stays with the caller.
+
+        Layers that are recorded as one have an input each beside it.
+        """
+        tape, ctx, runs = self.tape, self.ctx, self.model.runs()
+        retained = first is not None and begins_alone(ctx, *runs[0], x)
+        if retained:
+            tape.hold_value(x)
+        mark = tape.ledger.mark()
+        for index, (members, times) in enumerate(runs):
+            x = record_periods(ctx, members, times, f"{index}.", x)
+        if first is not None and not retained:
+            tape.revive(mark, first)
+        return x
 
     def _hold_embedding(self, embedded: EmbeddingOutput) -> None:
         """Hold the values that outlive forward.

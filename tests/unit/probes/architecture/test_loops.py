@@ -44,8 +44,8 @@ TRACED = {
     (1, 832): 32_636_720,
 }
 """Highest live bytes of plain training passes of it, by sequences and tokens."""
-TRACED_DECODE = 1_380_112
-"""Allocated bytes of a traced token after three prompts of 128."""
+TRACED_PREFILL, TRACED_DECODE = 4_027_440, 1_380_112
+"""Allocated bytes of three traced prompts of 128, and of a token after them."""
 
 
 class Scan(nn.Module):
@@ -179,12 +179,12 @@ def test_a_document_holds_its_loops(scanned: RecordedArchitecture) -> None:
 
 
 def test_states_of_a_scan_are_in_the_cache(scanned: RecordedArchitecture) -> None:
-    """A decode step takes what a traced one took."""
+    """Prompts and a decode step take what traced ones took, the first layer's input once."""
     workload = ServeWorkload(
         num_sequences=3, prompt_tokens=128, output_tokens=5, client=Client.LOOP
     )
 
     answer = estimate(scanned, workload, layout=Layout(), device=HOST)
 
-    (decode,) = (part for part in answer.instants if part.name == "decode")
-    assert decode.allocated_bytes == TRACED_DECODE
+    instants = {part.name: part.allocated_bytes for part in answer.instants}
+    assert (instants["prefill"], instants["decode"]) == (TRACED_PREFILL, TRACED_DECODE)
