@@ -1,4 +1,4 @@
-"""Calls of common operators on fake tensors, without the fake mode's way to them.
+"""Remembered calls of common operators on fake tensors.
 
 The mode remembers outputs under a key of everything that any operator may depend on, which takes it
 several times as long as the output. Nine tenths of a step's calls depend on less.
@@ -95,7 +95,7 @@ _PLAIN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Output:
-    """What a new tensor is, but for its storage."""
+    """Description of a new tensor, without its storage."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -157,7 +157,7 @@ def _read_item(constant: torch.Tensor) -> object:
 
 
 def _describe(key: list[object], tensors: list[FakeTensor], arguments: Iterable[object]) -> bool:
-    """List tensors, and what an output depends on; return whether that is all of it."""
+    """List what an output depends on; return whether that is all."""
     for argument in arguments:
         kind = type(argument)
         if isinstance(argument, FakeTensor):
@@ -179,7 +179,7 @@ def _describe(key: list[object], tensors: list[FakeTensor], arguments: Iterable[
 
 
 def _is_plain(tensor: FakeTensor) -> bool:
-    """Return whether shape, stride, dtype and device are all that an output depends on."""
+    """Return whether a tensor is its shape, stride, dtype and device."""
     return (
         tensor.constant is None
         and tensor.layout is torch.strided

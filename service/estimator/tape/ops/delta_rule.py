@@ -89,7 +89,7 @@ class ChunkLoop:
 
 
 def scan_chunks(tape: Tape, loop: ChunkLoop) -> list[Value]:
-    """Write the outputs of all chunks, and return what has a name at the end.
+    """Write the outputs of all chunks; return what is named.
 
     Each chunk keeps the state that it starts with and its corrected values; each slice's gradient
     is put into zeros of the full size and added up, and writing in place copies the full gradient

@@ -133,14 +133,10 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             return args[0].fake_device
         if self._inspecting:
             return call_fake(func, *args, **named)
-        as_on_cuda = OUTPUTS.get(func)
+        call: Callable[..., object] = OUTPUTS.get(func, call_fake)
         self._number_rewritten()
         inputs = self._number_all((args, named)) if self._listening else []
-        output = (
-            call_fake(func, *args, **named)
-            if as_on_cuda is None
-            else as_on_cuda(func, *args, **named)
-        )
+        output = call(func, *args, **named)
         scratch = tuple(SCRATCH[func](*args, **named)) if func in SCRATCH else ()
         if self._listening:
             operation = self._note_operation(str(func), inputs, output, scratch)

@@ -192,8 +192,7 @@ class DeltaNet:
     ) -> tuple[tuple[Value, Value, Value], Value, Value, Value]:
         """Return query, key and value, and gate, strength and step.
 
-        They are copied out of tensors that are grouped by key head; with one value head in each
-        group the last three are views.
+        They are copies out of groups by key head; the last three are views of groups of one.
         """
         tape, tokens = ctx.tape, ctx.shape.tokens
         keys, values, heads = (
@@ -254,15 +253,14 @@ class DeltaNet:
     def _update_state(self, ctx: Recording, like: Value, parts: tuple[Value, ...]) -> Value:
         """Return the output of one decode step.
 
-        The faded state, the update and the next state exist at once; the outputs, what the state
-        holds of the key, the update's values and the decay have names.
+        The faded state, the update and the next exist at once; what else is here has names.
         """
         tape = ctx.tape
         buffers = [tape.scratch(sizes.per_sequence(self.states), STATE_DTYPE) for _ in range(3)]
-        held, change = (tape.scratch(like.numel, DType.FP32) for _ in range(2))
+        retrieved, change = (tape.scratch(like.numel, DType.FP32) for _ in range(2))
         out = tape.scratch(like.numel, DType.FP32)
         decayed = tape.scratch(ctx.shape.tokens(self.num_value_heads), DType.FP32)
-        tape.release(*buffers, held, change, decayed)
+        tape.release(*buffers, retrieved, change, decayed)
         y = Value(tape.scratch(like.numel, like.dtype), like.numel, like.dtype)
         tape.release(out)
         tape.free(*parts)
