@@ -201,7 +201,10 @@ def _point_to_relatives(name: str) -> str:
             f"quantization {packed.quantization} (--quantization {packed.quantization})."
         )
     if packed is not None:
-        return f"By its name it is {packed.name}, packed in a way that is not modelled."
+        return (
+            f"By its name it is {packed.name} with packed weights, from which no --quantization "
+            f"follows: ask about {packed.name} with the one that its files have."
+        )
     if slips := list_slips(name):
         return f"Did you mean {' or '.join(slips)}?"
     relatives = list_relatives(name)

@@ -32,30 +32,34 @@ _NO_FAMILY = frozenset({"all", "distil", "japanese", "multilingual"})
 """Words that names of the catalogue begin with and that say no family."""
 _MAX_NAMES = 3
 _PACKED = re.compile(
-    r"[-_.](?:quantized[-_.])?(?P<packing>awq|gptq|nvfp4|mxfp4|fp8|w4a16|int4|nf4|bnb|gguf|mlx|\dbit)"
+    r"[-_.](?:quantized[-_.])?(?:awq|gptq|nvfp4|mxfp4|fp8|w4a16|int4|nf4|bnb|gguf|mlx|\dbit)"
     r"(?:[-_.].*)?"
 )
 """How repositories with packed weights are called after the model's own name."""
-_QUANTIZATIONS: Mapping[str, str] = {
-    "awq": "awq_int4",
-    "gptq": "gptq_int4",
-    "nvfp4": "nvfp4",
-    "mxfp4": "mxfp4",
-    "fp8": "fp8",
-    "w4a16": "gptq_int4",
-    "int4": "gptq_int4",
-    "nf4": "nf4",
-    "bnb": "nf4",
-    "gguf": "q4_k_m",
+_FORMATS: Mapping[str, Mapping[int, str]] = {
+    "awq": {4: "awq_int4"},
+    "gptq": {4: "gptq_int4"},
+    "nvfp4": {4: "nvfp4"},
+    "mxfp4": {4: "mxfp4"},
+    "fp8": {8: "fp8"},
+    "nf4": {4: "nf4"},
+    "bnb": {4: "nf4", 8: "int8"},
+    "w4a16": {4: "gptq_int4"},
+    "int4": {4: "gptq_int4"},
 }
-"""Word of such a name → the format that has weights of that many bits."""
+"""Word of such a name → bits of a weight → format; the first bits are those that go unsaid.
+
+What only says bits comes after what says the packing. The files of one GGUF repository have many
+formats, and MLX's is not modelled.
+"""
+_BITS = re.compile(r"int(\d)|(\d)[-_]?bits?|w(\d)a")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedModel:
     """A model of the catalogue in weights that a name says.
 
-    ``quantization`` is ``None`` for a packing that is not modelled, or not said.
+    ``quantization`` is ``None`` for a format that is not modelled, or not said.
     """
 
     name: str
@@ -97,8 +101,16 @@ def find_packed(name: str) -> PackedModel | None:
     for match in _PACKED.finditer(last):
         base = _index_names().get(last[: match.start()])
         if base is not None:
-            return PackedModel(name=base, quantization=_QUANTIZATIONS.get(match["packing"]))
+            return PackedModel(name=base, quantization=_read_format(match[0]))
     return None
+
+
+def _read_format(packing: str) -> str | None:
+    formats = next((_FORMATS[word] for word in _FORMATS if word in packing), {})
+    bits = _BITS.search(packing)
+    if bits is None:
+        return next(iter(formats.values()), None)
+    return formats.get(int(bits[bits.lastindex or 0]))
 
 
 def _get_last_part(name: str) -> str:

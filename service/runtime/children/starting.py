@@ -17,6 +17,8 @@ from service.runtime.child_environ import select_environ
 from service.runtime.children.fork_server import END, REQUEST, RESULT, START
 from service.runtime.children.messages import Inbox
 
+FORK_SERVER = "service.runtime.children.fork_server"
+"""Module that starts the children."""
 TICK_S = 0.05
 """How often somebody who waits looks whether the answer is still wanted."""
 IDLE_S = 300.0
@@ -162,7 +164,7 @@ class ChildStarter:
                     [
                         sys.executable,
                         "-m",
-                        "service.runtime.children.fork_server",
+                        FORK_SERVER,
                         str(other_end.fileno()),
                         str(self._idle_s or 0.0),
                         *self._modules,

@@ -13,13 +13,12 @@ import uvicorn
 
 from service.app import create_app
 from service.cli.serving.connection import BoundedConnection
+from service.runtime.children import starting
 from service.runtime.settings import Settings
 from tests.running.forked import ForkedProgram
 from tests.waiting import eventually
 
 REPOSITORY = Path(__file__).parents[3]
-CLIENT_TIMEOUT_S = 300.0
-"""Searches give way to all else that runs, and tests leave no processor idle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +44,9 @@ def servers(database_url: str, redis_url: str) -> Servers:
 
 
 @pytest.fixture
-def client(servers: Servers) -> Iterator[httpx.Client]:
+def client(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
     """Return a client of the API, which listens on a free port."""
+    monkeypatch.setattr(starting, "FORK_SERVER", "tests.running.children")
     app = create_app(Settings.from_env(servers.environment()))
     config = uvicorn.Config(
         app,
@@ -62,7 +62,7 @@ def client(servers: Servers) -> Iterator[httpx.Client]:
         thread.start()
         eventually(lambda: server.started)
         with httpx.Client(
-            base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=CLIENT_TIMEOUT_S
+            base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=30.0
         ) as client:
             yield client
         server.should_exit = True

@@ -50,9 +50,13 @@ def test_a_name_of_no_family_is_told_none(name: str) -> None:
     ("name", "base", "quantization"),
     [
         ("RedHatAI/Llama-3.2-3B-Instruct-FP8-dynamic", "llama-3.2-3b", "fp8"),
-        ("gaunernst/gemma-3-27b-it-int4-awq", "gemma-3-27b", "gptq_int4"),
+        ("gaunernst/gemma-3-27b-it-int4-awq", "gemma-3-27b", "awq_int4"),
         ("nm-testing/SmolLM-1.7B-Instruct-quantized.w4a16", "smollm-1.7b", "gptq_int4"),
-        ("unsloth/gpt-oss-20b-GGUF", "gpt-oss-20b", "q4_k_m"),
+        ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "qwen2.5-7b-instruct", "gptq_int4"),
+        ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8", "qwen2.5-7b-instruct", None),
+        ("unsloth/llama-3-8b-bnb-4bit", "llama-3-8b", "nf4"),
+        ("acme/llama-3-8b-bnb-8bit", "llama-3-8b", "int8"),
+        ("unsloth/gpt-oss-20b-GGUF", "gpt-oss-20b", None),
         ("mlx-community/Qwen3-8B-4bit", "qwen3-8b", None),
     ],
 )

@@ -26,9 +26,11 @@ def guard(process: Process) -> KeptMemory:
 
 def test_a_process_within_its_bound_forgets_nothing() -> None:
     """What is kept stays while there is room."""
-    process = Process(kept=80, rest=20)
+    process = Process(kept=0, rest=20)
+    memory = guard(process)
+    process.kept = 80
 
-    guard(process).check()
+    memory.check()
 
     assert (process.kept, process.num_emptied) == (80, 0)
 

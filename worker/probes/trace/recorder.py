@@ -69,12 +69,8 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
             return args[0]
         if func is _aten.add.Tensor and is_in_place_accumulation(args, named):
             return args[0]
-        as_on_cuda = OUTPUTS.get(func)
-        outputs = (
-            call_fake(func, *args, **named)
-            if as_on_cuda is None
-            else as_on_cuda(func, *args, **named)
-        )
+        call: Callable[..., object] = OUTPUTS.get(func, call_fake)
+        outputs = call(func, *args, **named)
         if func in _ON_HOST:
             self._ignore(outputs)
         else:
