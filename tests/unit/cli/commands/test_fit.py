@@ -172,14 +172,16 @@ def test_a_cold_answer_loads_only_what_it_needs(flags: list[str], drawn_with: li
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("no-such-model", "Nearest names: "), ("llama-2-7bb", "Did you mean llama-2-7b or ")],
+    [
+        ("no-such-model", "`headroom models` and GET /v1/models list every name"),
+        ("llama-2-7bb", "Did you mean llama-2-7b?"),
+        ("llama-9-7b", "Other models of its family: "),
+    ],
 )
 def test_an_unknown_model_is_told_with_where_else_to_look(
     capsys: pytest.CaptureFixture[str], name: str, told: str
 ) -> None:
-    """The nearest names are always there, and so is the way to models that are stored on a
-    server.
-    """
+    """A name that is near is told, and always the way to all names and to those of a server."""
     assert main(["fit", name, *TRAIN[2:]]) == 2
 
     said = capsys.readouterr().err
