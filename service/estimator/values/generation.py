@@ -142,6 +142,12 @@ def check_policy(workload: PolicyFields) -> None:
         if getattr(workload, name) not in {None, False} and not is_policy:
             message = f"{name} is trainer grpo's, and trainer is {trainer}"
             raise InvalidInputError(message, field=f"workload.{name}")
+    if is_policy and workload.sequence_length == 1:
+        message = (
+            "sequence_length is 1 with trainer grpo; a token of the prompt and one of the "
+            "completion are 2"
+        )
+        raise InvalidInputError(message, field="workload.sequence_length")
     if length is not None and not 1 <= length < workload.sequence_length:
         message = (
             f"completion_length is {length:,} of a sequence_length of "

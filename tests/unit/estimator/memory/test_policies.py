@@ -172,6 +172,7 @@ def test_an_entropy_bonus_makes_two_gradients_of_whole_logits() -> None:
     [
         ({"trainer": Trainer.SUPERVISED}, "completion_length is trainer grpo's"),
         ({"completion_length": 512}, "at least one token of each is the prompt's"),
+        ({"sequence_length": 1, "completion_length": None}, "one of the completion are 2"),
         ({"reference": Reference.PRECOMPUTED}, "whose sequences are new"),
         (
             {

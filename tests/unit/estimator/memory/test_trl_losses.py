@@ -11,10 +11,11 @@ import pytest
 
 from service.estimator.estimate import estimate
 from service.estimator.memory.timeline import build_train_timeline
+from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.losses import Loss
+from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.workload import Checkpointing, Lora, Method, TrainWorkload
 from tests.builders import a_device, a_mixture, a_model, a_sharded_layout, a_training
 
@@ -67,6 +68,29 @@ def test_a_step_is_that_of_trl(
     phases = dict(timeline.phases)
     assert phases["forward_pass"] == forward
     assert phases["backward_pass"] == backward - _LOSS_BYTES
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"loss": Loss.CHUNKED_NLL},
+        {"loss": Loss.DFT},
+        {"loss": Loss.NLL, "sequence_length": 64, "sequence_lengths": ((1, 1),)},
+        {"loss": Loss.NLL, "trainer": Trainer.DPO, "reference": Reference.MODEL},
+        {"loss": Loss.NLL, "trainer": Trainer.KTO, "reference": Reference.ADAPTERS_OFF, **_LORA},
+    ],
+)
+def test_a_sequence_of_one_token_has_nothing_to_score(changes: dict[str, Any]) -> None:
+    """TRL's kernel runs over no rows: a zero loss, and less memory than two tokens take."""
+    model = architecture_from_config(_CONFIG)
+    one = _workload(**({"sequence_length": 1} | changes))
+    two = replace(one, sequence_length=2, sequence_lengths=())
+
+    assert 0 < _get_forward_bytes(model, one) < _get_forward_bytes(model, two)
+
+
+def _get_forward_bytes(model: Architecture, workload: TrainWorkload) -> int:
+    return dict(build_train_timeline(model, workload, Layout()).phases)["forward_pass"]
 
 
 def test_the_head_takes_no_more_for_a_longer_batch() -> None:

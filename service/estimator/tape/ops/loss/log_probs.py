@@ -208,9 +208,11 @@ class _Tiles:
     def run(self, *, keeps_weights: bool) -> None:
         """Make every tile in one buffer.
 
-        Only the last copies are left.
+        Only the last copies are left. Of sequences of one token no position has a next one: there
+        is a buffer of no rows, and no tile.
         """
-        self._buffer = self._allocate(Category.LOGITS, self._row_chunks[0] * TILE_VOCAB)
+        num_buffer_rows = self._row_chunks[0] if self._row_chunks else 0
+        self._buffer = self._allocate(Category.LOGITS, num_buffer_rows * TILE_VOCAB)
         for num_rows in self._row_chunks:
             if self._casts_rows:
                 elements = num_rows * self._head.hidden_size
