@@ -34,7 +34,7 @@ TIMES = {
     "HEADROOM_RERING_AFTER_S": "1",
     "HEADROOM_POLL_INTERVAL_S": "0.5",
 }
-IN_TIME_S = 40.0
+IN_TIME_S = 120.0
 Script = list[dict[str, object]]
 
 
@@ -73,6 +73,10 @@ class System:
     def start_reconcile(self) -> "subprocess.Popen[bytes]":
         """Start a reconcile loop."""
         return self._start(self.environment, "service", "reconcile")
+
+    def keep_leases(self) -> None:
+        """Give those that start from now on leases that no busy machine loses."""
+        self.environment["HEADROOM_LEASE_S"] = "600"
 
     def start_api(self, listener: socket.socket) -> "subprocess.Popen[bytes]":
         """Start the API on a socket that outlives it.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 _PAUSE_S = 0.02
 
 
-def eventually(condition: Callable[[], object], *, within_s: float = 20.0) -> None:
+def eventually(condition: Callable[[], object], *, within_s: float = 120.0) -> None:
     """Wait until the condition holds; fail when it does not in time."""
     deadline = time.monotonic() + within_s
     while not condition():

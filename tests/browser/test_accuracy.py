@@ -20,7 +20,7 @@ MODEL = "phi-3-mini-4k"
 @pytest.fixture(scope="module")
 def api(base_url: str) -> Iterator[httpx.Client]:
     """Return a client of the service that the pages are of."""
-    with httpx.Client(base_url=base_url, timeout=30) as client:
+    with httpx.Client(base_url=base_url, timeout=120) as client:
         yield client
 
 

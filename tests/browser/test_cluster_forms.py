@@ -27,7 +27,7 @@ QUESTION = f"/clusters/{NAME}?model=llama-2-7b&task=train&method=lora&sequence_l
 @pytest.fixture(scope="module")
 def api(base_url: str) -> Iterator[httpx.Client]:
     """Return a client of the service that the pages are of."""
-    with httpx.Client(base_url=base_url, timeout=30) as client:
+    with httpx.Client(base_url=base_url, timeout=120) as client:
         client.post("/v1/clusters", json={"name": NAME, "pools": [POOL]}).raise_for_status()
         yield client
 

@@ -40,7 +40,7 @@ PLAN = "?model=llama-2-7b&task=train&method=lora&sequence_length=2048&objective=
 @pytest.fixture(scope="module")
 def api(base_url: str) -> Iterator[httpx.Client]:
     """Return a client of the service that the pages are of."""
-    with httpx.Client(base_url=base_url, timeout=30) as client:
+    with httpx.Client(base_url=base_url, timeout=120) as client:
         yield client
 
 

@@ -42,7 +42,7 @@ def test_the_search_says_how_many_and_why_not_fewer(visit: Visit, base_url: str)
         "gpus": ["A100-SXM4-40GB"],
         "objective": "fewest_gpus",
     }
-    plan = httpx.post(f"{base_url}/v1/plans", json=question, timeout=60).json()
+    plan = httpx.post(f"{base_url}/v1/plans", json=question, timeout=120).json()
 
     expect(page.locator(".plan-count")).to_have_text(f"{plan['num_gpus']} \u00d7 A100-SXM4-40GB")
     reasons = page.locator("#plan table").filter(has_text="Why not fewer").locator("tbody tr")
@@ -166,7 +166,7 @@ def test_the_same_can_be_asked_by_a_script(visit: Visit, base_url: str) -> None:
     page.locator("#script").get_by_role("tab", name="JSON").click()
 
     answer = httpx.post(
-        f"{base_url}/v1/fit", json=json.loads(page.locator("#script pre").inner_text()), timeout=30
+        f"{base_url}/v1/fit", json=json.loads(page.locator("#script pre").inner_text()), timeout=120
     ).json()
     expect(page.locator("#components caption").first).to_contain_text(
         f"{answer['per_gpu']['device_bytes'] / 2**30:.1f} GiB"

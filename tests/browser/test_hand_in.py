@@ -62,7 +62,7 @@ def test_a_launch_becomes_the_question_and_its_failure_is_explained(
     answer = httpx.post(
         f"{base_url}/v1/launches/import",
         json={"command": COMMAND, "gpu": "H100-SXM5-80GB", "workload": said},
-        timeout=30,
+        timeout=120,
     ).json()
     asked = opened.watch.asked("/v1/fit")[-1]
     assert {name: asked[name] for name in answer["question"]} == answer["question"]
@@ -103,7 +103,7 @@ def test_what_a_scheduler_prints_is_stored_as_it_was_seen(visit: Visit, base_url
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     with page.expect_navigation(url="**/clusters/handed-in"):
         page.get_by_role("button", name="Store handed-in").click()
-    stored = httpx.get(f"{base_url}/v1/clusters/handed-in", timeout=30)
+    stored = httpx.get(f"{base_url}/v1/clusters/handed-in", timeout=120)
     assert {pool["gpu"] for pool in stored.json()["pools"]} >= {"zeta9000", "A100-SXM4-80GB"}
     gone = httpx.delete(
         f"{base_url}/v1/clusters/handed-in", headers={"If-Match": stored.headers["etag"]}
@@ -146,7 +146,7 @@ def test_headers_of_a_models_files_are_read_in_the_browser(visit: Visit, base_ur
     page.get_by_label("Store it as").fill("handed-in-mixtral")
     page.get_by_role("button", name="Store", exact=True).click()
     expect(page.locator("#found h2")).to_have_text("handed-in-mixtral")
-    stored = httpx.get(f"{base_url}/v1/models/handed-in-mixtral", timeout=30).json()
+    stored = httpx.get(f"{base_url}/v1/models/handed-in-mixtral", timeout=120).json()
     assert stored["gguf"]["total_bytes"] > 0
     assert len(json.dumps(opened.watch.asked("/v1/models")[-1])) < 20_000
     page.get_by_label("Or its id on the hub").fill("org/name")

@@ -17,7 +17,7 @@ from tests.waiting import eventually
 @pytest.fixture(scope="module")
 def imported(base_url: str) -> Iterator[str]:
     """Store a measurement that has peaks and no samples; return its id."""
-    with httpx.Client(base_url=base_url, timeout=30) as client:
+    with httpx.Client(base_url=base_url, timeout=120) as client:
         yield add_reading(client, model="qwen3-0.6b", sequence_length=256, off_by=0.001)
 
 
@@ -70,7 +70,7 @@ def test_a_page_that_was_cut_off_says_so_only_as_long_as_it_is(visit: Visit, bas
     """What a look now and then could not reach is taken back by the next that does."""
     pool = {"name": "p", "gpu": "L40S", "gpus_per_node": 4, "num_nodes": 1}
     httpx.post(
-        f"{base_url}/v1/clusters", json={"name": "cut-off", "pools": [pool]}, timeout=30
+        f"{base_url}/v1/clusters", json={"name": "cut-off", "pools": [pool]}, timeout=120
     ).raise_for_status()
     page = visit("/clusters/cut-off", tolerated=(503,)).page
     expect(page.locator("canvas")).to_be_visible()
@@ -136,7 +136,7 @@ def test_the_link_of_a_hooks_line_shows_its_question(visit: Visit, base_url: str
         "options": {"gres": "gres/gpu:nvidia_a100-sxm4-80gb:1", "job-name": "linked"},
         "script": "#HEADROOM qwen3-0.6b --task train --sequence-length 768 --optimizer sgd\n",
     }
-    with httpx.Client(base_url=base_url, timeout=30) as client:
+    with httpx.Client(base_url=base_url, timeout=120) as client:
         assert client.post("/v1/hooks/slurm", json=job).status_code == 200
         path = "/v1/hooks/decisions?door=slurm&limit=1"
         eventually(lambda: bool(client.get(path).json()["items"]))

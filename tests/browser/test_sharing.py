@@ -80,7 +80,7 @@ def test_a_long_config_goes_along_and_becomes_short_under_a_name(
     opened.page.get_by_role("button", name="Store", exact=True).click()
     expect(opened.page.locator(".verdict-text")).to_contain_text("pasted-llama")
     assert len(opened.page.url) < 300
-    stored = httpx.get(f"{base_url}/v1/models/pasted-llama", timeout=30).json()
+    stored = httpx.get(f"{base_url}/v1/models/pasted-llama", timeout=120).json()
     assert stored["parameters"]["total"] > CONFIG["vocab_size"] * CONFIG["hidden_size"]
     opened.page.go_back()
     expect(opened.page.locator(".verdict-text")).to_contain_text("your llama")
@@ -105,7 +105,7 @@ def test_labels_count_though_their_names_are_left_out(visit: Visit, base_url: st
     asked = opened.watch.asked("/v1/fit")[-1]
     whole = {**asked, "model": {"hf_config": config}}
     ours, theirs = (
-        httpx.post(f"{base_url}/v1/fit", json=one, timeout=30).json() for one in (asked, whole)
+        httpx.post(f"{base_url}/v1/fit", json=one, timeout=120).json() for one in (asked, whole)
     )
 
     assert asked["model"]["hf_config"]["num_labels"] == 1000

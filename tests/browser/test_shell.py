@@ -71,7 +71,7 @@ def test_a_key_is_asked_for_once_and_kept_in_the_tab(visit: Visit, base_url: str
     be forgotten.
     """
     made = httpx.post(
-        f"{base_url}/v1/keys", json={"name": "browser", "scopes": ["read", "plan"]}, timeout=20
+        f"{base_url}/v1/keys", json={"name": "browser", "scopes": ["read", "plan"]}, timeout=120
     )
     assert made.status_code == 201, made.text
     page = visit("about:blank", tolerated=(401,), fresh=True).page

@@ -82,7 +82,7 @@ class Opened:
     watch: Watch
 
 
-def until(page: Page, condition: Callable[[], object], *, within_s: float = 20.0) -> None:
+def until(page: Page, condition: Callable[[], object], *, within_s: float = 120.0) -> None:
     """Return as soon as the condition holds; waiting through the page is what lets its events
     in.
     """

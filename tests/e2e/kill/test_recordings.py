@@ -45,6 +45,7 @@ def test_kill_9_of_a_worker_that_records(system: System) -> None:
     eventually(lambda: has_ended(recorder) and has_ended(process))
     meanwhile = models.read(system.sessions, "one")
     gate.touch()
+    system.keep_leases()
     system.start_reconcile()
     system.start_recorder()
     system.wait_for_end(job_id)
