@@ -24,7 +24,10 @@ ALLOWED = frozenset(
     {"workload.offload.optimizer", "workload.offload.parameters", "workload.quantization"}
 )
 """Fields that stay as they are unless a question allows more."""
-PLACED = SPLIT | ALLOWED | {"layout.data_parallel", "layout.zero_stage"}
+_COUNTED = frozenset({"layout.shards", "layout.num_gpus"})
+"""What a layout derives from its ranks and degrees."""
+_RANKS = _COUNTED | {"layout.data_parallel"}
+PLACED = SPLIT | ALLOWED | _RANKS | {"layout.zero_stage"}
 _SIZES = frozenset({"workload.micro_batch_size", "workload.gradient_accumulation_steps"})
 VARIED = PLACED | _SIZES | {"workload.activation_checkpointing"}
 """What a search varies: the degrees one by one, then together, then over ranks and stages, then by
@@ -102,7 +105,7 @@ class SearchRules:
         self._split_case = Case(facts, workload, cast("Layout", self._proposed_split))
         self.sizes_matter = any(rule.names & _SIZES for rule in self._batch_rules)
         """Whether a rule speaks of micro batches or of accumulation."""
-        self.ranks_matter = any("layout.data_parallel" in rule.names for rule in self._batch_rules)
+        self.ranks_matter = any(rule.names & _RANKS for rule in self._batch_rules)
         """Whether a rule about batches speaks of data-parallel ranks."""
 
     def list_degrees(self, name: str, values: Iterable[int]) -> tuple[int, ...]:

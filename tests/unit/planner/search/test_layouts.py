@@ -192,6 +192,14 @@ def test_a_global_batch_is_met_exactly(fixed: frozenset[str]) -> None:
         )
 
 
+def test_rules_of_what_ranks_add_up_to_are_asked_of_each_layout() -> None:
+    """1-bit Adam needs several ranks, and a search varies their number."""
+    space = a_space(replace(LONG, optimizer="onebit_adam"))
+
+    assert not space.list_options(1)
+    assert {option.layout.sharding for option in space.list_options(4)} == {Sharding.DEEPSPEED}
+
+
 def test_offload_is_tried_only_when_it_is_allowed() -> None:
     """Otherwise the fewest GPUs for anything would be one."""
     closed, opened = a_space(), a_space(allow=frozenset({"offload"}))
