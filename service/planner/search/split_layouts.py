@@ -1,21 +1,27 @@
 """Layouts of a split on a number of data-parallel ranks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
-from itertools import product
+from itertools import product, takewhile
 from typing import Any
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.workload import Offload, Quantization, TrainWorkload, Workload
+from service.estimator.values.workload import (
+    Framework,
+    Offload,
+    Quantization,
+    TrainWorkload,
+    Workload,
+)
 from service.planner.search.layout_options import LayoutOption
 from service.planner.search.search_space import Question
-from service.planner.search.splits import DEGREES, Split, Splits
+from service.planner.search.splits import DEGREES, Degrees, Split, Splits
 from service.planner.search.strategies import (
     Strategy,
-    can_run_alone,
+    has_alike_strategies,
     list_offloads,
     list_quantizations,
 )
@@ -36,10 +42,27 @@ class SplitLayouts:
 
     def iter_options(self, split: Split, ranks: int) -> Iterator[LayoutOption]:
         """Yield every option of a split on so many data-parallel ranks."""
+        is_alone = ranks * split.degrees[2] == 1
+        if is_alone and has_alike_strategies(self._question) and self._has_simpler(split, ranks):
+            return
+        yield from self._iter_legal(split, ranks)
+
+    def _has_simpler(self, split: Split, ranks: int) -> bool:
+        """Return whether an earlier strategy of the framework is legal."""
+        splits = self._splits_by_degrees[split.strategy.framework, split.degrees]
+        earlier = takewhile(lambda other: other is not split, splits)
+        return any(next(self._iter_legal(other, ranks), None) is not None for other in earlier)
+
+    @cached_property
+    def _splits_by_degrees(self) -> Mapping[tuple[Framework | None, Degrees], Sequence[Split]]:
+        by_degrees: dict[tuple[Framework | None, Degrees], list[Split]] = {}
+        for split in self._splits.listed:
+            by_degrees.setdefault((split.strategy.framework, split.degrees), []).append(split)
+        return by_degrees
+
+    def _iter_legal(self, split: Split, ranks: int) -> Iterator[LayoutOption]:
         strategy, degrees = split.strategy, split.degrees
         shards = ranks * degrees[2]
-        if shards == 1 and not can_run_alone(strategy, self._question):
-            return
         values = dict(self._layout_fields)
         values.update(zip(DEGREES, degrees, strict=True))
         values["data_parallel"] = ranks

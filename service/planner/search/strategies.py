@@ -119,23 +119,17 @@ def list_quantizations(model: Architecture, question: Question) -> tuple[Quantiz
     )
 
 
-def can_run_alone(strategy: Strategy, question: Question) -> bool:
-    """Return whether a single rank would run this strategy.
+def has_alike_strategies(question: Question) -> bool:
+    """Return whether a single rank runs a framework's strategies alike.
 
-    With nobody to share with, all that share are alike.
+    With nobody to share with, all that share are alike, but for where they can put their states.
     """
-    if (
-        strategy.framework is None
-        or not question.is_open("sharding")
-        or not question.is_open("zero_stage")
-    ):
-        return True
-    first = next(
-        candidate
-        for candidate in list_strategies(question)
-        if candidate.framework is strategy.framework
+    return (
+        isinstance(question.workload, TrainWorkload)
+        and question.is_open("sharding")
+        and question.is_open("zero_stage")
+        and OFFLOADING not in question.allow
     )
-    return strategy == first or OFFLOADING in question.allow
 
 
 def expand_names(names: Iterable[str]) -> frozenset[str]:

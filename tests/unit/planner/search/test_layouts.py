@@ -14,6 +14,7 @@ from service.estimator.values.workload import (
     Engine,
     Framework,
     Offload,
+    OffloadTarget,
     ServeWorkload,
     TrainWorkload,
     Workload,
@@ -190,6 +191,29 @@ def test_a_global_batch_is_met_exactly(fixed: frozenset[str]) -> None:
         assert (
             found.micro_batch_size * found.gradient_accumulation_steps * layout.data_parallel == 64
         )
+
+
+@pytest.mark.parametrize(
+    ("changes", "shardings", "stages"),
+    [
+        ({}, {Sharding.DDP}, {0}),
+        ({"offload": Offload(optimizer=OffloadTarget.CPU)}, {Sharding.DEEPSPEED}, {1, 2, 3}),
+        (
+            {"offload": Offload(optimizer=OffloadTarget.CPU, parameters=OffloadTarget.CPU)},
+            {Sharding.DEEPSPEED},
+            {3},
+        ),
+    ],
+)
+def test_one_gpu_runs_the_first_strategy_that_is_legal_there(
+    changes: dict[str, Any], shardings: set[Sharding], stages: set[int]
+) -> None:
+    """What no replica of DDP can do is no reason to ask for a second GPU."""
+    workload, fixed = replace(LONG, **changes), frozenset({"framework"})
+    options = a_space(workload, fixed=fixed).list_options(1)
+
+    assert {option.layout.sharding for option in options} == shardings
+    assert {option.layout.zero_stage for option in options} == stages
 
 
 def test_rules_of_what_ranks_add_up_to_are_asked_of_each_layout() -> None:
