@@ -15,6 +15,7 @@ from service.estimator.memory.trained import (
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pipelines.split import split_model
+from service.estimator.values.batches import SequencePacking, get_row_length
 from service.estimator.values.layout import Layout
 from service.estimator.values.pipeline import EVEN
 from service.estimator.values.workload import (
@@ -25,8 +26,11 @@ from service.estimator.values.workload import (
     Workload,
 )
 from service.planner.search.layout_options import LayoutOption
+from service.planner.search.search_space import MAX_MICRO_BATCH_SIZE
 
 _INPUT_BYTES = 2
+_SEQUENCES_PER_PAIR = 2
+"""Sequences that count as one in a micro batch of pairs."""
 _QUANTIZED_PER_BYTE = 4
 """Parameters of two bits that one byte holds: no format that adapters are trained on has fewer."""
 
@@ -91,7 +95,8 @@ def compute_saved_activations(model: Architecture, workload: Workload) -> SavedA
     Each layer's input in 16 bits (arXiv:2205.05198, section 5: ``2sbh``), and beside it what its
     products read.
 
-    Nothing where they leave the GPU or layers are no plain stack.
+    Nothing where they leave the GPU, are not saved for weights that are frozen, or layers are no
+    plain stack.
     """
     if (
         isinstance(workload, ServeWorkload)
@@ -100,13 +105,28 @@ def compute_saved_activations(model: Architecture, workload: Workload) -> SavedA
     ):
         return SavedActivations()
     has_images = workload.num_images is not None or workload.inputs is not None
-    if workload.offload.activations is not OffloadTarget.NONE or has_images:
+    is_kept = workload.offload.activations is OffloadTarget.NONE and not workload.frozen
+    if has_images or not is_kept:
         return SavedActivations()
-    elements = _INPUT_BYTES * workload.sequence_length * model.num_hidden_layers
+    elements = _INPUT_BYTES * _count_sequence_tokens(workload) * model.num_hidden_layers
     inputs = elements * model.spec.hidden_size
     return SavedActivations(
         inputs=inputs, everything=inputs + elements * _count_product_inputs(model, workload)
     )
+
+
+def _count_sequence_tokens(workload: TrainWorkload) -> int:
+    """Return the fewest tokens of a sequence in any batch.
+
+    Of the worst of each size. Sequences that share a row are the longest, whose mean falls with
+    their number.
+    """
+    num_sequences = max(MAX_MICRO_BATCH_SIZE, workload.micro_batch_size) * _SEQUENCES_PER_PAIR
+    kind, lengths = workload.packing, workload.sequence_lengths
+    row_tokens = get_row_length(
+        kind, lengths, num_sequences=num_sequences, max_length=workload.sequence_length
+    )
+    return row_tokens if kind is SequencePacking.NONE else row_tokens // num_sequences
 
 
 def _count_product_inputs(model: Architecture, workload: TrainWorkload) -> int:
