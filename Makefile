@@ -12,7 +12,7 @@ BUILDER := deploy/release/native/build_native.py deploy/release/native/compiled.
 PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 4 )))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test tested quick touched check types lint fmt imports compiled bench bench-page accuracy traced priors chaos slurm clients load contract client corpus parsers packaging gpu-sweep gpu-check test-gpu clean
+.PHONY: help setup run test tested quick touched check types lint fmt imports compiled bench bench-page accuracy traced traces priors chaos slurm clients load contract client corpus parsers packaging gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ accuracy: $(STAMP) ## score the estimator against tests/data/truth and print the
 
 traced: $(STAMP) ## trace every case of the truth anew, ranks too, and compare; ARGS names single cases
 	$(BIN)/python -m tests.accuracy.traced $(ARGS)
+
+traces: $(STAMP) ## trace anew what tests keep in tests/data/traces; ARGS names tests whose traces are added
+	$(BIN)/python -m tests.traces $(ARGS)
 
 priors: $(STAMP) ## trace what is shipped as measured, and keep what the estimator does not meet by itself
 	$(BIN)/python -m tests.accuracy.priors --write --ship

@@ -18,6 +18,7 @@ pytest_plugins = [
     "tests.running.loops",
     "tests.running.workers",
     "tests.servers",
+    "tests.traces.telling",
 ]
 # What pytest rewrites is kept for its other processes and the next run, whatever the environment
 # says of programs.

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from tests.accuracy.after import report as after
-from tests.accuracy.pages import pages
+from tests.accuracy.pages import make_pages, make_published_page
 from tests.accuracy.published.report import score_all, text
 from tests.accuracy.published.rows import published_cases
 from tests.accuracy.real.bounds import score_bounds
@@ -34,7 +34,7 @@ def main() -> None:
     sys.stdout.write(f"\n{text(published)}\n{after.text()}\n{times.format_text()}")
     sys.stdout.write(f"\n{render_text(score_real_runs(), score_bounds())}")
     if arguments.write:
-        for path, content in pages(scores, published).items():
+        for path, content in (make_pages(scores) | make_published_page(published)).items():
             path.write_text(content)
 
 

@@ -16,15 +16,19 @@ from tests.accuracy.times import report as times
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def pages(scores: Scores, published: Published) -> dict[Path, str]:
-    """Return what each file must hold."""
+def make_published_page(published: Published) -> dict[Path, str]:
+    """Return what the page of published readings must hold."""
+    return {_DOCS / "published.md": markdown(published)}
+
+
+def make_pages(scores: Scores) -> dict[Path, str]:
+    """Return what each file beside it must hold."""
     parts = (markdown_report(scores), after.markdown(), times.format_markdown())
     real = score_real_runs()
     clients = [score for score in real.scores if score.group in CLIENTS]
     return {
         _DOCS / "accuracy.md": "\n".join(parts),
         _DOCS / "accuracy.svg": scatter(scores),
-        _DOCS / "published.md": markdown(published),
         _DOCS / "real-gpus.md": render_markdown(real, score_bounds()),
         _DOCS / "real-gpus.svg": draw_runs(clients),
     }

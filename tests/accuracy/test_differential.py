@@ -26,7 +26,7 @@ from service.estimator.values.workload import (
 )
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, make_task
 from tests.tiny_models import tiny_config
-from worker.probes.measure import measure
+from tests.traces.measuring import measure_kept
 
 FLOOR_BYTES = 1024
 """Scalars that are alive for a moment: a norm's square, a loss, a count of labels; no tensor of a
@@ -217,10 +217,7 @@ def traced(drawn: Drawn) -> dict[str, int]:
         full_depth=True,
         deadline_s=600.0,
     )
-    return {
-        instant.name: instant.allocated_bytes
-        for instant in measure(request, lambda _line: None).instants
-    }
+    return {instant.name: instant.allocated_bytes for instant in measure_kept(request).instants}
 
 
 def walked(drawn: Drawn) -> dict[str, int]:

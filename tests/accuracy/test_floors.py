@@ -4,8 +4,8 @@ the same.
 
 import pytest
 
-from tests.accuracy.found import published, traced
-from tests.accuracy.pages import pages
+from tests.accuracy.found import traced
+from tests.accuracy.pages import make_pages
 from tests.accuracy.report import refusal_counts
 from tests.accuracy.scoring import Scores
 from tests.accuracy.statistics import Summary, quantities, summarise
@@ -107,5 +107,5 @@ def test_the_documentation_says_what_the_code_says() -> None:
     """The generated pages are those of this code: run ``python -m tests.accuracy --write`` after a
     change.
     """
-    for path, content in pages(_scores(), published()).items():
+    for path, content in make_pages(_scores()).items():
         assert path.read_text() == content, f"{path.name} is stale"

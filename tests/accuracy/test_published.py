@@ -3,6 +3,7 @@
 import pytest
 
 from tests.accuracy.found import published
+from tests.accuracy.pages import make_published_page
 from tests.accuracy.published.rows import published_cases, skipped_rows
 from tests.accuracy.published.summary import (
     PublishedSummary,
@@ -83,6 +84,12 @@ def test_verdicts_agree_with_what_ran_and_what_did_not() -> None:
     assert counted.false_fits <= counted.num_runs * 0.01
     assert counted.false_fits <= counted.num_out_of_memory * 0.05
     assert counted.false_refusals <= counted.num_runs * 0.05
+
+
+def test_the_page_says_what_the_code_says() -> None:
+    """It is that of this code: run ``python -m tests.accuracy --write`` after a change."""
+    for path, content in make_published_page(published()).items():
+        assert path.read_text() == content, f"{path.name} is stale"
 
 
 def test_times_stay_below_their_floor() -> None:

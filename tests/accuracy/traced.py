@@ -70,22 +70,20 @@ class Score:
 
 def score(case: Case, *, composite_silu: bool = True) -> Score:
     """Trace a case in full and compare; raises NotInContractError and Refusal."""
-    ledger = trace(case, composite_silu=composite_silu)
+    return compare(case, trace_peaks(*prepare_run(case), composite_silu=composite_silu))
+
+
+def compare(case: Case, found: Mapping[str, int]) -> Score:
+    """Compare a case with what was found."""
     if isinstance(case, ServingCase):
-        return Score(
-            case=case,
-            traced={"prefill": case.prefill_bytes, "decode": case.decode_bytes},
-            found=_read_passes(ledger),
-        )
-    return Score(
-        case=case,
-        traced={name: phase.peak for name, phase in case.phases.items()},
-        found=_read_phases(ledger),
-    )
+        traced = {"prefill": case.prefill_bytes, "decode": case.decode_bytes}
+    else:
+        traced = {name: phase.peak for name, phase in case.phases.items()}
+    return Score(case=case, traced=traced, found=found)
 
 
-def trace(case: Case, *, composite_silu: bool = True) -> Ledger:
-    """Run a case, cut to the layers that were traced, and return every allocation."""
+def prepare_run(case: Case) -> tuple[ProbeSetup, Point]:
+    """Return how a case is run, cut to the layers that were traced."""
     config = {
         name: word
         for name, word in load_config(resolve_model(case.model)).items()
@@ -101,14 +99,14 @@ def trace(case: Case, *, composite_silu: bool = True) -> Ledger:
     )
     layers = case.options.get("layers", question.architecture.num_hidden_layers)
     point = replace(get_target_point(question), layers=tuple(range(layers)))
-    return _run(make_probe_setup(question, config, 0), point, composite_silu=composite_silu)
+    return make_probe_setup(question, config, 0), point
 
 
-def trace_peaks(setup: ProbeSetup, point: Point) -> dict[str, int]:
+def trace_peaks(setup: ProbeSetup, point: Point, *, composite_silu: bool = True) -> dict[str, int]:
     """Return the highest live bytes by traced phase, of a step, or of a prefill and the tokens
     after it.
     """
-    ledger = _run(setup, point, composite_silu=True)
+    ledger = _run(setup, point, composite_silu=composite_silu)
     if isinstance(setup.workload, ServeWorkload):
         passes = _read_passes(ledger)
         return passes if setup.workload.output_tokens else {"prefill": passes["prefill"]}

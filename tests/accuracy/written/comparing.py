@@ -1,11 +1,12 @@
 """A written family beside a recording of its type, and a trace of the model of both."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.recorded.architecture import build_recorded
+from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
@@ -19,12 +20,22 @@ from worker.probes.architecture.record import VARIANTS, record_model
 from worker.probes.measure import measure
 
 _HOST = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
+Record = Callable[..., RecordedModel]
 TRACED = ("bf16",)
 """Questions of which a trace is made even where both answers are equal."""
 
 
+def record_anew(config: Mapping[str, object], *names: str) -> RecordedModel:
+    """Record a model in some variants."""
+    return record_model(config, {name: VARIANTS[name] for name in names})
+
+
 def compare(
-    model_type: str, names: Sequence[str], *, traced: Sequence[str] = TRACED
+    model_type: str,
+    names: Sequence[str],
+    *,
+    traced: Sequence[str] = TRACED,
+    record: Record = record_anew,
 ) -> Iterator[Row]:
     """Yield a row of each question, those that share variants recorded once."""
     config = tiny_config(model_type)
@@ -33,7 +44,7 @@ def compare(
     for name in names:
         variants = QUESTIONS[name].variants
         if variants not in recordings:
-            recordings[variants] = _record(config, variants)
+            recordings[variants] = _build(config, variants, record)
         recorded = recordings[variants]
         workload = make_workload(model_type, name)
         if isinstance(recorded, str):
@@ -54,10 +65,12 @@ def compare(
         )
 
 
-def _record(config: Mapping[str, object], variants: Sequence[str]) -> Architecture | str:
+def _build(
+    config: Mapping[str, object], variants: Sequence[str], record: Record
+) -> Architecture | str:
     """Return a recording's tree, or why there is none."""
     try:
-        return build_recorded(record_model(config, {name: VARIANTS[name] for name in variants}))
+        return build_recorded(record(config, *variants))
     except (Refusal, EstimatorError) as error:
         return str(error)
     except Exception as error:  # noqa: BLE001 - a row says what is raised

@@ -6,6 +6,7 @@ from tests.accuracy.written.comparing import compare
 from tests.accuracy.written.explained import find_reason
 from tests.accuracy.written.page import PAGE, render_page
 from tests.accuracy.written.rows import read_rows
+from tests.traces.recording import record_kept
 
 SHOWN = {
     "bart": "bf16",
@@ -23,7 +24,7 @@ a buffer in the weights' dtype.
 @pytest.mark.parametrize("model_type", list(SHOWN))
 def test_a_recording_answers_as_the_family_written_by_hand(model_type: str) -> None:
     """Both give the same bytes at every instant."""
-    (row,) = compare(model_type, [SHOWN[model_type]], traced=())
+    (row,) = compare(model_type, [SHOWN[model_type]], traced=(), record=record_kept)
 
     assert row.refusal is None
     assert row.recorded == row.written

@@ -23,6 +23,7 @@ from service.estimator.values.workload import (
 )
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, make_task
 from tests.tiny_models import TINY, tiny_config
+from tests.traces.measuring import measure_kept
 from worker.probes.measure import measure
 
 pytestmark = [
@@ -80,7 +81,10 @@ def request(family: str, workload: Workload, device: ProbeDevice) -> ProbeReques
 
 def measured(family: str, workload: Workload, device: ProbeDevice) -> dict[str, int]:
     """Return the bytes of every instant of a run."""
-    return by_name(measure(request(family, workload, device), lambda _line: None))
+    asked = request(family, workload, device)
+    if device is ProbeDevice.TRACE:
+        return by_name(measure_kept(asked))
+    return by_name(measure(asked, lambda _line: None))
 
 
 def by_name(result: ProbeResult) -> dict[str, int]:

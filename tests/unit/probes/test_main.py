@@ -1,7 +1,10 @@
 """The probe process: a request on stdin, JSON lines on stdout and nothing else there."""
 
+import multiprocessing
+import os
 import subprocess
 import sys
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -19,6 +22,7 @@ from service.jobs.contract import (
     ProbeResult,
     make_task,
 )
+from worker.probes import __main__ as entry
 
 CONFIG: dict[str, object] = {
     "model_type": "qwen2",
@@ -41,6 +45,27 @@ def run_probe(body: bytes) -> tuple[int, list[ProbeLine]]:
         [sys.executable, "-m", "worker.probes"], input=body, capture_output=True, check=False
     )
     return finished.returncode, [decode_line(line) for line in finished.stdout.splitlines()]
+
+
+def run_forked_probe(body: bytes) -> tuple[int | None, list[ProbeLine]]:
+    """Return the same of a probe that is a fork of this process, which has torch loaded."""
+    with TemporaryFile() as asked, TemporaryFile() as told:
+        asked.write(body)
+        asked.seek(0)
+        process = multiprocessing.get_context("fork").Process(
+            target=_be_probe, args=(asked.fileno(), told.fileno())
+        )
+        process.start()
+        process.join()
+        told.seek(0)
+        return process.exitcode, [decode_line(line) for line in told]
+
+
+def _be_probe(asked: int, told: int) -> None:
+    os.dup2(asked, 0)
+    os.dup2(told, 1)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - it stays open
+    sys.exit(entry.main())
 
 
 def probe_request(config: dict[str, object]) -> bytes:
@@ -82,7 +107,7 @@ def test_what_goes_wrong_inside_is_told() -> None:
     """An error of a library becomes a failure with its words: the same request would fail the same
     way.
     """
-    status, lines = run_probe(probe_request(CONFIG | {"hidden_act": "nonesuch"}))
+    status, lines = run_forked_probe(probe_request(CONFIG | {"hidden_act": "nonesuch"}))
 
     assert status == 0
     assert isinstance(lines[-1], ProbeFailure)

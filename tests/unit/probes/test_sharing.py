@@ -1,5 +1,6 @@
 """Tasks that forked processes share."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -10,6 +11,13 @@ import pytest
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.sharing import HelperError, run_each
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _freeze_objects() -> None:
+    """Keep what tests before these left from the collections of each helper."""
+    gc.collect()
+    gc.freeze()
 
 
 def run_twice(run: Callable[[int], object], *tasks: int) -> dict[int, object]:

@@ -10,7 +10,7 @@ from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Lora, Method, TrainWorkload
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, make_task
 from tests.tiny_models import tiny_config
-from worker.probes.measure import measure
+from tests.traces.measuring import measure_kept
 
 TRAIN = TrainWorkload(sequence_length=16, micro_batch_size=2, precision=POLICIES["bf16"])
 FEW_TOKENS = {"jamba": replace(TRAIN, sequence_length=8)}
@@ -31,7 +31,7 @@ kind, two stacks.
 def measured(family: str, workload: TrainWorkload, *, full_depth: bool) -> ProbeResult:
     """Return what a trace finds of a deep small model."""
     config = tiny_config(family) | DEEP[family]
-    return measure(
+    return measure_kept(
         ProbeRequest(
             model=ModelSource(architecture={}, hf_config=config),
             task=make_task(replace(workload, decoder_length=16) if family == "t5" else workload),
@@ -39,8 +39,7 @@ def measured(family: str, workload: TrainWorkload, *, full_depth: bool) -> Probe
             device=ProbeDevice.TRACE,
             full_depth=full_depth,
             deadline_s=600.0,
-        ),
-        lambda _line: None,
+        )
     )
 
 

@@ -6,6 +6,7 @@ kubernetes-sigs/dra-driver-nvidia-gpu.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import cel
@@ -27,14 +28,15 @@ class FakeDevice:
     memory: int | None
     profile: str | None = None
 
-    def as_variable(self) -> dict[str, Any]:
-        """Return what CEL calls ``device``."""
-        kind = {"type": "gpu"} if self.profile is None else {"type": "mig", "profile": self.profile}
-        return {
-            "driver": _DRIVER,
-            "attributes": {_DRIVER: {"productName": self.product, **kind}},
-            "capacity": {_DRIVER: {} if self.memory is None else {"memory": self.memory}},
-        }
+
+def describe_device(product: str, profile: str | None, memory: int | None) -> dict[str, Any]:
+    """Return what CEL calls ``device``."""
+    kind = {"type": "gpu"} if profile is None else {"type": "mig", "profile": profile}
+    return {
+        "driver": _DRIVER,
+        "attributes": {_DRIVER: {"productName": product, **kind}},
+        "capacity": {_DRIVER: {} if memory is None else {"memory": memory}},
+    }
 
 
 def list_devices() -> tuple[FakeDevice, ...]:
@@ -47,7 +49,7 @@ def select(devices: tuple[FakeDevice, ...], request: Mapping[str, Any]) -> froze
     kind = str(request["deviceClassName"]).partition(".")[0]
     selectors = [selector["cel"]["expression"] for selector in request["selectors"]]
     programs = [
-        cel.compile(expression)
+        _compile(expression)
         for expression in (_CLASS.format(driver=_DRIVER, kind=kind), *selectors)
     ]
     return frozenset(
@@ -77,9 +79,18 @@ def _iter_devices() -> Iterator[FakeDevice]:
             )
 
 
+_compile = cache(cel.compile)
+
+
 def _evaluate(program: Any, device: FakeDevice) -> bool:  # noqa: ANN401 - no types
+    return program.execute(_make_context(device.product, device.profile, device.memory)) is True
+
+
+@cache
+def _make_context(product: str, profile: str | None, memory: int | None) -> Any:  # noqa: ANN401 - no types
+    """Return the variables and functions of expressions over a device."""
     context = cel.Context()
     context.add_function("quantity", int)
     context.add_function("compareTo", lambda left, right: (left > right) - (left < right))
-    context.add_variable("device", device.as_variable())
-    return program.execute(context) is True
+    context.add_variable("device", describe_device(product, profile, memory))
+    return context

@@ -98,7 +98,7 @@ def test_more_memory_never_needs_more_gpus(small: int, more: int) -> None:
     assert few <= many
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(usable=MEMORY, per_node=st.sampled_from([1, 4, 8]))
 def test_a_plan_fed_back_gives_the_same_bytes(usable: int, per_node: int) -> None:
     """A candidate is complete; what is smaller is rejected, each size once and with a deficit."""

@@ -2,7 +2,9 @@
 as none.
 """
 
+from collections.abc import Iterable
 from dataclasses import fields
+from operator import itemgetter
 
 import pytest
 
@@ -44,16 +46,35 @@ def number(case: PublishedCase, *, confidence: float | None) -> int | None:
     return plan_offer(offer, search, Objective.FEWEST_GPUS).num_gpus
 
 
-RAN = [case for case in published_cases() if case.id.startswith(SOURCES) and case.outcome == "ok"]
+def list_largest(cases: Iterable[PublishedCase]) -> list[PublishedCase]:
+    """Return the run of the most tokens of each model in each layout.
+
+    The smaller ones differ from it by numbers alone, and hold less.
+    """
+    largest: dict[tuple[object, ...], tuple[int, PublishedCase]] = {}
+    for case in cases:
+        asked = question_of(case)
+        assert isinstance(asked.workload, TrainWorkload)
+        tokens = asked.workload.micro_batch_size * asked.workload.sequence_length
+        spec, framework = asked.architecture.spec, asked.workload.framework
+        place = spec.hidden_size, spec.num_hidden_layers, asked.layout, framework, asked.device.name
+        largest[place] = max(largest.get(place, (0, case)), (tokens, case), key=itemgetter(0))
+    return [case for _, case in largest.values()]
+
+
 FAILED = [case for case in published_cases() if case.outcome == "oom"]
 
 
 def test_what_ran_comes_back_as_a_plan() -> None:
-    """Each of some three hundred runs, on the GPUs and in the layout that it had."""
-    assert len(RAN) > 300
+    """Each of some hundred and fifty runs, on the GPUs and in the layout that it had."""
+    ran = list_largest(
+        case for case in published_cases() if case.id.startswith(SOURCES) and case.outcome == "ok"
+    )
+
+    assert len(ran) > 140
     assert [
         case.id
-        for case in RAN
+        for case in ran
         if number(case, confidence=None) != question_of(case).layout.num_gpus
     ] == []
 

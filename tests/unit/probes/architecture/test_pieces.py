@@ -16,6 +16,7 @@ from service.estimator.tape.sizes import ZERO, evaluate, evaluate_monomials
 from service.estimator.values.errors import InvalidInputError
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
+from tests.traces.recording import record_kept
 from worker.probes.architecture.check import compute_peak
 from worker.probes.architecture.extents import choose_checked, list_hearings
 from worker.probes.architecture.hearing import Hearing, OtherOperationsError
@@ -23,7 +24,7 @@ from worker.probes.architecture.listening.listen import Extent
 from worker.probes.architecture.pieces import PieceMaker, unify_kinds
 from worker.probes.architecture.polynomials import FEW, PROVED, NoPolynomial, fit_size
 from worker.probes.architecture.programs import LoweredPass
-from worker.probes.architecture.record import VARIANTS, record_model
+from worker.probes.architecture.record import VARIANTS
 
 _WINDOW = 160
 CONFIG = {
@@ -44,7 +45,7 @@ ROUNDED = SteppedSize(plain=ZERO, tokens=32, begun=True, steps=(0, 128, 0, 0, 0,
 @pytest.fixture(scope="module")
 def windowed() -> RecordedModel:
     """Return a recording of a model with a window."""
-    return record_model(CONFIG, {"half": HALF})
+    return record_kept(CONFIG, "half")
 
 
 def test_a_window_divides_a_recording(windowed: RecordedModel) -> None:

@@ -17,6 +17,7 @@ from service.estimator.tape.programs.recorded_pass import WHOLE, Domain
 from service.estimator.values.errors import NotModelledError
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
+from tests.traces.recording import record_kept
 from worker.probes.architecture import check
 from worker.probes.architecture import record as recorder
 from worker.probes.architecture.check import compute_peak
@@ -52,8 +53,8 @@ def record(**fields: object) -> RecordedModel:
 
 @cache
 def record_layer() -> RecordedModel:
-    """Record a model of one layer."""
-    return record(model_type="llama", num_hidden_layers=1)
+    """Return the recording of a model of one layer."""
+    return record_kept(_SIZES | {"model_type": "llama", "num_hidden_layers": 1}, "half")
 
 
 class Layers(nn.Module):
@@ -105,7 +106,7 @@ def test_layers_of_every_kind_are_enough() -> None:
 
 def test_norms_that_save_their_output_are_recorded() -> None:
     """Both hearings of Cohere meet the graph's nodes in another order."""
-    recorded = record(model_type="cohere", num_hidden_layers=1)
+    recorded = record_kept(_SIZES | {"model_type": "cohere", "num_hidden_layers": 1}, "half")
 
     assert recorded.passes["half"].domain == WHOLE
     assert compute_peak(build_recorded(recorded), HALF, EXTENT) > 0

@@ -32,6 +32,7 @@ from service.estimator.values.workload import (
 )
 from service.probing.refusal import Refusal
 from tests.builders import a_device, a_serving, a_sharded_layout, a_training
+from tests.traces.recording import record_kept
 from worker.probes.architecture.polynomials import EXTENTS, fit_size
 from worker.probes.architecture.record import VARIANTS, record_model
 
@@ -54,15 +55,14 @@ FORMATS = {
 
 @cache
 def record(formats: str) -> RecordedModel:
-    """Record the model in one variant."""
-    return record_model(CONFIG, {formats: VARIANTS[formats]})
+    """Return the model's recording in one variant."""
+    return record_kept(CONFIG, formats)
 
 
 @cache
 def record_phases(caller: str) -> RecordedModel:
-    """Record what the model does in serving."""
-    names = [f"half/{caller}{phase}" for phase in ("prefill", "decode")]
-    return record_model(CONFIG, {name: VARIANTS[name] for name in names})
+    """Return the recording of what the model does in serving."""
+    return record_kept(CONFIG, f"half/{caller}prefill", f"half/{caller}decode")
 
 
 def compute_peak(model: Architecture, settings: TrainingPass) -> tuple[int, int]:
@@ -171,8 +171,7 @@ def test_a_recording_serves_as_the_written_family(client: Client, caller: str) -
 
 def test_a_recording_is_timed_as_the_written_family() -> None:
     """It counts what was dispatched, the family what its formulas make: 2% of a small step."""
-    names = ("half", "half/prefill")
-    recorded = build_recorded(record_model(CONFIG, {name: VARIANTS[name] for name in names}))
+    recorded = build_recorded(record_kept(CONFIG, "half", "half/prefill"))
     written, device = architecture_from_config(CONFIG), resolve_gpu("A100-SXM4-80GB").to_device()
     answer = estimate(written, a_training(), layout=Layout(), device=device)
 
@@ -210,7 +209,7 @@ def test_a_recording_counts_what_the_model_has() -> None:
 
 def test_a_document_holds_all_of_a_recording() -> None:
     """What was written as JSON is read back equal."""
-    recorded = record("half")
+    recorded = record_model(CONFIG, {"half": VARIANTS["half"]})
     document = json.loads(json.dumps(encode_recording(recorded)))
 
     again = decode_recording(document)

@@ -8,6 +8,7 @@ from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import Attention, TrainWorkload
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, make_task
+from tests.traces.measuring import measure_kept
 from worker.probes.measure import measure
 
 LLAMA: Mapping[str, object] = {
@@ -64,4 +65,6 @@ def run(asked: Asked, device: ProbeDevice) -> ProbeResult:
         rank=asked.rank,
         deadline_s=600.0,
     )
+    if device is ProbeDevice.TRACE:
+        return measure_kept(request)
     return measure(request, lambda _line: None)

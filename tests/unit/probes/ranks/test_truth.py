@@ -5,7 +5,7 @@
 import pytest
 
 from tests.accuracy.cases import rank_cases
-from tests.accuracy.traced import score
+from tests.traces.scoring import score_kept
 
 QUICK = {
     "rank-22": "rank 0 of 64, fully sharded, one layer of llama-3-8b",
@@ -19,6 +19,6 @@ def test_a_rank_is_the_one_that_was_traced_independently(name: str) -> None:
     """Forward, backward and optimizer step peak at the same bytes."""
     [case] = [case for case in rank_cases() if case.id == name]
 
-    scored = score(case)
+    scored = score_kept(case)
 
     assert scored.found == scored.traced

@@ -14,9 +14,11 @@ from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Checkpointing, TrainWorkload
 from service.jobs.host import Host
 from service.probing.duration import estimate_point_seconds
-from service.probing.plan import ProbeQuestion, get_target_point
+from service.probing.plan import Point, ProbeQuestion, get_target_point
 from tests.tiny_models import tiny_config
+from tests.traces.store import POINTS
 from worker.probes.measure import make_probe_setup
+from worker.probes.run.backend import ProbeSetup
 from worker.probes.trace.backend import TraceBackend
 from worker.probes.trace.recorder import StorageRecorder
 from worker.probes.trace.speed import measure_operators_per_second
@@ -47,6 +49,14 @@ def counted(
     config: Mapping[str, object] = CONFIG,
 ) -> int:
     """Return the operators that come by the recorder while so many layers are traced."""
+    setup = make_probe_setup(asked, config, 0)
+    point = replace(get_target_point(asked), layers=tuple(range(num_layers)))
+    question = "operators", setup, point
+    return int(POINTS.resolve(question, lambda: str(count(setup, point, monkeypatch))))
+
+
+def count(setup: ProbeSetup, point: Point, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Trace a point and return the operators that come by the recorder."""
     seen = 0
     dispatch = StorageRecorder.__torch_dispatch__
 
@@ -61,10 +71,9 @@ def counted(
         seen += 1
         return dispatch(recorder, func, types, args, kwargs)  # type: ignore[arg-type]  # it is the recorder
 
-    point = replace(get_target_point(asked), layers=tuple(range(num_layers)))
     with monkeypatch.context() as patched:
         patched.setattr(StorageRecorder, "__torch_dispatch__", counting)
-        TraceBackend().run(make_probe_setup(asked, config, 0), point, on_step=lambda _step: None)
+        TraceBackend().run(setup, point, on_step=lambda _step: None)
     return seen
 
 

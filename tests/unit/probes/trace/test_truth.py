@@ -5,7 +5,8 @@
 import pytest
 
 from tests.accuracy.cases import serving_cases, training_cases
-from tests.accuracy.traced import LIMIT, Case, score
+from tests.accuracy.traced import LIMIT, Case
+from tests.traces.scoring import score_kept
 
 CASES = (
     "train-56",  # eager, pure bf16
@@ -38,6 +39,6 @@ def test_a_trace_is_what_was_traced_independently(name: str) -> None:
     """The highest bytes are the same within a tenth of a per cent; all of these are the same to a
     few hundred bytes.
     """
-    scored = score(case_named(name))
+    scored = score_kept(case_named(name))
 
     assert abs(scored.error) <= LIMIT
