@@ -1,5 +1,6 @@
 """Launches of requests as questions, with what the request says itself."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.validation_errors import decode
 from service.estimator.values.errors import EstimatorError
 from service.formats.launches.read_launch import read_launch
+from service.formats.launches.shell.inner_shells import find_shell
 from service.formats.launches.sources.command_lines import join_lines, needs_shell, split_command
 from service.formats.launches.sources.handed_in import find_typed_script
 from service.formats.launches.values.launch import (
@@ -93,8 +95,9 @@ def _read_sources(request: LaunchImportRequest, resolve: ResolveModel) -> Launch
         for file in get_or_none(request.files) or []
     ]
     tokens = split_command(command) if isinstance(command, str) else tuple(command or ())
-    if isinstance(command, str) and needs_shell(command) and not _names_any(tokens, files):
-        files.append(LaunchFile(name="command.sh", content=join_lines(command)))
+    script = _find_script(command, tokens)
+    if script is not None and not _names_any(tokens, files):
+        files.append(LaunchFile(name="command.sh", content=script))
         tokens = ()
     return Launch(
         launcher=get_or_none(request.launcher),
@@ -105,6 +108,16 @@ def _read_sources(request: LaunchImportRequest, resolve: ResolveModel) -> Launch
         data_parallel=_get_data_parallel(request),
         find_checkpoint=_make_finder(request.model, resolve),
     )
+
+
+def _find_script(command: str | Sequence[str] | None, tokens: Sequence[str]) -> str | None:
+    """Return the script that a shell would read, None without.
+
+    The words of a list are cut already: one of them may be a shell's text (``bash -c``).
+    """
+    if isinstance(command, str):
+        return join_lines(command) if needs_shell(command) else None
+    return shlex.join(tokens) if find_shell(tokens) is not None else None
 
 
 def _names_any(tokens: Sequence[str], files: Sequence[LaunchFile]) -> bool:

@@ -20,10 +20,10 @@ from service.formats.launches.engines.engine_settings import (
     put_model,
     put_weight_dtype,
 )
+from service.formats.launches.engines.sglang_ignored import IGNORED
 from service.formats.launches.engines.sglang_keys import (
     EXPERT_BACKENDS,
     FLAGS,
-    IGNORED,
     LORA,
     MANY,
     SHORT,

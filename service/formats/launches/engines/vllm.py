@@ -166,6 +166,8 @@ def _read_layout(settings: Settings, draft: Draft) -> None:
         if gpus % count:
             raise nodes.refuse(f"a number of nodes that divides {gpus} GPUs")
         draft.put("layout.gpus_per_node", gpus // count, nodes)
+        if local is not None:
+            draft.note(local, f"replicas on a node of those that {nodes.key} says")
     elif local is not None and local.as_int(minimum=1) < data:
         on_one = tensor * pipeline * local.as_int(minimum=1)
         draft.put("layout.gpus_per_node", on_one, local)
@@ -191,7 +193,10 @@ def _read_speculation(settings: Settings, draft: Draft) -> None:
             if setting is not None:
                 draft.ignore(setting, _HEADS)
     elif named is not None:
-        _put_speculation(draft, named, tokens, model if kind == "draft_model" else None)
+        is_drafted = kind == "draft_model"
+        _put_speculation(draft, named, tokens, model if is_drafted else None)
+        if model is not None and not is_drafted and model is not named:
+            draft.drop(model)
     draft.account(speculation, ("prompt_lookup_*", "suffix_*", "disable_*", "rejection_*"))
 
 

@@ -30,6 +30,22 @@ FLAGS = frozenset(
         ),
         *("enable_request_id_headers", "allow_credentials", "enable_ssl_refresh"),
         *("disable_frontend_multiprocessing", "enable_tokenizer_info_endpoint", "log_config_file"),
+        *("allow_deprecated_quantization", "cohere_is_reasoning_model", "cudagraph_metrics"),
+        *("dcp_q_replicate", "disable_nccl_for_dp_synchronization", "enable_cumem_allocator"),
+        *("enable_batch_sharded_sampling", "enable_ep_weight_filter", "enable_fault_tolerance"),
+        *("enable_flash_late_interaction", "enable_flashinfer_autotune", "enable_hc_sp"),
+        *("enable_layerwise_nvtx_tracing", "enable_log_deltas", "enable_log_outputs"),
+        *("enable_logging_iteration_details", "enable_mamba_cache_stochastic_rounding"),
+        *("enable_mamba_shared_prefix_checkpoint", "enable_mfu_metrics", "enable_offline_docs"),
+        *("enable_mixed_moe_lora_format", "enable_moe_shared_loras", "enable_mm_processor_stats"),
+        *("enable_nccl_comm_suspend", "enable_per_request_metrics", "enable_scale_out", "grpc"),
+        *("enable_return_routed_experts", "enable_shm_tensor_arena", "enable_trace_replay"),
+        *("enable_tower_connector_lora", "exclude_tools_when_tool_choice_none", "numa_bind"),
+        *("fail_on_environ_validation", "jit_monitor_verbose", "kv_cache_metrics", "monokernel"),
+        *("log_error_stack", "long_prefill_token_threshold_adaptive", "mm_device_do_normalize"),
+        *("return_sampling_mask", "scheduler_reserve_full_isl", "sleep_mode_offload_cudagraph"),
+        *("specialize_active_lora", "swa_bounded_replay", "tokens_only", "use_fp64_gumbel"),
+        *("trust_request_chat_template", "trust_request_mm_kwargs", "use_replayssm"),
         *("O0", "O1", "O2", "O3"),
     }
 )
@@ -69,12 +85,94 @@ ABBREVIATED = (
 )
 LORA_SLOTS = ("enable_lora", "max_loras", "max_lora_rank")
 LORA = (
+    *("enable_mixed_moe_lora_format", "enable_moe_shared_loras", "max_lora_cls_labels"),
     *("max_cpu_loras", "lora_dtype", "fully_sharded_loras"),
     *("lora_extra_vocab_size", "lora_modules", "lora_target_modules"),
     *("default_mm_loras", "enable_tower_connector_lora", "specialize_active_lora"),
 )
 _GRAPHS = "the graphs and the compilation of the release's defaults are evaluated"
+_KERNELS = "the kernels that the release chooses are evaluated"
+_STATES = "states are kept as the release has it by default"
+_SPLIT = "a cache that is split by tokens has no term"
+_TOWER = "the tower is counted as the release has it by default"
+_PICTURES = "workload.inputs says which images a prompt has"
+_SPARE = "ranks that come and go have no term"
+_SCHEDULE = "steps are evaluated as the release schedules them by default"
+_OUTPUTS = "what answers hold beside tokens has no term"
+_PREFETCHED = "weights that are prefetched from the host have no term"
+_ENCODED = "a cache of encoded inputs has no term"
+_OWN_CONFIG = "the model's own config is evaluated; hand in the model that is meant"
 IGNORED = {
+    **dict.fromkeys(
+        (
+            *("enable_flashinfer_autotune", "gdn_prefill_backend", "ir_op_priority", "monokernel"),
+            *("kda_decode_backend", "kda_prefill_backend", "kernel_config", "linear_backend"),
+            *("mamba_backend", "mamba_config", "mamba_ssu_algorithm", "moe_backend"),
+            *("sparse_indexer_topk_backend", "use_fp64_gumbel", "enable_batch_sharded_sampling"),
+            *("enable_hc_sp", "kv_sharing_fast_prefill"),
+        ),
+        _KERNELS,
+    ),
+    **dict.fromkeys(
+        (
+            *("mamba_cache_mode", "mamba_cache_philox_rounds", "replayssm_buffer_len"),
+            *("enable_mamba_cache_stochastic_rounding", "use_replayssm"),
+            "enable_mamba_shared_prefix_checkpoint",
+        ),
+        _STATES,
+    ),
+    **dict.fromkeys(
+        (
+            *("cp_kv_cache_interleave_size", "dcp_kv_cache_interleave_size", "dcp_q_replicate"),
+            "dcp_comm_backend",
+        ),
+        _SPLIT,
+    ),
+    **dict.fromkeys(
+        (
+            *("mm_encoder_attn_backend", "mm_encoder_attn_dtype", "mm_encoder_fp8_scale_path"),
+            *("mm_encoder_fp8_scale_save_margin", "mm_encoder_fp8_scale_save_path"),
+            *("mm_device_do_normalize", "mm_processor_device"),
+        ),
+        _TOWER,
+    ),
+    **dict.fromkeys(
+        ("mm_processor_kwargs", "video_pruning_method", "video_pruning_rate"), _PICTURES
+    ),
+    **dict.fromkeys(
+        (
+            *("enable_elastic_ep", "elastic_ep_max_dp_size", "enable_fault_tolerance"),
+            "fault_tolerance_config",
+        ),
+        _SPARE,
+    ),
+    **dict.fromkeys(
+        (
+            *("dbo_decode_token_threshold", "dbo_prefill_token_threshold", "ubatch_size"),
+            *("dp_sync_interval", "max_num_scheduled_tokens", "prefill_schedule_interval"),
+            *("long_prefill_token_threshold_adaptive", "swa_bounded_replay"),
+        ),
+        _SCHEDULE,
+    ),
+    **dict.fromkeys(
+        (
+            *("aux_output_config", "enable_return_routed_experts", "return_sampling_mask"),
+            "enable_trace_replay",
+        ),
+        _OUTPUTS,
+    ),
+    **dict.fromkeys(("offload_backend", "offload_params"), _PREFETCHED),
+    **dict.fromkeys(("ec_manager_config", "ec_transfer_config"), _ENCODED),
+    **dict.fromkeys(("hf_config_path", "model_class_overrides"), _OWN_CONFIG),
+    "max_num_active_seqs": "workload.num_sequences says how many run at once",
+    "cpu_offload_params": "cpu_offload_gb says how much is on the host, whatever it is",
+    "kv_cache_dtype_skip_layers": "the cache of every layer has the one format",
+    "performance_mode": _GRAPHS,
+    "pooler_config": "the model's head says how it is pooled",
+    "engram_config": "tables of n-grams have no term",
+    "weight_transfer_config": "buffers for weights that come while it serves have no term",
+    "enable_flash_late_interaction": "scores that a server computes beside have no term",
+    "enable_cumem_allocator": "the engine is evaluated awake, with the caching allocator",
     "kv_cache_memory_bytes": "the pool is what gpu_memory_fraction leaves, not a size of its own",
     "num_gpu_blocks_override": "the pool is what gpu_memory_fraction leaves, not blocks",
     "block_size": "blocks have the tokens that the engine chooses on the GPU",
@@ -106,7 +204,7 @@ IGNORED = {
     "attention_backend": "the attention kernel that the release chooses is evaluated",
     "disable_hybrid_kv_cache_manager": "windows give their blocks back as the release has it",
     "disable_sliding_window": "windows are evaluated as the model has them",
-    "hf_overrides": "the model's own config is evaluated; hand in the model that is meant",
+    "hf_overrides": _OWN_CONFIG,
     "rope_scaling": "positions are the model's own; workload.max_model_len says the length",
     "mamba_cache_dtype": "states have the format that the release gives them",
     "mamba_ssm_cache_dtype": "states have the format that the release gives them",
@@ -131,7 +229,7 @@ WITHOUT_EFFECT = (
         "trust_request_chat_template",
     ),
     *("tokenizer*", "skip_tokenizer_init", "trust_remote_code", "seed", "revision"),
-    *("code_revision", "hf_token", "hf_config_path", "config_format", "load_format"),
+    *("code_revision", "hf_token", "config_format", "model_weights", "load_format"),
     *("download_dir", "safetensors_load_strategy", "model_loader_extra_config*", "ignore_patterns"),
     *("use_tqdm_on_load", "pt_load_map_location", "generation_config", "io_processor_plugin"),
     *("override_generation_config*", "logits_process*", "logprobs_mode", "model_impl"),
@@ -159,6 +257,16 @@ WITHOUT_EFFECT = (
     ),
     *("enable_prompt_embeds", "enable_mm_embeds", "disable_cascade_attn", "lora_*", "max_*_loras"),
     *("disable_frontend_multiprocessing", "enable_tokenizer_info_endpoint", "additional_config*"),
-    *("fail_on_environ_validation", "shutdown_timeout", "enable_offline_docs", "watermark"),
+    *("fail_on_environ_validation", "shutdown_timeout", "enable_offline_docs", "watermark*"),
     *("disable_nccl_for_dp_synchronization", "disable_chunked_mm_input", "nnodes"),
+    *("anthropic_*", "cohere_*", "*distributed_timeout_seconds", "cudagraph_metrics"),
+    *("custom_histogram_buckets", "data_parallel_supervisor_port", "dp_supervisor_*"),
+    *("data_parallel_master_port", "disable_access_log_for_endpoints", "enable_scale_out"),
+    *("enable_ep_weight_filter", "enable_logging_iteration_details", "enable_mm_processor_stats"),
+    *("enable_nccl_comm_suspend", "enable_per_request_metrics", "enable_shm_tensor_arena"),
+    *("enable_ssl_refresh", "exclude_tools_when_tool_choice_none", "fingerprint_*", "grpc*"),
+    *("h11_*", "jit_monitor_*", "logging_config", "mm_hasher_algorithm", "mm_tensor_ipc"),
+    *("numa_bind*", "per_request_spec_decode_metrics", "prefix_match_unit", "reasoning_config*"),
+    *("reasoning_effort_map", "safetensors_prefetch_*", "sleep_*", "sse_keep_alive_interval"),
+    *("tokens_only", "trust_request_mm_kwargs", "watchdog_config*"),
 )

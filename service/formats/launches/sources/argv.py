@@ -91,6 +91,8 @@ def _take_values(tokens: Sequence[str], name: str, grammar: Grammar) -> list[str
         if name not in grammar.many:
             break
     is_flag = name in grammar.flags and name not in grammar.many
+    if name.startswith("no_") and name[3:] in grammar.flags:
+        return []
     if is_flag and values and values[0].casefold() not in {"true", "false"}:
         return []
     return values
