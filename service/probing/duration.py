@@ -3,7 +3,8 @@
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.modules.layers.block import Block
-from service.estimator.model.modules.ssm.delta_net import CHUNK, DeltaNet
+from service.estimator.model.modules.ssm.delta_net import DeltaNet
+from service.estimator.model.modules.ssm.delta_rule import CHUNK
 from service.estimator.model.modules.ssm.mamba import MambaMixer
 from service.estimator.model.modules.ssm.mamba_block import MambaBlock
 from service.estimator.values.layout import FULLY_SHARDED

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.ssm.causal_conv import convolve_causally, mask_padding
-from service.estimator.model.modules.ssm.chunks import split_chunks
-from service.estimator.model.modules.ssm.delta_scan import DeltaScan
+from service.estimator.model.modules.ssm.delta_rule import DeltaRule
 from service.estimator.model.modules.ssm.recurrent_step import (
     STATE_DTYPE,
     store_state,
@@ -23,13 +22,11 @@ from service.estimator.model.weights.tensors import (
     split_columns,
     split_rows,
 )
-from service.estimator.tape import sizes
 from service.estimator.tape.nodes import Value, as_value
 from service.estimator.tape.ops.elementwise import (
     activate_saving_input,
     activate_saving_output,
     add,
-    add_scalar,
     autocast_to_fp32,
     cast,
     chain,
@@ -38,16 +35,10 @@ from service.estimator.tape.ops.elementwise import (
     silu,
 )
 from service.estimator.tape.ops.products import copy_contiguous, split
-from service.estimator.tape.ops.routing import sum_rows
 from service.estimator.tape.ops.scan import multiply_broadcast
 from service.estimator.tape.ops.segments import exponentiate
 from service.estimator.tape.ops.views import concatenate
-from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
-
-CHUNK = 64
-"""Positions of a chunk: the default of ``torch_chunk_gated_delta_rule``, which no config changes.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +74,16 @@ class DeltaNet:
     def is_grouped(self) -> bool:
         """Whether several value heads share a key head."""
         return self.num_key_heads != self.num_value_heads
+
+    @property
+    def rule(self) -> DeltaRule:
+        """Delta rule of the value heads."""
+        return DeltaRule(
+            num_heads=self.num_value_heads,
+            key_dim=self.key_dim,
+            value_dim=self.value_dim,
+            grouped=self.is_grouped,
+        )
 
     @property
     def convolved_size(self) -> int:
@@ -176,10 +177,8 @@ class DeltaNet:
         tape.free(*parts)
         beta = activate_saving_output(tape, strength)
         decay = self._compute_decay(ctx, stepping, as_value(bias), as_value(decay_log))
-        attended = self._apply_delta_rule(ctx, (query, key, value), beta, decay)
+        attended = self.rule.record(ctx, (query, key, value), beta, decay)
         store_state(ctx, self.states, STATE_DTYPE)
-        if not self.is_grouped:
-            opening = chain(tape, opening, copy_contiguous)
         normed = self._apply_gated_norm(ctx, attended, opening, scope)
         y = ctx.linear(self.out_proj, normed, scope)
         tape.free(
@@ -223,49 +222,6 @@ class DeltaNet:
         tape.free(rates, steps)
         return decay
 
-    def _apply_delta_rule(
-        self, ctx: Recording, parts: tuple[Value, Value, Value], beta: Value, decay: Value
-    ) -> Value:
-        """Return the output of the states in the query's dtype."""
-        tape, tokens = ctx.tape, ctx.shape.tokens
-        wide = tokens(self.num_value_heads * self.key_dim)
-        heads = [
-            copy_contiguous(tape, part, numel=wide) if self.is_grouped else tape.alias(part)
-            for part in parts[:2]
-        ]
-        exact = [_copy_to_fp32(ctx, part) for part in (*heads, parts[2], beta, decay)]
-        tape.free(*heads)
-        query, key, value, strength, fading = exact
-        query, key = (
-            _normalise_l2(ctx, part, tokens(self.num_value_heads)) for part in (query, key)
-        )
-        query = chain(tape, query, multiply_scalar)
-        if ctx.shape.decoding:
-            return self._update_state(ctx, parts[2], (query, key, value, strength, fading))
-        scan = DeltaScan(
-            num_heads=self.num_value_heads,
-            key_dim=self.key_dim,
-            value_dim=self.value_dim,
-            chunks=split_chunks(ctx, CHUNK),
-        )
-        return scan.record(ctx, parts[2], (query, key, value, strength, fading))
-
-    def _update_state(self, ctx: Recording, like: Value, parts: tuple[Value, ...]) -> Value:
-        """Return the output of one decode step.
-
-        The faded state, the update and the next exist at once; what else is here has names.
-        """
-        tape = ctx.tape
-        buffers = [tape.scratch(sizes.per_sequence(self.states), STATE_DTYPE) for _ in range(3)]
-        retrieved, change = (tape.scratch(like.numel, DType.FP32) for _ in range(2))
-        out = tape.scratch(like.numel, DType.FP32)
-        decayed = tape.scratch(ctx.shape.tokens(self.num_value_heads), DType.FP32)
-        tape.release(*buffers, retrieved, change, decayed)
-        y = Value(tape.scratch(like.numel, like.dtype), like.numel, like.dtype)
-        tape.release(out)
-        tape.free(*parts)
-        return y
-
     def _apply_gated_norm(self, ctx: Recording, x: Value, gate: Value, scope: str) -> Value:
         """Return each head normalised and multiplied by its gate.
 
@@ -279,22 +235,3 @@ class DeltaNet:
         y = cast(tape, gated, x.dtype)
         tape.free(gated, normed, x)
         return y
-
-
-def _copy_to_fp32(ctx: Recording, x: Value) -> Value:
-    """Return ``x`` in fp32, a copy where it has another format."""
-    return cast(ctx.tape, x, DType.FP32) if x.dtype is not DType.FP32 else ctx.tape.alias(x)
-
-
-def _normalise_l2(ctx: Recording, x: Value, rows: Size) -> Value:
-    """Return ``x`` divided by its L2 norm (``l2norm``).
-
-    ``x`` is multiplied by the inverse root of its sum of squares, and dropped.
-    """
-    tape = ctx.tape
-    squared = multiply(tape, x, x)
-    total = chain(tape, squared, lambda t, v: sum_rows(t, v, rows))
-    inverse = chain(tape, chain(tape, total, add_scalar), activate_saving_output)
-    y = multiply_broadcast(tape, x, inverse, x.numel)
-    tape.free(inverse, x)
-    return y

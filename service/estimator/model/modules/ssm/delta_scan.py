@@ -1,6 +1,7 @@
 """Scan of the gated delta rule over chunks."""
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from service.estimator.model.modules.ssm.chunks import Chunks
 from service.estimator.model.recording import Recording
@@ -8,7 +9,8 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.delta_rule import ChunkLoop, scan_chunks, solve_triangular
+from service.estimator.tape.ops.delta_rule.loop import ChunkLoop
+from service.estimator.tape.ops.delta_rule.scan import scan_chunks, solve_triangular
 from service.estimator.tape.ops.elementwise import cast, chain, multiply
 from service.estimator.tape.ops.norms import subtract_broadcast
 from service.estimator.tape.ops.products import copy_contiguous
@@ -26,6 +28,17 @@ from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
 
+class Order(Enum):
+    """Order in memory of the queries and keys of all heads."""
+
+    HEADS = auto()
+    """head by head, as a copy lays them"""
+    TOKENS = auto()
+    """token by token, as heads are repeated"""
+    CHANNELS = auto()
+    """channel by channel, as a convolution leaves them"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaScan:
     """Scan over chunks, with a state for each head.
@@ -37,6 +50,27 @@ class DeltaScan:
     key_dim: int
     value_dim: int
     chunks: Chunks
+    order: Order
+
+    @property
+    def copies_chunks(self) -> bool:
+        """Whether products of all chunks copy queries and keys.
+
+        They read sequences, heads and chunks as one dimension (ATen's ``matmul`` reshapes), which
+        is a view where the steps of those that are more than one follow from each other.
+        """
+        several, batched = self.chunks.has_several_chunks, self.chunks.batched
+        if self.order is Order.TOKENS:
+            return self.num_heads > 1 and (several or batched)
+        return self.order is Order.CHANNELS and several and (batched or self.num_heads > 1)
+
+    @property
+    def copies_slices(self) -> bool:
+        """Whether a step's products copy its slices of queries and keys.
+
+        They read sequences and heads as one dimension.
+        """
+        return self.order is Order.TOKENS and self.chunks.batched and self.num_heads > 1
 
     def record(self, ctx: Recording, like: Value, parts: tuple[Value, ...]) -> Value:
         """Return the output of all positions in the dtype of ``like``.
@@ -87,8 +121,9 @@ class DeltaScan:
             lambda t, v: fill_masked(t, v, mask, square),
         )
         pairs = chain(tape, pairs, exponentiate)
-        system = _multiply_decayed(ctx, strong, key, pairs)
-        inner = _multiply_decayed(ctx, query, key, pairs)
+        copies = (self.copies_chunks, self.copies_chunks)
+        system = _multiply_decayed(ctx, strong, key, pairs, copies)
+        inner = _multiply_decayed(ctx, query, key, pairs, copies)
         grown = exponentiate(tape, summed)
         decayed = chain(tape, grown, lambda t, v: multiply_broadcast(t, strong, v, strong.numel))
         fresh, k_cumdecay = (solve_triangular(tape, system, right) for right in (entering, decayed))
@@ -110,6 +145,7 @@ class DeltaScan:
             outputs=outputs,
             state=state,
             num_chunks=chunks.count,
+            copies_slices=self.copies_slices,
             chunk_of_values=sizes.per_sequence(chunks.side * self.num_heads * self.value_dim),
             chunk_of_keys=sizes.per_sequence(chunks.side * self.num_heads * self.key_dim),
         )
@@ -148,8 +184,10 @@ def _subtract_positions(ctx: Recording, x: Value, square: Size) -> Value:
     return tape.emit(square, x.dtype, inputs=(x,), backward=backward)
 
 
-def _multiply_decayed(ctx: Recording, left: Value, right: Value, decay: Value) -> Value:
+def _multiply_decayed(
+    ctx: Recording, left: Value, right: Value, decay: Value, copies: tuple[bool, bool]
+) -> Value:
     """Return the products of a chunk's positions, each times its decay."""
     tape = ctx.tape
-    product = contract(tape, left, right, decay.numel, copies=(False, False))
+    product = contract(tape, left, right, decay.numel, copies=copies)
     return chain(tape, product, lambda t, v: multiply(t, v, decay))

@@ -2,6 +2,8 @@
 them.
 """
 
+from typing import Any
+
 import pytest
 
 from service.estimator.estimate import estimate
@@ -130,6 +132,7 @@ def test_what_a_sequence_keeps_was_traced() -> None:
 
 _WIDE = {"linear_key_head_dim": 128, "linear_value_head_dim": 32}
 _EVEN = {"linear_num_key_heads": 4}
+_CHECKPOINTED: dict[str, object] = {"activation_checkpointing": Checkpointing.FULL}
 
 
 @pytest.mark.parametrize(
@@ -178,6 +181,32 @@ def test_a_checkpointed_forward_is_what_was_traced(
 
     assert answer.instants[1].name == "forward"
     assert answer.instants[1].allocated_bytes == forward
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "forward", "backward"),
+    [
+        ({}, {}, 41_913_168, 43_944_772),
+        (_WIDE, {}, 76_848_528, 78_880_132),
+        (_EVEN, {}, 44_187_984, 46_219_588),
+        (_WIDE, _CHECKPOINTED, 24_105_152, 37_852_036),
+        (_EVEN, _CHECKPOINTED, 16_028_288, 24_027_860),
+        (_WIDE, _CHECKPOINTED | {"precision": "bf16"}, 15_480_176, 23_671_220),
+    ],
+)
+def test_a_step_of_full_chunks_is_what_was_traced(
+    changes: dict[str, object], words: dict[str, object], forward: int, backward: int
+) -> None:
+    """In fp32 nothing lays heads in order, so that products copy them, and a gate stays in its
+    projection; backward drops what chunks keep, the last one first.
+    """
+    given: dict[str, Any] = {"precision": "fp32", "micro_batch_size": 2, "sequence_length": 192}
+    model = architecture_from_config(tiny_config("qwen3_next") | changes)
+
+    answer = estimate(model, a_training(**given | words), layout=Layout(), device=a_device())
+
+    instants = {instant.name: instant.allocated_bytes for instant in answer.instants}
+    assert (instants["forward"], instants["backward"]) == (forward, backward)
 
 
 def test_a_description_reads_back() -> None:
