@@ -22,7 +22,7 @@ from service.jobs.states import Status
 from service.runtime.settings import Settings
 from service.usecases.jobs import measurements
 from tests.job_builders import a_request
-from tests.running.forked import ForkedProgram
+from tests.running.forked import ForkedProgram, make_probe_command
 from tests.waiting import eventually
 
 # Short enough that a test sees a lease run out, long enough that a busy machine does not lose one
@@ -68,7 +68,8 @@ class System:
 
     def start_real_worker(self) -> "subprocess.Popen[bytes]":
         """Start a worker that runs real models."""
-        return self._start(self.environment, "worker", "--device", "cpu")
+        probe = ("--probe-command", make_probe_command())
+        return self._start(self.environment, "worker", "--device", "cpu", *probe)
 
     def start_reconcile(self) -> "subprocess.Popen[bytes]":
         """Start a reconcile loop."""

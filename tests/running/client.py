@@ -7,15 +7,14 @@ import json
 import os
 import socket
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
-_POLL_S = 0.01
 _ANSWER_BYTES = 4096
 MODULES = {
     "headroom": "service.__main__",
     "probe": "tests.running.probe",
+    "recorder": "tests.e2e.http.quick_recorder",
     "worker": "tests.running.worker",
 }
 
@@ -45,12 +44,9 @@ def main() -> int:
         }
         socket.send_fds(server, [json.dumps(request).encode()], files)
         pid = json.loads(server.recv(_ANSWER_BYTES))
-        while True:
-            server.send(json.dumps({"pid": pid}).encode())
-            code = json.loads(server.recv(_ANSWER_BYTES))
-            if code is not None:
-                return int(code) if code >= 0 else 128 - code
-            time.sleep(_POLL_S)
+        server.send(json.dumps({"pid": pid, "is_awaited": True}).encode())
+        code = int(json.loads(server.recv(_ANSWER_BYTES)))
+    return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":

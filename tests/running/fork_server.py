@@ -35,6 +35,7 @@ class ForkServer:
         self._control, self._listener = control, listener
         self._started: dict[int, ForkProcess] = {}
         self._owned: dict[socket.socket, ForkProcess] = {}
+        self._awaited: dict[int, tuple[ForkProcess, socket.socket]] = {}
         self._selector = selectors.DefaultSelector()
         for asked in (control, listener):
             self._selector.register(asked, selectors.EVENT_READ)
@@ -46,6 +47,9 @@ class ForkServer:
                 if key.fileobj is self._listener:
                     connection = self._listener.accept()[0]
                     self._selector.register(connection, selectors.EVENT_READ)
+                    continue
+                if isinstance(key.fileobj, int):
+                    self._tell_end(key.fileobj)
                     continue
                 assert isinstance(key.fileobj, socket.socket)
                 if self._answer(key.fileobj):
@@ -73,13 +77,24 @@ class ForkServer:
             return False
         request = json.loads(message)
         pid = request.get("pid")
-        reply = self._start(request, files, connection) if pid is None else self._read_code(pid)
-        with suppress(ConnectionError):
-            connection.send(json.dumps(reply).encode())
+        if pid is None:
+            _send(self._start(request, files, connection), connection)
+            return True
+        process = self._started[pid]
+        if request.get("is_awaited") and process.exitcode is None:
+            end = os.pidfd_open(pid)
+            self._awaited[end] = process, connection
+            self._selector.register(end, selectors.EVENT_READ)
+        else:
+            _send(process.exitcode, connection)
         return True
 
-    def _read_code(self, pid: int) -> int | None:
-        return self._started[pid].exitcode
+    def _tell_end(self, end: int) -> None:
+        """Send the code of a process that has ended to whoever waits for it."""
+        process, connection = self._awaited.pop(end)
+        self._selector.unregister(end)
+        os.close(end)
+        _send(process.exitcode, connection)
 
     def _start(
         self, request: Mapping[str, object], files: Sequence[int], connection: socket.socket
@@ -93,6 +108,12 @@ class ForkServer:
         if connection is not self._control:
             self._owned[connection] = process
         return process.pid
+
+
+def _send(reply: int | None, connection: socket.socket) -> None:
+    # Whoever asked may have gone.
+    with suppress(OSError):
+        connection.send(json.dumps(reply).encode())
 
 
 def run(request: Mapping[str, object], files: Sequence[int]) -> None:

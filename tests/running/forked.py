@@ -3,11 +3,12 @@
 import atexit
 import json
 import os
+import select
+import shutil
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -22,10 +23,9 @@ _LOADED = {
         *(f"service.cli.commands.{name}" for name in ("clusters", "fit", "measure", "plan")),
         *("worker.__main__", "tests.fake_probe"),
     ),
-    "probe": ("tests.running.probe", "worker.probes.measure"),
+    "probe": ("tests.running.probe", "worker.probes.measure", "worker.probes.architecture.record"),
 }
 """Modules of the fork server of each program."""
-_POLL_S = 0.005
 _LOCK = threading.Lock()
 
 
@@ -69,13 +69,26 @@ class ForkedProgram(subprocess.Popen[Any]):
         return self.returncode
 
     def _wait(self, timeout: float | None) -> int:
-        end = None if timeout is None else time.monotonic() + timeout
-        while self._internal_poll() is None:
-            if end is not None and time.monotonic() > end:
-                assert timeout is not None
-                raise subprocess.TimeoutExpired(self.args, timeout)
-            time.sleep(_POLL_S)
-        return int(self.returncode)
+        if self._internal_poll() is None and not await_end(self.pid, timeout):
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        code = self._internal_poll()
+        assert code is not None
+        return code
+
+
+def await_end(pid: int, timeout_s: float | None) -> bool:
+    """Return whether a process has ended within a time."""
+    try:
+        end = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(end, select.POLLIN)
+        return bool(poll.poll(None if timeout_s is None else 1000 * timeout_s))
+    finally:
+        os.close(end)
 
 
 def run_forked(module: str, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":  # noqa: ANN401 - Popen's own
@@ -96,6 +109,12 @@ def put_on_path() -> Path:
 def make_probe_command() -> str:
     """Return the command of real probes that are forks of one that has torch loaded."""
     return str(_start_server("probe").command)
+
+
+def make_recorder_command() -> str:
+    """Return the command of a recorder of one variant that is a fork of the same."""
+    probe = Path(make_probe_command())
+    return str(shutil.copy(probe, probe.with_name("recorder")))
 
 
 def _ask(request: Mapping[str, object], *files: int) -> Any:  # noqa: ANN401 - what the server says

@@ -44,18 +44,16 @@ def test_stored_models_are_asked_in_batches_as_in_single_fits(client: httpx.Clie
 
 
 def test_thousands_of_fits_come_back_in_order(client: httpx.Client) -> None:
-    """Ten thousand questions, all different: each answer has the bytes of its own sequence
-    length.
-    """
+    """Two thousand questions, all different: each answer has the bytes of its own length."""
     questions = [
         _question("gpt2", 1 + index % 1000) | {"gpu": {"memory_bytes": 2**30 + index}}
-        for index in range(10_000)
+        for index in range(2_000)
     ]
     found = client.post("/v1/fit/batch", json={"items": questions}, timeout=120)
     answers = found.json()["items"]
 
     assert found.status_code == 200
     assert [answer["usable_bytes"] for answer in answers] == [
-        2**30 + index for index in range(10_000)
+        2**30 + index for index in range(2_000)
     ]
     assert answers[999]["per_gpu"]["allocated_bytes"] > answers[0]["per_gpu"]["allocated_bytes"]

@@ -1,15 +1,16 @@
 """A config of a type without a module, as its user sees it over HTTP."""
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
+from service import app
+from service.usecases.recordings.counting import WeightCounter
 from tests.e2e.http.conftest import REPOSITORY, Servers
 from tests.recordings import HELIUM
-from tests.running.forked import ForkedProgram
+from tests.running.forked import ForkedProgram, make_recorder_command
 from tests.waiting import eventually
 
 IN_TIME_S = 120.0
@@ -20,8 +21,7 @@ QUESTION = {"workload": WORKLOAD, "gpu": "A100-SXM4-80GB"}
 @pytest.fixture
 def recorder(servers: Servers) -> Iterator[None]:
     """Run a trace worker whose recorder runs transformers' code in one variant."""
-    recorder = f"{sys.executable} -m tests.e2e.http.quick_recorder"
-    arguments = ("--device", "trace", "--recorder-command", recorder)
+    arguments = ("--device", "trace", "--recorder-command", make_recorder_command())
     environment = {**servers.environment(), "PATH": "/usr/bin:/bin"}
     with ForkedProgram("worker", *arguments, env=environment, cwd=REPOSITORY) as process:
         yield
@@ -29,12 +29,19 @@ def recorder(servers: Servers) -> Iterator[None]:
         process.wait()
 
 
+@pytest.fixture
+def counter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the API count weights by such a recorder, however busy the machine is."""
+    counter = WeightCounter(command=(make_recorder_command(),), deadline_s=IN_TIME_S)
+    monkeypatch.setattr(app, "WeightCounter", lambda: counter)
+
+
 def ask(client: httpx.Client, model: object) -> httpx.Response:
     """Return the answer to a question about a model."""
     return client.post("/v1/fit", json={**QUESTION, "model": model})
 
 
-@pytest.mark.usefixtures("recorder")
+@pytest.mark.usefixtures("recorder", "counter")
 def test_a_type_without_a_module_is_recorded_and_answered(client: httpx.Client) -> None:
     """Its weights are exact at once, a question meanwhile is told what is sure, and then it is
     answered like any other, by its name and by its config.
