@@ -48,6 +48,7 @@ _ADDED_LATER = {
     "log_prob_batch_size": None,
     "max_lora_rank": None,
     "inputs": None,
+    "evaluation": None,
 }
 """Fields that keys of before do not have, and no key has at these values."""
 _get_training_fields = attrgetter(

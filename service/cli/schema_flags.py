@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 from msgspec import Struct, inspect
 
-from service.contract.schemas.methods import LoraRequest, PeftRequest, RolloutRequest
+from service.contract.schemas.methods import (
+    EvaluationRequest,
+    LoraRequest,
+    OffloadRequest,
+    PeftRequest,
+    RolloutRequest,
+)
 from service.contract.schemas.serving import SpeculativeRequest
-from service.contract.schemas.workload import OffloadRequest
 
 _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
     (inspect.IntType, int),
@@ -21,6 +26,7 @@ _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
     (inspect.VarTupleType, list),
 )
 _NESTED: dict[str, type[Struct]] = {
+    "evaluation": EvaluationRequest,
     "lora": LoraRequest,
     "offload": OffloadRequest,
     "peft": PeftRequest,

@@ -19,6 +19,7 @@ from service.contract.schemas.fields import (
 from service.estimator.values.batches import MAX_COUNT, MAX_SECONDS, MAX_SIDE
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import MAX_SLEEP_LEVEL, RolloutEngine
+from service.estimator.values.workload import OffloadTarget
 
 
 class LoraRequest(Strict, frozen=True, kw_only=True):
@@ -45,6 +46,20 @@ class PeftRequest(Strict, frozen=True, kw_only=True):
     """Another kind of parameter-efficient training."""
 
     type: Annotated[Word, Meta(description="PEFT's name of the method.", examples=["ia3"])]
+
+
+class OffloadRequest(Strict, frozen=True, kw_only=True):
+    """What lives outside the GPU."""
+
+    optimizer: Annotated[OffloadTarget, Meta(description="Where the optimizer's states live.")] = (
+        OffloadTarget.NONE
+    )
+    parameters: Annotated[
+        OffloadTarget, Meta(description="Where parameters and gradients live.")
+    ] = OffloadTarget.NONE
+    activations: Annotated[OffloadTarget, Meta(description="Where saved activations live.")] = (
+        OffloadTarget.NONE
+    )
 
 
 class RolloutRequest(Strict, frozen=True, kw_only=True):
@@ -184,6 +199,27 @@ class InputsRequest(Strict, frozen=True, kw_only=True):
                 "type's checkpoints."
             ),
             examples=[{"max_pixels": 1003520}],
+        ),
+    ] = UNSET
+
+
+class EvaluationRequest(Strict, frozen=True, kw_only=True):
+    """An evaluation between training steps (`eval_strategy` of transformers' Trainer)."""
+
+    batch_size: Annotated[
+        Batch | UnsetType,
+        Meta(description="Sequences at once, `per_device_eval_batch_size`; default 8."),
+    ] = UNSET
+    sequence_length: Annotated[
+        Tokens | UnsetType, Meta(description="Tokens of one; default those of a step.")
+    ] = UNSET
+    kept_batches: Annotated[
+        Annotated[int, Meta(ge=0, le=10**6)] | UnsetType,
+        Meta(
+            description=(
+                "Batches whose logits stay on the GPU for `compute_metrics`: "
+                "`eval_accumulation_steps`, without it every batch; default 0, losses alone."
+            )
         ),
     ] = UNSET
 

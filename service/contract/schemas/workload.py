@@ -15,7 +15,14 @@ from service.contract.schemas.fields import (
     Version,
     Word,
 )
-from service.contract.schemas.methods import InputsRequest, LoraRequest, PeftRequest, RolloutRequest
+from service.contract.schemas.methods import (
+    EvaluationRequest,
+    InputsRequest,
+    LoraRequest,
+    OffloadRequest,
+    PeftRequest,
+    RolloutRequest,
+)
 from service.contract.schemas.serving import ServeRequest
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
@@ -27,7 +34,6 @@ from service.estimator.values.workload import (
     Checkpointing,
     Framework,
     Method,
-    OffloadTarget,
 )
 
 PolicyName = Literal[
@@ -83,20 +89,6 @@ class SelectiveRequest(Strict, frozen=True, kw_only=True):
     """Recompute every n-th layer."""
 
     selective: Annotated[int, Meta(ge=1, le=10_000, description="Every how many layers.")]
-
-
-class OffloadRequest(Strict, frozen=True, kw_only=True):
-    """What lives outside the GPU."""
-
-    optimizer: Annotated[OffloadTarget, Meta(description="Where the optimizer's states live.")] = (
-        OffloadTarget.NONE
-    )
-    parameters: Annotated[
-        OffloadTarget, Meta(description="Where parameters and gradients live.")
-    ] = OffloadTarget.NONE
-    activations: Annotated[OffloadTarget, Meta(description="Where saved activations live.")] = (
-        OffloadTarget.NONE
-    )
 
 
 LengthsRequest = (
@@ -179,6 +171,10 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     rollout: Annotated[
         RolloutRequest | UnsetType,
         Meta(description="Of `grpo`: the engine on the same GPUs; without, it has its own."),
+    ] = UNSET
+    evaluation: Annotated[
+        EvaluationRequest | UnsetType,
+        Meta(description="The evaluation between steps, which may need more than a step."),
     ] = UNSET
     kernels: Annotated[
         Kernels | UnsetType,

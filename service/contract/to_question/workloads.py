@@ -10,9 +10,8 @@ from typing import Any
 from msgspec import UnsetType
 
 from service.contract.schemas.fields import MAX_TOKENS
-from service.contract.schemas.methods import LoraRequest
+from service.contract.schemas.methods import EvaluationRequest, LoraRequest, OffloadRequest
 from service.contract.schemas.workload import (
-    OffloadRequest,
     PrecisionRequest,
     SelectiveRequest,
     TrainRequest,
@@ -22,7 +21,7 @@ from service.contract.to_question.defaults import apply_defaults, copy_set_field
 from service.contract.to_question.inputs import read_inputs
 from service.contract.to_question.run_lengths import read_run_length
 from service.contract.to_question.serving import read_serving
-from service.estimator.values.batches import Lengths, count_lengths
+from service.estimator.values.batches import Evaluation, Lengths, count_lengths
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Rollout
@@ -154,6 +153,7 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
     values["inputs"] = read_inputs(request.inputs)
     if not isinstance(request.rollout, UnsetType):
         values["rollout"] = Rollout(**copy_set_fields(request.rollout, _ROLLOUT_FIELDS))
+    values["evaluation"] = _read_evaluation(request.evaluation, assumptions)
     workload = TrainWorkload(sequence_length=request.sequence_length, **values)
     workload, counted = read_run_length(request, workload)
     return workload, [*assumptions, counted] if counted else assumptions
@@ -202,6 +202,18 @@ def _list_client_defaults(request: TrainRequest) -> dict[str, Any]:
     adapts = request.method in ADAPTER_METHODS
     reference = Reference.ADAPTERS_OFF if adapts else Reference.MODEL
     return {"loss": Loss.CHUNKED_NLL, "reference": reference}
+
+
+def _read_evaluation(
+    request: EvaluationRequest | UnsetType, assumptions: list[str]
+) -> Evaluation | None:
+    if isinstance(request, UnsetType):
+        return None
+    values, filled = apply_defaults(
+        request, {"batch_size": 8, "kept_batches": 0}, "workload.evaluation"
+    )
+    assumptions += filled
+    return Evaluation(**values, **copy_set_fields(request, ("sequence_length",)))
 
 
 def _read_precision(precision: str | PrecisionRequest, assumptions: list[str]) -> Precision:

@@ -42,6 +42,8 @@ class StaticMemory:
     """Bytes that live from step to step and while a micro batch is under way, by part."""
     resident_bytes: int
     steady_bytes: int
+    evaluation: Parts
+    """Bytes at an evaluation between steps, by part."""
     step: Parts
     """Bytes at the optimizer's step, by part."""
     step_bytes: int
@@ -89,6 +91,10 @@ def build_static_memory(setup: TrainSetup) -> StaticMemory:
     resident = _collect_resident_parts(
         states, comm_buffers, states.persistent_main_gradients + states.gradients * accumulates
     )
+    # Its gradients are those that zero_grad leaves and no forward drops.
+    evaluation = resident | {
+        "gradients": states.persistent_main_gradients + states.gradients * (keeps_buffer or is_flat)
+    }
     step = resident | {
         "gradients": states.gradients
         + states.persistent_main_gradients
@@ -107,6 +113,7 @@ def build_static_memory(setup: TrainSetup) -> StaticMemory:
         steady_bytes=states.resident
         + comm_buffers.resident
         + states.gradients * (keeps_buffer or is_flat or _has_lasting_gradients(layout, shards)),
+        evaluation=evaluation,
         step=step,
         step_bytes=sum(step.values()),
         host_bytes=host_bytes,

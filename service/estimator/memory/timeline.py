@@ -4,7 +4,7 @@ It has the bytes at the worst moment of each instant, by component.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from operator import attrgetter, itemgetter
 
@@ -15,7 +15,11 @@ from service.estimator.memory.states import TrainStates
 from service.estimator.memory.static import StaticMemory, build_static_memory
 from service.estimator.memory.step_prices import INSTANTS, SECTION_INSTANTS, StepPrices, price_step
 from service.estimator.memory.trained import TrainedParameters
-from service.estimator.memory.training_pass import build_setup_pass, resolve_batch_shape
+from service.estimator.memory.training_pass import (
+    EvaluatedBatch,
+    build_setup_pass,
+    resolve_batch_shape,
+)
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.recorder import record_training
 from service.estimator.tape import sizes
@@ -43,6 +47,8 @@ class Timeline:
     static_memory: StaticMemory
     host_bytes: int = 0
     """Bytes of the rank in the host's memory."""
+    evaluation: EvaluatedBatch | None = None
+    """A batch of the evaluation after the step."""
 
     @property
     def steady_bytes(self) -> int:
@@ -71,6 +77,14 @@ class Peak:
     allocated_bytes: int
     steady_bytes: int
     host_bytes: int
+
+    def raise_to(self, peaks: Sequence[PhasePeak]) -> "Peak":
+        """Return the highest of this one and some phase peaks."""
+        highest = self
+        for peak in peaks:
+            if peak.allocated_bytes > highest.allocated_bytes:
+                highest = replace(highest, name=peak.name, allocated_bytes=peak.allocated_bytes)
+        return highest
 
 
 def build_train_timeline(model: Architecture, workload: TrainWorkload, layout: Layout) -> Timeline:

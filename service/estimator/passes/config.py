@@ -23,6 +23,16 @@ PeakCandidates = dict[Section, tuple[Point, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationPass:
+    """An evaluation between steps: a forward pass without a graph."""
+
+    kept_batches: int = 0
+    """Batches whose outputs are on the GPU together; with none there are losses alone."""
+    ranks: int = 1
+    """Processes whose outputs each of them gathers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPass:
     """Settings that decide which tensors a training step makes.
 
@@ -92,6 +102,8 @@ class TrainingPass:
     context_ranks: int = 1
     """Ranks that share every sequence."""
     context_method: ContextMethod = ContextMethod.RING
+    evaluation: EvaluationPass | None = None
+    """The evaluation that it is in place of a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

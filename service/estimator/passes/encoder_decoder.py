@@ -41,7 +41,7 @@ class EncoderDecoderStep(ModelWalk):
         """
         self.ctx.shape = self.source
         ids = self.seq2seq.encoder.inputs(self.ctx)
-        if self.tape.builds_graph:
+        if self.has_labels:
             allocate_integers(self.tape, self.target.tokens(1))
         if self.padded:
             allocate_integers(self.tape, self.source.tokens(1))

@@ -35,6 +35,7 @@ from service.estimator.tape.ops.loss.task_losses import (
 from service.estimator.tape.ops.products import allocate_integers, split
 from service.estimator.tape.ops.views import narrow
 from service.estimator.tape.pass_shape import PassShape
+from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.heads import Head, Problem
 
@@ -54,21 +55,18 @@ class TaskOutputs:
     names: tuple[Value, ...] = ()
 
 
-def allocate_task_labels(ctx: Recording, model: Architecture, task: TaskHead) -> None:
-    """Allocate a batch's labels, which live as long as the step."""
-    tape, weights = ctx.tape, ctx.settings.dtype.bytes_per_element
+def list_task_labels(ctx: Recording, model: Architecture, task: TaskHead) -> list[Size]:
+    """Return the bytes of a batch's labels, which outlive its forward."""
+    weights = ctx.settings.dtype.bytes_per_element
     if task.kind is Head.TOKEN_CLASSIFICATION:
-        allocate_integers(tape, ctx.shape.tokens(1))
-    elif task.kind is Head.QUESTION_ANSWERING:
-        for _ in range(2):
-            allocate_integers(tape, sizes.per_sequence(1))
-    elif task.kind is Head.NONE:
-        rows = sizes.per_sequence(model.spec.hidden_size)
-        allocate_integers(tape, rows, bytes_each=weights)
-    elif task.problem is Problem.SINGLE_LABEL:
-        allocate_integers(tape, sizes.per_sequence(1))
-    else:
-        allocate_integers(tape, sizes.per_sequence(task.num_labels), bytes_each=weights)
+        return [ctx.shape.tokens(INDEX_BYTES)]
+    if task.kind is Head.QUESTION_ANSWERING:
+        return [sizes.per_sequence(INDEX_BYTES)] * 2
+    if task.kind is Head.NONE:
+        return [sizes.per_sequence(model.spec.hidden_size * weights)]
+    if task.problem is Problem.SINGLE_LABEL:
+        return [sizes.per_sequence(INDEX_BYTES)]
+    return [sizes.per_sequence(task.num_labels * weights)]
 
 
 def record_task(ctx: Recording, model: Architecture, task: TaskHead, hidden: Value) -> TaskOutputs:

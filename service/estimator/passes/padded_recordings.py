@@ -52,6 +52,8 @@ def get_unpadded(model: Architecture, config: TrainingPass) -> TrainingPass | No
     gathering = config.gathering
     if gathering is None or gathering.uneven_ranks == 1 or not _is_plain(config, gathering):
         return None
+    if config.evaluation is not None:
+        return None
     is_stack = type(model) is Architecture and model.walker is None and config.images is None
     unpadded = replace(config, gathering=replace(gathering, uneven_ranks=1, padding=NO_PADDING))
     if not is_stack or model.shares_weights or not are_filled_alike(list_units(model, unpadded)):

@@ -1,6 +1,7 @@
-"""Recorded training steps."""
+"""Recorded training steps, and evaluations between them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 from service.estimator.model.adapters.stacks import build_stack_adapters
 from service.estimator.model.architecture import Architecture
@@ -10,19 +11,27 @@ from service.estimator.model.task_head import get_saved_names
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.tensors import Weight, count_padded_elements
 from service.estimator.passes.config import (
+    EvaluationPass,
     PeakCandidates,
     TrainingPass,
     get_walk_class,
     resolve_attention,
 )
+from service.estimator.passes.heads import list_task_labels
 from service.estimator.passes.losses import record_loss
+from service.estimator.passes.step import ModelWalk
+from service.estimator.passes.whole_logits import convert_outputs
+from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events, LoggingTape
 from service.estimator.tape.flat_units import FlatUnits
 from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Section
+from service.estimator.tape.ledger import Category, Section, Storage
+from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.offloaded_checkpoint import Checkpoint, checkpoint_on_host
+from service.estimator.tape.ops.loss.losses import INDEX_BYTES
 from service.estimator.tape.ops.products import end_autocast
 from service.estimator.tape.reentrant import checkpoint_in_frozen_unit, checkpoint_reentrant
+from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import FsdpConfig, ShardedUnits
 from service.estimator.tape.unrolling import unroll_repeats
 from service.estimator.values.losses import (
@@ -47,6 +56,8 @@ def _select_checkpoint(config: TrainingPass) -> Checkpoint:
     return checkpoint_in_frozen_unit if has_adapter_units else checkpoint_reentrant
 
 
+_SHARED = 2
+"""Batches that are kept where the first one's name and the kept ones are the same tensor."""
 MakeUnits = Callable[[Tape, FsdpConfig], ShardedUnits]
 UnitTensors = Mapping[int, tuple[int, ...]]
 """Elements of each tensor of a sharded unit, by the elements of all of them."""
@@ -62,13 +73,21 @@ def make_units(tape: Tape, gathering: FsdpConfig) -> ShardedUnits:
     return FlatUnits(tape, gathering, lagging=isinstance(tape, LoggingTape))
 
 
+def get_mode(config: TrainingPass) -> Mode:
+    """Return whether a pass builds a graph."""
+    return Mode.RECORDING if config.evaluation is None else Mode.INFERENCE
+
+
 def record_training(model: Architecture, config: TrainingPass) -> PeakCandidates:
     """Return the highest points of one micro batch.
 
     Its sections are forward, loss and backward.
     """
     tape = Tape(
-        Section.FORWARD, Mode.RECORDING, autocast=config.autocast, accumulating=config.accumulating
+        Section.FORWARD,
+        get_mode(config),
+        autocast=config.autocast,
+        accumulating=config.accumulating,
     )
     run_training(tape, model, config)
     return tape.ledger.find_peak_candidates()
@@ -104,7 +123,7 @@ def _log_pass(
 ) -> LoggingTape:
     tape = LoggingTape(
         Section.FORWARD,
-        Mode.RECORDING,
+        get_mode(config),
         autocast=config.autocast,
         accumulating=config.accumulating,
         shorten_repeats=shortens,
@@ -142,25 +161,92 @@ def run_training(
     *,
     make: MakeUnits = make_units,
 ) -> None:
-    """Record one micro batch on a tape, forward, loss and backward."""
+    """Record one micro batch on a tape, forward, loss and backward.
+
+    Of an evaluation there is no backward.
+    """
+    if config.evaluation is not None:
+        _run_evaluation(tape, model, config, config.evaluation, make)
+        return
+    walk = _make_walk(tape, model, config, make)
+    loss, _ = _run_forward(walk, config, keeps_logits=config.keeps_logits)
+    tape.ledger.enter(Section.LOSS_BACKWARD)
+    if walk.units is not None:
+        walk.units.end_forward()
+    walk.backward(loss)
+
+
+def _make_walk(tape: Tape, model: Architecture, config: TrainingPass, make: MakeUnits) -> ModelWalk:
     tape.steps_in_backward, tape.on_gpu = config.steps_in_backward, config.on_gpu
     units = make(tape, config.gathering) if config.gathering is not None else None
-    walk = get_walk_class(model)(
-        model, Recording(tape, build_training_context(model, config), units=units)
-    )
+    context = build_training_context(model, config)
+    return get_walk_class(model)(model, Recording(tape, context, units=units))
+
+
+def _run_forward(
+    walk: ModelWalk, config: TrainingPass, *, keeps_logits: bool
+) -> tuple[Value, tuple[Value, ...]]:
+    """Record a batch up to its loss.
+
+    Return that and what is kept beside it.
+    """
     hidden = walk.hidden_states(walk.inputs())
-    keeps_logits = config.keeps_logits or config.converts_outputs
+    if config.evaluation is not None:
+        walk.drop_tables()
+    holds_logits = keeps_logits or config.converts_outputs
     if config.loss is None:
-        loss = walk.loss(hidden, keeps_logits=keeps_logits)
+        loss = walk.loss(hidden, keeps_logits=holds_logits)
     else:
-        loss = record_loss(walk, hidden, config.loss, keeps_logits=keeps_logits)
-    end_autocast(tape)
+        loss = record_loss(walk, hidden, config.loss, keeps_logits=holds_logits)
+    end_autocast(walk.tape)
     if config.converts_outputs:
-        walk.convert_outputs(keeps_logits=config.keeps_logits)
-    tape.ledger.enter(Section.LOSS_BACKWARD)
-    if units is not None:
-        units.end_forward()
-    walk.backward(loss)
+        return loss, convert_outputs(walk, keeps_logits=keeps_logits)
+    return loss, walk.returned() if keeps_logits else ()
+
+
+def _run_evaluation(
+    tape: Tape,
+    model: Architecture,
+    config: TrainingPass,
+    evaluation: EvaluationPass,
+    make: MakeUnits,
+) -> None:
+    """Record the last batch of an evaluation whose outputs are kept.
+
+    Those before it are one tensor, and the latest of them has a name of its own. Both are gathered
+    over all ranks; then a copy of all takes their place (transformers 5.23 ``trainer.py``,
+    ``evaluation_loop``; ``trainer_pt_utils.py``, ``EvalLoopContainer``).
+    """
+    num_kept, ranks = evaluation.kept_batches, evaluation.ranks
+    groups = _list_kept(model, config) if num_kept else ()
+
+    def allocate(group: Sequence[Size], times: int) -> list[Storage]:
+        return [tape.allocate(Category.LOGITS, sizes.scale(size, times)) for size in group]
+
+    earlier = [allocate(group, ranks * (num_kept - 1)) for group in groups if num_kept > 1]
+    named = [allocate(group, ranks) for group in groups if num_kept > _SHARED]
+    walk = _make_walk(tape, model, config, make)
+    walk.has_labels = True
+    _, returned = _run_forward(walk, config, keeps_logits=num_kept > 0)
+    tape.release(*chain.from_iterable(named))
+    for index, group in enumerate(groups):
+        if ranks > 1:
+            allocate(group, ranks)
+            tape.free(*([] if index else returned))
+        if num_kept > 1:
+            allocate(group, ranks * num_kept)
+            tape.release(*earlier[index])
+
+
+def _list_kept(model: Architecture, config: TrainingPass) -> tuple[Sequence[Size], Sequence[Size]]:
+    """Return the bytes of a batch's outputs and of its labels."""
+    tape = Tape(Section.FORWARD, Mode.INFERENCE, autocast=config.autocast)
+    walk = _make_walk(tape, model, config, make_units)
+    walk.has_labels = True
+    _, returned = _run_forward(walk, config, keeps_logits=True)
+    task, tokens = model.task, walk.ctx.shape.tokens
+    labels = [tokens(INDEX_BYTES)] if task is None else list_task_labels(walk.ctx, model, task)
+    return [count_bytes(value.numel, value.dtype) for value in returned], labels
 
 
 def build_training_context(model: Architecture, config: TrainingPass) -> PassContext:

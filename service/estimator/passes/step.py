@@ -8,10 +8,10 @@ from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import begins_alone, record_periods
 from service.estimator.model.task_head import TaskHead
 from service.estimator.model.weights.collectives import apply_sharded_linear
-from service.estimator.passes.heads import allocate_task_labels, record_task, record_task_loss
+from service.estimator.passes.heads import list_task_labels, record_task, record_task_loss
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section, Storage
-from service.estimator.tape.nodes import Value, count_bytes
+from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, multiply_scalar
 from service.estimator.tape.ops.loss.losses import compute_shifted_loss, compute_unshifted_loss
 from service.estimator.tape.ops.products import allocate_integers, embedding, linear
@@ -31,7 +31,7 @@ class ModelWalk:
     def __init__(self, model: Architecture, ctx: Recording) -> None:
         """Walk ``model`` on the tape of ``ctx``."""
         self.model, self.ctx, self.tape, self.units = model, ctx, ctx.tape, ctx.units
-        self.checkpointed = ctx.settings.checkpointed
+        self.checkpointed, self.has_labels = ctx.settings.checkpointed, ctx.tape.builds_graph
         self.tables: list[Storage] = []
         self.logits: Value | None = None
         self.forward_storages: list[Storage] = []
@@ -46,8 +46,9 @@ class ModelWalk:
         ids = allocate_integers(self.tape, self.ctx.shape.tokens(1))
         if self.ctx.padded:
             allocate_integers(self.tape, self.ctx.shape.tokens(1))
-        if self.model.task is not None and self.tape.builds_graph:
-            allocate_task_labels(self.ctx, self.model, self.model.task)
+        if self.model.task is not None and self.has_labels:
+            for size in list_task_labels(self.ctx, self.model, self.model.task):
+                self.tape.allocate(Category.ACTIVATIONS, size)
         return ids
 
     def hidden_states(self, ids: Value) -> Value:
@@ -242,22 +243,6 @@ class ModelWalk:
     def returned(self) -> tuple[Value, ...]:
         """Return what the model's outputs hold beside the loss, if kept."""
         return (*(() if self.logits is None else (self.logits,)), *self.outputs)
-
-    def convert_outputs(self, *, keeps_logits: bool) -> None:
-        """Cast what the model returns to fp32.
-
-        All copies are made before anything is dropped (accelerate 1.15
-        ``utils/operations.py``, ``ConvertOutputsToFp32``).
-        """
-        tape, outputs = self.tape, self.returned()
-        copies = [
-            tape.allocate(Category.LOGITS, count_bytes(value.numel, DType.FP32))
-            for value in outputs
-            if value.dtype is not DType.FP32
-        ]
-        tape.free(*outputs)
-        if not keeps_logits:
-            tape.release(*copies)
 
     def backward(self, loss: Value) -> None:
         """Record backward from the loss to the embedding."""

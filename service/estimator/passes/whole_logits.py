@@ -25,6 +25,31 @@ def record_logits(walk: ModelWalk, hidden: Value) -> Value:
     return logits if model.finish_logits is None else model.finish_logits(walk.ctx, logits)
 
 
+def convert_outputs(walk: ModelWalk, *, keeps_logits: bool) -> tuple[Value, ...]:
+    """Cast what the model returns to fp32.
+
+    Return what is kept of it.
+
+    All copies are made before anything is dropped (accelerate 1.15
+    ``utils/operations.py``, ``ConvertOutputsToFp32``).
+    """
+    tape, outputs = walk.tape, walk.returned()
+    copies = tuple([_copy_in_fp32(tape, value) for value in outputs])
+    tape.free(*outputs)
+    if keeps_logits:
+        return copies
+    tape.free(*copies)
+    return ()
+
+
+def _copy_in_fp32(tape: Tape, value: Value) -> Value:
+    """Return a copy outside of the graph; fp32 is its own."""
+    if value.dtype is DType.FP32:
+        return tape.alias(value)
+    copy = tape.allocate(Category.LOGITS, count_bytes(value.numel, DType.FP32))
+    return Value(copy, value.numel, DType.FP32)
+
+
 def record_upcast_log_probs(walk: ModelWalk, hidden: Value, rows: Size) -> tuple[Value, Value]:
     """Return the log-probability of every label, and the logits in fp32.
 

@@ -22,6 +22,13 @@ class SequencePacking(StrEnum):
     """one row of blocks that are filled with sequences (TRL's ``packing``)"""
 
 
+def check_at_least(name: str, value: int, lowest: int = 1) -> None:
+    """Refuse a count below the lowest that there can be."""
+    if value < lowest:
+        message = f"{name.rpartition('.')[2]} is {value}; it must be {lowest} or more"
+        raise InvalidInputError(message, field=name)
+
+
 Lengths = tuple[tuple[int, int], ...]
 """Tokens of sequences and how many have them, the longest first."""
 
@@ -48,6 +55,27 @@ def get_row_length(
         tokens += min(length, max_length) * min(count, left)
         left -= min(count, left)
     return tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """An evaluation between steps, as transformers' Trainer runs it.
+
+    ``kept_batches`` are those whose logits are on the GPU together, as ``compute_metrics`` needs
+    them; with none there are losses alone.
+    """
+
+    batch_size: int = 8
+    sequence_length: int | None = None
+    """Tokens of a sequence; None is as many as a step's have."""
+    kept_batches: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse counts that no evaluation has."""
+        check_at_least("workload.evaluation.batch_size", self.batch_size)
+        check_at_least("workload.evaluation.kept_batches", self.kept_batches, 0)
+        if self.sequence_length is not None:
+            check_at_least("workload.evaluation.sequence_length", self.sequence_length)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,10 @@ STACKS_EXPERTS_SINCE = (5, 0)
 """Experts became stacked parameters; before, each was a module of linear layers, which loaders
 quantised like any other.
 """
+LEAVES_CACHE_SINCE = (5, 0)
+"""Trainer sets ``use_cache`` of the model's config to its own argument, False by default
+(transformers PR #41585).
+"""
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?")
 
 
@@ -49,6 +53,11 @@ def has_logit_copy(release: Release | None) -> bool:
 def has_fp32_logits(release: Release | None) -> bool:
     """Return whether the model's own logits are fp32."""
     return release is not None and release < RETURNS_FP32_BEFORE
+
+
+def fills_cache(release: Release | None) -> bool:
+    """Return whether an evaluation of Trainer fills a key/value cache."""
+    return release is not None and release < LEAVES_CACHE_SINCE
 
 
 def has_stacked_experts(version: str | None) -> bool:

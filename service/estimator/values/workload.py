@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from service.estimator.values.batches import Inputs, Lengths, SequencePacking, get_row_length
+from service.estimator.values.batches import (
+    Evaluation,
+    Inputs,
+    Lengths,
+    SequencePacking,
+    check_at_least,
+    get_row_length,
+)
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client, Rollout, Sampling, check_policy
@@ -117,7 +124,7 @@ class Lora:
 
     def __post_init__(self) -> None:
         """Refuse a rank below one and an empty list of targets."""
-        _check_at_least_one("workload.lora.rank", self.rank)
+        check_at_least("workload.lora.rank", self.rank)
         if self.targets is not None and not self.targets:
             message = 'target_modules is empty; name at least one linear layer or say "all-linear"'
             raise InvalidInputError(message, field="workload.lora.target_modules")
@@ -155,6 +162,8 @@ class TrainWorkload:
     """With trainer ``grpo``: the loss has the entropy in it, as verl computes it."""
     rollout: Rollout | None = None
     """With trainer ``grpo``: the engine on the same GPUs; None is one elsewhere."""
+    evaluation: Evaluation | None = None
+    """The evaluation between steps; None is none."""
     loss: Loss = Loss.FULL_LOGITS
     kernels: Kernels = Kernels.TORCH
     keeps_logits: bool = False
@@ -197,7 +206,7 @@ class TrainWorkload:
     def __post_init__(self) -> None:
         """Refuse counts below one and a method that contradicts its adapters."""
         for name in ("sequence_length", "micro_batch_size", "gradient_accumulation_steps"):
-            _check_at_least_one(f"workload.{name}", getattr(self, name))
+            check_at_least(f"workload.{name}", getattr(self, name))
         adapts = self.method in {Method.LORA, Method.QLORA}
         if self.lora is not None and not adapts:
             message = (
@@ -283,16 +292,8 @@ class ServeWorkload:
     def __post_init__(self) -> None:
         """Refuse counts below one."""
         for name in ("num_sequences", "prompt_tokens", "num_beams"):
-            _check_at_least_one(f"workload.{name}", getattr(self, name))
-        if self.output_tokens < 0:
-            message = f"output_tokens is {self.output_tokens}; it must be 0 or more"
-            raise InvalidInputError(message, field="workload.output_tokens")
+            check_at_least(f"workload.{name}", getattr(self, name))
+        check_at_least("workload.output_tokens", self.output_tokens, 0)
 
 
 Workload = TrainWorkload | ServeWorkload
-
-
-def _check_at_least_one(name: str, value: int) -> None:
-    if value < 1:
-        message = f"{name.rpartition('.')[2]} is {value}; it must be 1 or more"
-        raise InvalidInputError(message, field=name)

@@ -6,6 +6,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import TypeVar
 
+from service.estimator.values.batches import Evaluation
 from service.estimator.values.generation import Rollout
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import Precision
@@ -43,21 +44,23 @@ def _collect_differences(before: Config, after: Config) -> dict[str, object]:
     return changed_fields
 
 
-def _render_parts(value: Offload | Rollout) -> dict[str, object]:
-    """Return the fields of an offload or a rollout.
+def _render_parts(value: Offload | Rollout | Evaluation) -> dict[str, object]:
+    """Return the fields of an offload, a rollout or an evaluation.
 
-    Of a rollout these are its engine and what is no default.
+    Of a rollout these are its engine and what is no default, of an evaluation those that are set.
     """
     parts = _render_fields(value)
     if isinstance(value, Offload):
         return parts
+    if isinstance(value, Evaluation):
+        return {name: part for name, part in parts.items() if part is not None}
     defaults = _render_fields(Rollout())
     return {
         name: part for name, part in parts.items() if name == "engine" or part != defaults[name]
     }
 
 
-def _render_fields(value: Offload | Rollout) -> dict[str, object]:
+def _render_fields(value: Offload | Rollout | Evaluation) -> dict[str, object]:
     return {field.name: to_json_value(getattr(value, field.name)) for field in fields(value)}
 
 
@@ -68,7 +71,7 @@ def to_json_value(value: object) -> object:
             return value.value
         case Precision():
             return value.name
-        case Offload() | Rollout():
+        case Offload() | Rollout() | Evaluation():
             return _render_parts(value)
         case Lora():
             targets = "all-linear" if value.targets is None else list(value.targets)

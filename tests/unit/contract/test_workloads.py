@@ -9,6 +9,7 @@ from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
+from service.estimator.values.batches import Evaluation
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout, Sharding
@@ -214,6 +215,12 @@ def test_absent_layout_is_one_gpu() -> None:
         ({"num_images": 2}, "num_images", 2),
         ({"frozen": ["embedding"]}, "frozen", ("embedding",)),
         ({"num_tokens": 10**12}, "num_tokens", 10**12),
+        ({"evaluation": {}}, "evaluation", Evaluation()),
+        (
+            {"evaluation": {"batch_size": 16, "sequence_length": 512, "kept_batches": 2}},
+            "evaluation",
+            Evaluation(batch_size=16, sequence_length=512, kept_batches=2),
+        ),
     ],
 )
 def test_every_word_reaches_the_workload(

@@ -49,6 +49,11 @@ class _OneFakeMode(FakeTensorMode):  # type: ignore[no-untyped-call]  # torch le
         return self
 
 
+def make_fake_mode() -> FakeTensorMode:
+    """Return a mode of fake tensors, which copies stay in."""
+    return _OneFakeMode()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedRun:
     """One traced run: every allocation in order, and its role."""
@@ -81,7 +86,7 @@ def run_traced(
         move_in_place(),
         _disable_gc(),
         _refuse_value_reads(),
-        _OneFakeMode(),
+        make_fake_mode(),
         record_storages(scratch, ledger=ledger) as recorder,
         nullcontext() if ledger is None else track_modules(ledger),
     ):

@@ -93,6 +93,7 @@ from .dstack_request import DstackRequest
 from .dstack_request_spec import DstackRequestSpec
 from .engine import Engine
 from .error_answer import ErrorAnswer
+from .evaluation_request import EvaluationRequest
 from .event_answer import EventAnswer
 from .event_answer_event import EventAnswerEvent
 from .explain_answer import ExplainAnswer
@@ -500,6 +501,7 @@ __all__ = (
     "DType",
     "Engine",
     "ErrorAnswer",
+    "EvaluationRequest",
     "EventAnswer",
     "EventAnswerEvent",
     "ExplainAnswer",

@@ -21,6 +21,7 @@ from ..models.trainer import Trainer, check_trainer
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
+    from ..models.evaluation_request import EvaluationRequest
     from ..models.inputs_request import InputsRequest
     from ..models.lora_request import LoraRequest
     from ..models.offload_request import OffloadRequest
@@ -60,6 +61,8 @@ class TrainCeiling:
             `micro_batch_size`.
         entropy_bonus (bool | Unset): Of `grpo`: the entropy of whole logits is in the loss (verl).
         rollout (RolloutRequest | Unset): The engine that generates completions on the trainer's GPUs.
+        evaluation (EvaluationRequest | Unset): An evaluation between training steps (`eval_strategy` of transformers'
+            Trainer).
         kernels (Kernels | Unset): Kernels that replace a model's own operations.
         keeps_logits (bool | Unset): The loop holds the logits during backward.
         packing (SequencePacking | Unset): Way in which the sequences of a micro batch become rows.
@@ -115,6 +118,7 @@ class TrainCeiling:
     log_prob_batch_size: int | Unset = UNSET
     entropy_bonus: bool | Unset = UNSET
     rollout: RolloutRequest | Unset = UNSET
+    evaluation: EvaluationRequest | Unset = UNSET
     kernels: Kernels | Unset = UNSET
     keeps_logits: bool | Unset = UNSET
     packing: SequencePacking | Unset = UNSET
@@ -208,6 +212,10 @@ class TrainCeiling:
         rollout: dict[str, Any] | Unset = UNSET
         if not isinstance(self.rollout, Unset):
             rollout = self.rollout.to_dict()
+
+        evaluation: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.evaluation, Unset):
+            evaluation = self.evaluation.to_dict()
 
         kernels: str | Unset = UNSET
         if not isinstance(self.kernels, Unset):
@@ -329,6 +337,8 @@ class TrainCeiling:
             field_dict["entropy_bonus"] = entropy_bonus
         if rollout is not UNSET:
             field_dict["rollout"] = rollout
+        if evaluation is not UNSET:
+            field_dict["evaluation"] = evaluation
         if kernels is not UNSET:
             field_dict["kernels"] = kernels
         if keeps_logits is not UNSET:
@@ -390,6 +400,7 @@ class TrainCeiling:
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.evaluation_request import EvaluationRequest  # noqa: PLC0415
         from ..models.inputs_request import InputsRequest  # noqa: PLC0415
         from ..models.lora_request import LoraRequest  # noqa: PLC0415
         from ..models.offload_request import OffloadRequest  # noqa: PLC0415
@@ -509,6 +520,13 @@ class TrainCeiling:
             rollout = UNSET
         else:
             rollout = RolloutRequest.from_dict(_rollout)
+
+        _evaluation = d.pop("evaluation", UNSET)
+        evaluation: EvaluationRequest | Unset
+        if isinstance(_evaluation, Unset):
+            evaluation = UNSET
+        else:
+            evaluation = EvaluationRequest.from_dict(_evaluation)
 
         _kernels = d.pop("kernels", UNSET)
         kernels: Kernels | Unset
@@ -637,6 +655,7 @@ class TrainCeiling:
             log_prob_batch_size=log_prob_batch_size,
             entropy_bonus=entropy_bonus,
             rollout=rollout,
+            evaluation=evaluation,
             kernels=kernels,
             keeps_logits=keeps_logits,
             packing=packing,

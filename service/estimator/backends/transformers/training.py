@@ -10,6 +10,10 @@ from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.transformers.compiled import bound_compiled
+from service.estimator.backends.transformers.evaluation import (
+    list_evaluation_peaks,
+    select_notes,
+)
 from service.estimator.backends.transformers.recorded_family import get_recorded_family
 from service.estimator.memory.allocator.kernel_buffers import (
     KernelBuffers,
@@ -38,6 +42,7 @@ from service.estimator.memory.training_pass import (
     describe_batch,
     get_fixed_fields,
     resolve_batch_shape,
+    resolve_evaluation,
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
@@ -94,18 +99,23 @@ def _estimate_step(question: TrainQuestion, cache: PassCache) -> PartialEstimate
     question = _split_sequences(question)
     model, workload = job.static_memory.model, question.workload
     shape, num_tokens = resolve_batch_shape(model, workload), question.num_tokens
-    prices = _get_prices(job, shape, cache, find_kernel_buffers(question.device))
+    kernels = find_kernel_buffers(question.device)
+    prices = _get_prices(job, shape, cache, kernels)
     values = sizes.evaluate_monomials(*workload.rows)
     host_bytes = count_host_activation_bytes(job.static_memory.setup, num_tokens)
+    evaluation = resolve_evaluation(job.static_memory.setup, workload)
+    evaluated = list_evaluation_peaks(evaluation, job.static_memory, kernels, cache)
     if question.detail is Detail.NUMBERS:
         peak = find_peak(prices, values, host_bytes, num_tokens, question.corrections)
-        return outline_training(job, peak)
+        return outline_training(job, peak.raise_to(evaluated))
     timeline = build_timeline(prices, values, host_bytes)
+    timeline = replace(timeline, peaks=(*timeline.peaks, *evaluated), evaluation=evaluation)
+    peaks = correct_phase_peaks(timeline.peaks, question.corrections, num_tokens)
     return explain_training(
         job,
         timeline,
-        describe_batch(model, workload),
-        correct_phase_peaks(timeline.peaks, question.corrections, num_tokens),
+        select_notes(describe_batch(model, workload), evaluation, peaks),
+        peaks,
         _replay(question, model, timeline, cache),
     )
 

@@ -65,6 +65,14 @@ class JobTensors:
     """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationEvents:
+    """A batch of an evaluation, with the values of its monomials."""
+
+    events: Events
+    values: Size
+
+
 RunWithin = Callable[[int], int | None]
 """What a job reserves on a GPU with so many bytes for it; None where it runs out of memory."""
 
@@ -93,6 +101,7 @@ def replay(  # noqa: PLR0913, PLR0917 - a job, and the GPU that it is replayed o
     check: CancelCheck = lambda: None,
     kernels: KernelBuffers | None = None,
     room_bytes: int | None = None,
+    evaluation: EvaluationEvents | None = None,
 ) -> tuple[int, int]:
     """Return a job's reserved bytes and its highest sum of blocks.
 
@@ -104,27 +113,31 @@ def replay(  # noqa: PLR0913, PLR0917 - a job, and the GPU that it is replayed o
     allocator = make_allocator(kind, AscendingAddresses() if kernels is None else None)
     if room_bytes is not None:
         limit_allocator(allocator, room_bytes // BLOCK_BYTES)
-    replay_job(allocator, tensors, passes, values, check, kernels)
+    replay_job(allocator, tensors, passes, values, check, kernels, evaluation)
     return allocator.reserved * BLOCK_BYTES, allocator.highest * BLOCK_BYTES
 
 
-def replay_job(
+def replay_job(  # noqa: PLR0913, PLR0917 - the same
     allocator: Requests,
     tensors: JobTensors,
     passes: Sequence[Events],
     values: Size,
     check: CancelCheck = lambda: None,
     kernels: KernelBuffers | None = None,
+    evaluation: EvaluationEvents | None = None,
 ) -> None:
     """Make the requests of a job.
 
-    They are those of load, and of steps until they repeat.
+    They are those of load, and of steps until they repeat; after an evaluation comes another step.
     """
+    num_steps = STEPS + (evaluation is not None)
     allocator.allocate_all(tensors.loaded)
     allocator.free_all(allocator.allocate_all(tensors.dropped))
     temporaries = [-(-size // BLOCK_BYTES) for size in tensors.step.sizes]
     priced = [_count_blocks(events, tensors, values, kernels) for events in passes]
-    for step in range(STEPS):
+    for step in range(num_steps):
+        if step == STEPS and evaluation is not None:
+            _replay_evaluation(allocator, tensors, evaluation, check, kernels)
         gradients: list[Block] = []
         for index, (events, blocks) in enumerate(zip(passes, priced, strict=True)):
             if step or index:
@@ -136,9 +149,22 @@ def replay_job(
         if step == 0:
             allocator.allocate_all(tensors.states)
         allocator.run(tensors.step.order, temporaries, check)
-        if step + 1 < STEPS:  # what is freed last of all changes no peak
+        if step + 1 < num_steps:  # what is freed last of all changes no peak
             allocator.free_all(main)
             allocator.free_all(gradients)
+
+
+def _replay_evaluation(
+    allocator: Requests,
+    tensors: JobTensors,
+    evaluation: EvaluationEvents,
+    check: CancelCheck,
+    kernels: KernelBuffers | None,
+) -> None:
+    events = evaluation.events
+    blocks = _count_blocks(events, tensors, evaluation.values, kernels)
+    _drop_workspaces(events, blocks)
+    _replay_pass(allocator, events, blocks, check)
 
 
 def _drop_workspaces(events: Events, blocks: list[int]) -> None:

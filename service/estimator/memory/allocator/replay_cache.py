@@ -21,6 +21,7 @@ from service.estimator.memory.allocator.kernel_buffers import (
 from service.estimator.memory.allocator.packed_weights import place_packed_weights
 from service.estimator.memory.allocator.pressure import DeviceFullError, limit_allocator
 from service.estimator.memory.allocator.replay import (
+    EvaluationEvents,
     JobTensors,
     ReplayResult,
     count_workspace_bytes,
@@ -30,6 +31,7 @@ from service.estimator.memory.allocator.serving_replay import ReplicaHistory, re
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.timeline import Timeline
 from service.estimator.memory.training_pass import (
+    EvaluatedBatch,
     build_setup_pass,
     resolve_batch_shape,
 )
@@ -184,8 +186,9 @@ class ReplayCache:
         timeline: Timeline,
         kernels: KernelBuffers | None,
     ) -> ReplayResult | None:
-        peak = find_peak_bytes(timeline)
-        if peak > MAX_BYTES:
+        peak, evaluation = find_peak_bytes(timeline), workload.evaluation
+        if peak > MAX_BYTES or (evaluation is not None and evaluation.kept_batches > 1):
+            # Copies of kept logits grow batch by batch, and leave each size before to the cache.
             return None
         setup = timeline.static_memory.setup
         shape = resolve_batch_shape(model, workload)
@@ -199,15 +202,18 @@ class ReplayCache:
         tensors = self._list_tensors(model, workload, layout, timeline)
         values = sizes.evaluate_monomials(*workload.rows)
         kind, logs = workload.allocator, [self._log(model, pass_config) for pass_config in passes]
-        reserved, allocated = replay(kind, tensors, logs, values, self._check, kernels)
+
+        def run(check: CancelCheck, room_bytes: int | None = None) -> tuple[int, int]:
+            again = [self._log(model, pass_config) for pass_config in passes]
+            evaluated = self._log_evaluation(model, timeline.evaluation, kernels)
+            return replay(kind, tensors, again, values, check, kernels, room_bytes, evaluated)
+
+        reserved, allocated = run(self._check)
 
         @cache
         def run_within(room_bytes: int) -> int | None:
-            again = [self._log(model, pass_config) for pass_config in passes]
             try:
-                return replay(kind, tensors, again, values, kernels=kernels, room_bytes=room_bytes)[
-                    0
-                ]
+                return run(lambda: None, room_bytes)[0]
             except DeviceFullError:
                 return None
 
@@ -223,6 +229,15 @@ class ReplayCache:
             workspace_bytes=workspaces,
             run_within=run_within,
         )
+
+    def _log_evaluation(
+        self, model: Architecture, batch: EvaluatedBatch | None, kernels: KernelBuffers | None
+    ) -> EvaluationEvents | None:
+        """Return the events of an evaluated batch, where there is one."""
+        if batch is None:
+            return None
+        events = self._log(model, select_kernels(batch.config, kernels))
+        return EvaluationEvents(events=events, values=batch.values)
 
     def _list_tensors(
         self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline

@@ -170,10 +170,14 @@ class TrainFormulas:
         if name == "logits":
             tokens = f"{notes.batch_size} x {stacks[-1].length} tokens"
             alive = ": logits, their fp32 copies and gradients alive at this instant"
+            if notes.evaluates:
+                alive = ": logits, their fp32 copies and those kept of other batches"
             return describe_scores(self._setup.model, tokens, alive)
         retained = _KEPT[workload.activation_checkpointing]
         if workload.compile and workload.activation_checkpointing is Checkpointing.NONE:
             retained = "inputs of products and attention, one number per row of each norm"
+        if notes.evaluates:
+            retained = "an evaluation without a graph"
         passes = (
             f"{notes.batch_size} x {stack.length} tokens through {stack.layers} layers"
             for stack in stacks

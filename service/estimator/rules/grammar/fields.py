@@ -2,7 +2,7 @@
 
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import Field
-from service.estimator.values.batches import Inputs, Lengths, SequencePacking
+from service.estimator.values.batches import Evaluation, Inputs, Lengths, SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Rollout, Sampling
 from service.estimator.values.layout import ContextMethod, Sharding
@@ -110,6 +110,7 @@ class WorkloadFields:
     trainer: Field[Trainer] = Field("workload.trainer")
     reference: Field[Reference | None] = Field("workload.reference")
     rollout: Field[Rollout | None] = Field("workload.rollout")
+    evaluation: Field[Evaluation | None] = Field("workload.evaluation")
     loss: Field[Loss] = Field("workload.loss")
     kernels: Field[Kernels] = Field("workload.kernels")
     keeps_logits: Field[bool] = Field("workload.keeps_logits")

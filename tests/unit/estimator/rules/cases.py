@@ -135,6 +135,7 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         (GRPO | _QLORA | {"loss": Loss.CHUNKED_NLL}, {}),
         (GRPO_ALONE, {}),
         (GRPO_ALONE, {"data_parallel": 4} | FULLY),
+        ({"framework_version": "4.48"}, {}),
         ({}, {"data_parallel": 4}),
         ({}, {"data_parallel": 4} | FULLY),
         ({}, {"data_parallel": 4, "tensor_parallel": 2} | FULLY),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from service.estimator.values.batches import Clip, Inputs, Picture, SequencePacking
+from service.estimator.values.batches import Clip, Evaluation, Inputs, Picture, SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Rollout, RolloutEngine, Sampling
 from service.estimator.values.layout import ContextMethod, Sharding
@@ -82,6 +82,7 @@ TRAINED: Mapping[str, Sequence[object]] = {
     "reference": tuple(Reference),
     "completion_length": (32,),
     "rollout": (Rollout(tensor_parallel=3),),
+    "evaluation": (Evaluation(), Evaluation(kept_batches=2)),
     "keeps_logits": (True,),
     "fp32_outputs": (False,),
     "padding_mask": (True,),

@@ -168,6 +168,11 @@ TRAINING = (
         ),
         source=_LOOP,
     ),
+    Rule(
+        require=is_absent(workload.evaluation),
+        obstacle="a probe runs steps without an evaluation: leave evaluation out",
+        source=_LOOP,
+    ),
     _make_loop_rule(is_false(workload.compile), "false", "true"),
     _make_loop_rule(is_false(workload.optimizer_in_backward), "false", "true"),
     _make_loop_rule(is_false(workload.reentrant_checkpointing), "false", "true"),

@@ -20,6 +20,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.tables.recorded import RECORDED_ELSEWHERE
+from service.estimator.rules.tables.training.evaluations import make_refusal
 from service.estimator.rules.tables.training.heads import make_head_rule
 from service.estimator.rules.tables.training.megatron_layouts import MEGATRON_LAYOUTS
 from service.estimator.rules.tables.training.weights import READS_NO_GGUF
@@ -140,6 +141,7 @@ _RULES = (
         refusal=OTHERS,
         reason="trainer {workload.trainer} in framework megatron",
     ),
+    make_refusal("megatron"),
     Rule(
         require=is_in(workload.packing, SequencePacking.NONE),
         topic=Topic.LOSS,

@@ -26,6 +26,7 @@ from service.estimator.rules.grammar.rule import (
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.rules.tables.recorded import RECORDED_ELSEWHERE
 from service.estimator.rules.tables.training.contexts import RING_ALONE
+from service.estimator.rules.tables.training.evaluations import make_refusal
 from service.estimator.rules.tables.training.heads import make_head_rule
 from service.estimator.rules.tables.training.pipelines import TORCHTITAN_PIPELINES
 from service.estimator.rules.tables.training.precision import AUTOCAST
@@ -208,6 +209,7 @@ _RULES = (
         refusal=unmodelled("trainer {workload.trainer} in torchtitan", "supervised"),
         reason="trainer {workload.trainer} in framework torchtitan",
     ),
+    make_refusal("torchtitan"),
     Rule(
         require=is_in(workload.packing, SequencePacking.NONE),
         topic=Topic.LOSS,

@@ -27,6 +27,7 @@ from service.estimator.rules.tables.recorded import RECORDED_TRAINING
 from service.estimator.rules.tables.training.adapters import ADAPTERS
 from service.estimator.rules.tables.training.compiled import COMPILED
 from service.estimator.rules.tables.training.contexts import SHARED_SEQUENCES
+from service.estimator.rules.tables.training.evaluations import EVALUATIONS
 from service.estimator.rules.tables.training.heads import HEADS, LANGUAGE_MODEL
 from service.estimator.rules.tables.training.lengths import TRAINING_LENGTHS
 from service.estimator.rules.tables.training.packing import PACKING
@@ -248,6 +249,7 @@ _ALL = (
     *STEP_PRECISION,
     *_RULES,
     *COMPILED,
+    *EVALUATIONS,
 )
 
 TRAIN_TRANSFORMERS = RuleTable(

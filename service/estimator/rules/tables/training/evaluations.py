@@ -1,0 +1,91 @@
+"""Rules of an evaluation between steps, which is that of transformers' Trainer."""
+
+from service.estimator.rules.grammar.conditions import (
+    Condition,
+    all_of,
+    is_above,
+    is_absent,
+    is_at_most,
+    is_false,
+    is_given,
+    is_in,
+    satisfies,
+)
+from service.estimator.rules.grammar.facts import Case
+from service.estimator.rules.grammar.fields import layout, model, workload
+from service.estimator.rules.grammar.rule import Rule, Topic, unmodelled
+from service.estimator.rules.predicates.models import get_training
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.library_versions import fills_cache, parse_transformers_release
+from service.estimator.values.losses import Loss, Trainer
+
+_EVALUATES = is_given(workload.evaluation)
+_WITHOUT = "requests without evaluation"
+
+
+def _leaves_cache(case: Case) -> bool:
+    """Return whether a release makes no key/value cache in an evaluation."""
+    try:
+        release = parse_transformers_release(get_training(case).framework_version)
+    except InvalidInputError:
+        return True  # Another rule says that it is no release.
+    return not fills_cache(release)
+
+
+def _keeps_nothing(case: Case) -> bool:
+    evaluation = get_training(case).evaluation
+    return evaluation is None or not evaluation.kept_batches
+
+
+def _refuse(
+    require: Condition, wording: str, *modelled: str, when: tuple[Condition, ...] = ()
+) -> Rule:
+    return Rule(
+        when=all_of(_EVALUATES, *when),
+        require=require,
+        field=workload.evaluation.path,
+        topic=Topic.LOSS,
+        refusal=unmodelled(f"evaluation {wording}", *modelled, _WITHOUT),
+        reason=f"evaluation {wording}",
+        source="transformers 5.23 trainer.py, evaluation_loop and prediction_step",
+    )
+
+
+EVALUATIONS = (
+    _refuse(
+        is_in(workload.trainer, Trainer.SUPERVISED),
+        "of trainer {workload.trainer}",
+        "trainer supervised",
+    ),
+    _refuse(
+        is_in(workload.loss, Loss.FULL_LOGITS), "with loss {workload.loss}", "loss full_logits"
+    ),
+    _refuse(is_false(workload.compile), "of compiled code", "compile false"),
+    _refuse(
+        is_at_most(layout.context_parallel, 1),
+        "of sequences that ranks share",
+        "context_parallel 1",
+    ),
+    _refuse(is_false(model.recorded), "of a recorded model", "families that are read"),
+    _refuse(
+        satisfies(_leaves_cache, workload.framework_version),
+        "of transformers before 5.0, which fills a key/value cache",
+        "framework_version 5.0 and later",
+    ),
+    _refuse(
+        satisfies(_keeps_nothing, workload.evaluation),
+        "whose logits are kept, of tensor-parallel ranks",
+        "kept_batches 0",
+        when=(is_above(layout.tensor_parallel, 1),),
+    ),
+)
+
+
+def make_refusal(name: str) -> Rule:
+    """Return the rule of a framework whose evaluation is not modelled."""
+    return Rule(
+        require=is_absent(workload.evaluation),
+        topic=Topic.LOSS,
+        refusal=unmodelled(f"evaluation of framework {name}", "framework transformers", _WITHOUT),
+        reason=f"evaluation of framework {name}",
+    )
