@@ -9,6 +9,7 @@ from service.formats.launches.sources.launch_scripts import find_launch
 from service.formats.launches.sources.reader import PROGRAM, Reader
 from service.formats.launches.trainers.unmodelled_trainers import (
     refuse_preferences,
+    refuse_recipes,
     refuse_strangers,
     refuse_unmodelled,
 )
@@ -107,6 +108,7 @@ def _detect_reader(handed_in: HandedIn) -> Reader:
     command = handed_in.command
     if not any(command and reader.is_started_by(command) for reader in readers):
         refuse_unmodelled(command)
+        refuse_recipes(handed_in)
     is_foreign = command is not None and best < PROGRAM and not _is_script(command)
     if best and not is_foreign and (len(named) == 1 or _SHARDED.issuperset(named)):
         if named[0] in _PLAIN:

@@ -39,6 +39,8 @@ _SPELLINGS = (
     (re.compile(r"(\d)p(\d)b"), r"\1.\2b"),
 )
 _NAMES = ("recipe", "factory", "model", "recipe_name")
+_RECIPE_NAMES = ("recipe", "factory", "recipe_name")
+_DEGREES = ("tensor", "pipeline", "context")
 _FILES = ("config", "c", "config_file", "config_path", "config_name")
 _CHECKPOINTS = ("hf_path", "hf_model_path", "model.hf_path", "checkpoint.pretrained_checkpoint")
 _RECIPES = "Megatron-Bridge 0.5, recipes/common.py"
@@ -99,6 +101,7 @@ def _normalize(config: Settings) -> Settings:
 def _read_megatron(config: Settings, draft: Draft, handed_in: HandedIn, *, is_old: bool) -> None:
     """Set the question of a configuration whose words are Megatron's."""
     processes = _count(config, draft, handed_in)
+    is_recipe = any(config.peek(name) is not None for name in _RECIPE_NAMES)
     named = _name_model(config, draft, handed_in)
     arguments = _translate(config)
     _add_formats(config, arguments, draft)
@@ -109,8 +112,18 @@ def _read_megatron(config: Settings, draft: Draft, handed_in: HandedIn, *, is_ol
     distributed = make_default("use_distributed_optimizer", value=not is_old, source=_RECIPES)
     arguments.add("use_distributed_optimizer", _find_distributed(config) or distributed)
     put_training(arguments, Settings(), processes, draft, handed_in)
+    if is_recipe:
+        _ask_degrees(draft)
     draft.account(arguments)
     draft.account(config, WITHOUT_EFFECT)
+
+
+def _ask_degrees(draft: Draft) -> None:
+    """Ask for the degrees that a recipe keeps to itself."""
+    for kind in _DEGREES:
+        field = f"layout.{kind}_parallel"
+        if draft.get(field) is None:
+            draft.ask(field, "the recipe has its own, which is not read; 1 is taken")
 
 
 def _translate(config: Settings) -> Settings:

@@ -175,6 +175,10 @@ def _count_environment(command: Command | None) -> Processes:
     if visible is not None and "NNODES" not in named and "$" not in str(visible.value):
         count = len([device for device in str(visible.value).split(",") if device.strip()])
         return Processes(count=count or None, settings=(visible,))
+    pods = _name_variables(command, NODES).get(NODES)
+    if pods is not None and str(pods.value) != "1":
+        # An operator starts a program in each pod; whether they find each other is its code's.
+        return Processes(nodes=None, settings=(pods,))
     return Processes(is_started=False)
 
 

@@ -19,6 +19,15 @@ _STEMS = {
 _NAMES = "|".join(sorted(_STEMS, key=len, reverse=True))
 _SCRIPT = re.compile(rf"(?:trl |run_|train_|finetune_)?({_NAMES})(?:_\w+)?(?:\.py)?")
 """TRL's own scripts and commands (TRL 1.16, ``trl/scripts`` and ``examples/scripts``)."""
+_PROGRAMS = {
+    "tune": "torchtune's recipes have no reader here",
+    "text-generation-launcher": "Text Generation Inference has no model here; vllm and sglang have",
+}
+"""Programs of other projects, and what is to be said of them."""
+_RECIPES = re.compile(
+    r"^[ \t]*(?:import|from)[ \t]+(nemo_run|nemo\.collections|megatron\.bridge)\b", re.MULTILINE
+)
+"""Imports of scripts that build NeMo's recipes."""
 _OTHERS = ("beta", "max_prompt_length", "max_completion_length", "num_generations", "rpo_alpha")
 """Arguments of TRL's trainers of preferences and policies that Trainer and SFTTrainer lack."""
 
@@ -28,6 +37,9 @@ def refuse_unmodelled(command: Command | None) -> None:
 
     Raises LaunchFormatError, which names those that have one.
     """
+    if command is not None and command.program in _PROGRAMS:
+        message = f"{command.program}: {_PROGRAMS[command.program]}"
+        raise LaunchFormatError(message, where=command.where, field="launcher")
     match = None if command is None else _SCRIPT.fullmatch(command.program)
     if match is None or command is None:
         return
@@ -36,6 +48,21 @@ def refuse_unmodelled(command: Command | None) -> None:
         "trl_dpo, trl_kto, trl_reward and trl_grpo have: say launcher where it is one of these"
     )
     raise LaunchFormatError(message, where=command.where, field="launcher")
+
+
+def refuse_recipes(handed_in: HandedIn) -> None:
+    """Refuse a script that builds a recipe of NeMo.
+
+    Raises LaunchFormatError, which names what is read in its place.
+    """
+    for name, text in handed_in.scripts.items():
+        match = _RECIPES.search(text) if name.endswith(".py") else None
+        if match is not None:
+            message = (
+                f"builds its recipe by {match[1]}, in Python that is not run here; hand in its "
+                "configuration as YAML, or ask by fields: model, layout, batch and length"
+            )
+            raise LaunchFormatError(message, where=name, field="launcher")
 
 
 def refuse_preferences(handed_in: HandedIn) -> None:

@@ -71,6 +71,7 @@ def test_a_training_job_says_how_many_gpus(text: str, ranks: int, per_node: int)
             spec="  nprocPerNode: 8\n  elasticPolicy: {minReplicas: 1, maxReplicas: 4}",
             command=BARE,
         ),
+        PYTORCH.format(spec="", command="[python, train.py, --model_name_or_path, a/b]"),
         TRAIN.format(spec="numNodes: 2"),
         TRAIN.format(spec="numProcPerNode: 8"),
     ],

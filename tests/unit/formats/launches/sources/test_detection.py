@@ -47,6 +47,25 @@ def test_scripts_of_other_trainers_are_refused(program: str) -> None:
         import_launch(command=f"python -m {program} --model_name_or_path a/b")
 
 
+@pytest.mark.parametrize("line", ["import nemo_run as run", "from nemo.collections import llm"])
+def test_a_recipe_in_python_is_refused(line: str) -> None:
+    """It says what is read in its place; the program is not run."""
+    with pytest.raises(LaunchFormatError, match=r"in Python that is not run here; hand in its"):
+        import_launch({"pretrain.py": f"{line}\nrecipe = make()\n"})
+
+
+def test_a_recipe_by_name_has_degrees_of_its_own() -> None:
+    """What stands beside it is read; the rest is asked for."""
+    imported = import_launch(
+        command="nemo llm pretrain --factory llama3_70b trainer.devices=8 "
+        "trainer.strategy.pipeline_model_parallel_size=2"
+    )
+
+    asked = {question.field for question in imported.questions}
+    assert {"layout.tensor_parallel", "layout.context_parallel"} <= asked
+    assert "layout.pipeline_parallel" not in asked
+
+
 def test_a_name_of_a_pattern_is_taken_at_its_word() -> None:
     """A script that is called as a trainer's examples are is that trainer's."""
     imported = import_launch(command=STRANGE.replace("mine.py", "dpo_mine.py --beta 1"))
