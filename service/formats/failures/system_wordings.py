@@ -43,6 +43,7 @@ MARKS = (
     " Killed",
     "dev/shm",
     "</torch_",
+    "unable to mmap",
 )
 """Of every wording a text that is in its line."""
 
@@ -166,6 +167,14 @@ WORDINGS = (
         r"|unable to (?:write to|mmap) [^<]{0,40}+</torch_|No space left on device: '/dev/shm"
         # Opening takes no memory: what else it fails of is the limit of open files.
         r"|unable to open [^<]{0,40}+</torch_[^:]{0,80}+: No space left",
+    ),
+    word_failure(
+        FailureSpeaker.TORCH,
+        FailedMemory.HOST,
+        "host_allocation",
+        r"unable to mmap ([0-9]{1,18}+) bytes from file <(?!/torch_)[^>]{1,400}+>: "
+        r"Cannot allocate memory",
+        (FailureQuantity.REQUESTED, "bytes"),
     ),
     word_failure(
         FailureSpeaker.KUBERNETES,

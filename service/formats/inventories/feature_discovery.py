@@ -6,6 +6,7 @@ are ``-SHARED``, and their memory is that of the card.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from service.formats.inventories.documents import Json, get_count, get_mebibytes, get_text
@@ -64,7 +65,7 @@ def _read_whole(
     name = next((text for label in PRODUCT_LABELS if (text := get_text(labels, label))), "")
     resource = next((key for key in (GPU, SHARED, AMD) if _amount(capacity, key)), GPU)
     replicas = max(get_count(labels, f"{GPU}.replicas") or 1, 1)
-    slices = tuple(_iter_slices(labels, pods))
+    slices = tuple(_iter_slices(labels, capacity, pods))
     offered = _amount(capacity, resource) // replicas
     labelled = get_count(labels, f"{GPU}.count") or 0
     # With slices beside them the label counts the cut GPUs too, and the plugin offers the others.
@@ -158,12 +159,12 @@ def _iter_uses(
         yield ObservedUse(holder=UNHEALTHY, num_gpus=missing)
 
 
-def _iter_slices(labels: Json, pods: Sequence[PodUse]) -> Iterator[ObservedSlices]:
-    totals: dict[str, int] = {}
-    for label in labels:
-        match = _MIXED.fullmatch(label) if label.startswith(MIG) else None
-        if match is not None:
-            totals[match[1]] = totals.get(match[1], 0) + (get_count(labels, label) or 0)
+def _iter_slices(labels: Json, capacity: Json, pods: Sequence[PodUse]) -> Iterator[ObservedSlices]:
+    """Yield slices by labels, else by what is offered."""
+    totals = _sum_slices({label: get_count(labels, label) or 0 for label in labels})
+    if not totals:
+        # The plugin offers slices where nothing writes labels.
+        totals = _sum_slices({f"{name}.count": _amount(capacity, name) for name in capacity})
     used = _count_used_slices(pods)
     for profile, total in totals.items():
         if total:
@@ -173,13 +174,20 @@ def _iter_slices(labels: Json, pods: Sequence[PodUse]) -> Iterator[ObservedSlice
 
 
 def _count_used_slices(pods: Sequence[PodUse]) -> Mapping[str, int]:
-    used: dict[str, int] = {}
+    used: Counter[str] = Counter()
     for use in pods:
-        for name, amount in use.resources.items():
-            match = _MIXED.fullmatch(f"{name}.count") if name.startswith(MIG) else None
-            if match is not None:
-                used[match[1]] = used.get(match[1], 0) + amount
+        used.update(_sum_slices({f"{name}.count": n for name, n in use.resources.items()}))
     return used
+
+
+def _sum_slices(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return each profile's slices, by labels of their numbers."""
+    totals: dict[str, int] = {}
+    for label, count in counts.items():
+        match = _MIXED.fullmatch(label) if label.startswith(MIG) else None
+        if match is not None:
+            totals[match[1]] = totals.get(match[1], 0) + count
+    return totals
 
 
 def _amount(resources: Json, name: str) -> int:

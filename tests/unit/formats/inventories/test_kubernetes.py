@@ -7,6 +7,7 @@ import yaml
 from kubernetes_validate import validate
 
 from service.formats.inventories.detect import read_inventory
+from service.formats.inventories.feature_discovery import read_gpus
 from service.formats.inventories.kubernetes_quantities import read_quantity
 from service.formats.inventories.observed import (
     InventoryFormatError,
@@ -75,6 +76,16 @@ def test_the_mixed_strategy_has_slices_beside_gpus() -> None:
         ObservedSlices(profile="1g.5gb", total=7, used=2),
         ObservedSlices(profile="3g.20gb", total=2),
     )
+
+
+def test_slices_without_labels_are_those_that_are_offered() -> None:
+    """Without feature discovery the device plugin's capacity alone tells them."""
+    offered = {"nvidia.com/mig-1g.5gb": "7", "nvidia.com/mig-3g.20gb": "0", "cpu": "8"}
+
+    (gpus,) = read_gpus(({}, {}), (offered, offered), ())
+
+    assert (gpus.count, gpus.mig_gpus) == (0, 1)
+    assert gpus.slices == (ObservedSlices(profile="1g.5gb", total=7),)
 
 
 def test_time_slices_are_no_gpus() -> None:

@@ -159,7 +159,6 @@ def test_a_program_tells_its_launcher(command: str, launcher: str) -> None:
         ("trl rloo --model_name_or_path a/b --learning_rate 1", "trains by RLOO"),
         ("python x/nash_md.py --max_new_tokens 64", "trains by Nash-MD"),
         ("tune run lora_finetune_single_device --config llama3/8B", "torchtune's recipes"),
-        ("docker run huggingface/text-generation-inference --model-id a/b", "vllm and sglang have"),
         ("torchrun m.py --micro-batch-size 1 --tensor-model-parallel-size 2", "no launcher"),
         ("deepspeed main.py --deepspeed --learning_rate 1 --bf16", "DeepSpeed's JSON"),
     ],
