@@ -15,6 +15,8 @@ DOES_NOT_FIT = 1
 ERROR = 2
 TIGHT = 3
 """It fits at the point and not at the upper end, told apart where that was asked for."""
+_SLIP = 0.85
+"""Likeness (difflib) above which two flags differ by a letter or two."""
 
 
 class UsageError(SystemExit):
@@ -82,11 +84,22 @@ class Parser(argparse.ArgumentParser):
             setattr(options, self._command_dest, command)
         if extra:
             flag = extra[0].partition("=")[0]
-            near = get_close_matches(flag, self._option_string_actions, n=1)
-            hint = f" Did you mean {near[0]}?" if near else self._point_to_commands()
+            near = " or ".join(self._find_nearest(flag))
+            hint = f" Did you mean {near}?" if near else self._point_to_commands()
             self.error(f"unknown argument {extra[0]!r}.{self._absent_flags.get(flag, hint)}")
         options.provided = dict(self._iter_provided(options))
         return options
+
+    def _find_nearest(self, flag: str) -> Sequence[str]:
+        """Return the flag that a slip of one spells, those that have all its words, or one like it.
+
+        Of those with its words, the three shortest.
+        """
+        known = self._option_string_actions
+        words = frozenset(flag.strip("-").split("-"))
+        longer = (name for name in known if words <= frozenset(name.strip("-").split("-")))
+        slips = get_close_matches(flag, known, n=1, cutoff=_SLIP)
+        return slips or sorted(longer, key=len)[:3] or get_close_matches(flag, known, n=1)
 
     def _point_to_commands(self) -> str:
         """Return where the words of a launcher go, which its command has."""

@@ -53,13 +53,29 @@ def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]
     assert "Did you mean 'fit'?" in capsys.readouterr().err
 
 
-def test_an_unknown_flag_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    """A misspelt flag is refused with the one that was meant."""
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("up --prot 8000", "Did you mean --port?"),
+        ("fit gpt2 --batch 4", "Did you mean --micro-batch-size"),
+        ("fit gpt2 --batch-size 4", "Did you mean --micro-batch-size"),
+        ("fit gpt2 --tp 2", "Did you mean --tensor-parallel?"),
+        ("fit gpt2 --weight-type fp8", "Did you mean --weight-dtype?"),
+        ("fit gpt2 --dtype fp8", "or --weight-dtype"),
+        ("fit gpt2 --device-map auto", "--cpu-offload-gb"),
+        ("fit gpt2 --limit-mm-per-prompt image=2", "--image WxHxN"),
+        ("fit gpt2 --swap-space 4", "-- vllm serve"),
+    ],
+)
+def test_an_unknown_flag_names_what_was_meant(
+    words: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slip, a part of a longer flag and another program's word are each told their own."""
     with pytest.raises(SystemExit) as left:
-        main(["up", "--prot", "8000"])
+        main(words.split())
 
     assert left.value.code == 2
-    assert "Did you mean --port?" in capsys.readouterr().err
+    assert meant in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flag", ["--num-gpus", "--gpus"])
