@@ -102,16 +102,22 @@ async def compute(
     What it took counts against who asked, who may have left: against his next turn, and against
     the rate of his key.
     """
-    asker = get_asker(scope)
+    async with turns.take(get_asker(scope)):
+        return await compute_at_turn(deps, scope, turns, answer)
+
+
+async def compute_at_turn(
+    deps: Dependencies, scope: HTTPScope, turns: Turns, answer: Callable[[Budget], T]
+) -> T:
+    """Compute an answer in a thread, at a turn that is held."""
     budget = Budget(seconds=deps.settings.question_budget_s)
-    async with turns.take(asker):
-        try:
-            # Threads of their own: what computes takes none from what reads a database.
-            return await anyio.to_thread.run_sync(
-                partial(_compute, deps, scope, budget, answer), limiter=deps.computing_limiter
-            )
-        finally:
-            turns.count(asker, budget.spent_s)
+    try:
+        # Threads of their own: what computes takes none from what reads a database.
+        return await anyio.to_thread.run_sync(
+            partial(_compute, deps, scope, budget, answer), limiter=deps.computing_limiter
+        )
+    finally:
+        turns.count(get_asker(scope), budget.spent_s)
 
 
 def get_asker(scope: HTTPScope) -> str:

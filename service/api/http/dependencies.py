@@ -10,6 +10,7 @@ from litestar import Request
 from service.access.keys import Principal
 from service.api.computing.reading import FileReader
 from service.api.computing.search_processes import SearchProcesses
+from service.api.computing.single_flight import SingleFlight
 from service.api.computing.streams import OpenStreams
 from service.api.computing.turns import Turns
 from service.api.http.auth import Guard, make_open_guard
@@ -24,7 +25,11 @@ from service.usecases.hub.hub import Hub
 from service.usecases.learning.corrections import CorrectionCache
 from service.usecases.operations.health import Readiness
 from service.usecases.operations.metrics_snapshot import NO_READING, MetricsReading
-from service.usecases.questions.answer_cache import MAX_SEARCH_BYTES, AnswerCache
+from service.usecases.questions.answer_cache import (
+    MAX_SEARCH_BYTES,
+    AnswerCache,
+    FinishedAnswer,
+)
 from service.usecases.questions.evaluators import EvaluatorCache
 from service.usecases.questions.fit import AnsweredQuestions
 from service.usecases.recordings.configs import Config
@@ -56,6 +61,8 @@ class Dependencies:
         default_factory=lambda: AnswerCache(max_bytes=MAX_SEARCH_BYTES)
     )
     """Answers of searches, which displace none of the fits that somebody repeats."""
+    searches_under_way: SingleFlight[FinishedAnswer] = field(default_factory=SingleFlight)
+    """Searches that are computed now, for whoever asks the same meanwhile."""
     evaluators: EvaluatorCache = field(default_factory=EvaluatorCache)
     first_answer_turns: Turns = field(default_factory=lambda: Turns(1))
     """Turns at computing first answers: one at a time. Threads only take turns, and each more makes

@@ -11,12 +11,17 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from litestar import Request
-from litestar.types import ASGIApp, Scope
+from litestar.types import ASGIApp, HTTPScope, Scope
 
 from service.api.computing.budgets import Budget
 from service.api.computing.search_keys import build_search_key
 from service.api.computing.searches import SearchAnswer
-from service.api.http.computing import compute, respond_to_question
+from service.api.http.computing import (
+    compute,
+    compute_at_turn,
+    get_asker,
+    respond_to_question,
+)
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.etags import build_etag_headers, read_header
 from service.api.http.operation import JSON
@@ -100,22 +105,56 @@ async def answer_search(
     async def respond(job: _Compared[Q] | Unfinished[Q]) -> ASGIApp:
         if isinstance(job, Unfinished):
             job = await compute(deps, request.scope, deps.cluster_turns, partial(finish, job))
-        question, key = job.question, job.key
-        calibrations = deps.corrections.version
-        answer = deps.search_answers.find(
-            key, calibrations=calibrations, get_model_version=deps.specs.get_version
-        )
-        if answer is not None:
-            deps.metrics.count_cached_search(name)
-            return show(question, answer)
-        computed = await compute(deps, request.scope, deps.search_turns, partial(search, question))
-        deps.metrics.count_search(name, layouts=computed.layouts, estimated=computed.estimated)
-        answer = FinishedAnswer(body=computed.body, etag=build_etag(computed.body), counted_as=name)
-        deps.search_answers.store(key, answer, calibrations=calibrations, is_costly=True)
-        deps.metrics.set_search_cache_bytes(deps.search_answers.num_bytes)
-        return show(question, answer)
+        shared = _Shared(deps=deps, scope=request.scope, name=name, job=job, search=search)
+        return show(job.question, await shared.answer())
 
     return await respond_to_question(request, read_to_compare, respond)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared(Generic[Q]):
+    """Search of one asker, computed once for all who ask the same.
+
+    What it rests on has the version of its beginning, ``calibrations``.
+    """
+
+    deps: Dependencies
+    scope: HTTPScope
+    name: str
+    job: _Compared[Q]
+    search: Callable[[Q, Budget], SearchAnswer]
+
+    async def answer(self) -> FinishedAnswer:
+        """Return the answer that is kept, under way or computed now."""
+        deps, calibrations = self.deps, self.deps.corrections.version
+        kept = self._find(calibrations)
+        if kept is not None:
+            deps.metrics.count_cached_search(self.name)
+            return kept
+        return await deps.searches_under_way.join(
+            f"{calibrations} {self.job.key}",
+            deps.search_turns.take(get_asker(self.scope)),
+            partial(self._find, calibrations),
+            partial(self._compute, calibrations),
+        )
+
+    def _find(self, calibrations: int) -> FinishedAnswer | None:
+        return self.deps.search_answers.find(
+            self.job.key,
+            calibrations=calibrations,
+            get_model_version=self.deps.specs.get_version,
+        )
+
+    async def _compute(self, calibrations: int) -> FinishedAnswer:
+        deps, name = self.deps, self.name
+        computed = await compute_at_turn(
+            deps, self.scope, deps.search_turns, partial(self.search, self.job.question)
+        )
+        deps.metrics.count_search(name, layouts=computed.layouts, estimated=computed.estimated)
+        answer = FinishedAnswer(body=computed.body, etag=build_etag(computed.body), counted_as=name)
+        deps.search_answers.store(self.job.key, answer, calibrations=calibrations, is_costly=True)
+        deps.metrics.set_search_cache_bytes(deps.search_answers.num_bytes)
+        return answer
 
 
 def _compare(question: Q) -> _Compared[Q]:

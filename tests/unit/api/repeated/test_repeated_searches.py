@@ -1,14 +1,17 @@
 """Searches asked again: from kept answers, for as long as all that they rest on is the same."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from litestar.testing import TestClient
 
+from service.api.application import make_application
 from service.api.computing.turns import Turns
+from service.app import ROUTERS
 from service.usecases.learning.corrections import CorrectionCache
 from tests.unit.api.builders import FIT, parts, served
 from tests.unit.api.repeated.test_repeated_fits import FakeModels, learn, with_models
@@ -47,6 +50,20 @@ ASKERS = {
 }
 
 
+class CountingTurns(Turns):
+    """Turns that count who took one."""
+
+    def __init__(self, slots: int = 1) -> None:
+        """Start with free slots."""
+        super().__init__(slots)
+        self.num_taken = 0
+
+    def count(self, asker: str, seconds: float) -> None:
+        """Count one more."""
+        self.num_taken += 1
+        super().count(asker, seconds)
+
+
 @pytest.fixture(scope="module", name="client")
 def start() -> Iterator[Client]:
     """Serve the API over fakes for the tests of this file that change nothing."""
@@ -83,6 +100,25 @@ def test_the_second_time_it_is_kept(client: Client, name: str) -> None:
     assert (known.status_code, known.content) == (304, b"")
     assert known.headers["etag"] == first.headers["etag"]
     assert other.content == first.content
+
+
+def test_who_asks_meanwhile_shares_it() -> None:
+    """With a turn free for each of them it is computed once: even its times are equal."""
+    turns = CountingTurns(3)
+    deps = replace(parts(), search_turns=turns)
+
+    async def ask_at_once() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(cast("Any", make_application(deps, handlers=ROUTERS)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await asyncio.gather(
+                *[client.post("/v1/how-many", json=QUESTION) for _ in range(3)]
+            )
+
+    answers = asyncio.run(ask_at_once())
+
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert len({answer.content for answer in answers}) == 1
+    assert turns.num_taken == 1
 
 
 def test_how_it_is_spelled_does_not_matter(client: Client) -> None:
@@ -170,20 +206,6 @@ def test_searches_displace_no_fit() -> None:
     assert deps.search_answers.num_bytes > 0
     assert f"headroom_answer_cache_bytes {float(kept_bytes)}" in told
     assert f"headroom_search_cache_bytes {float(deps.search_answers.num_bytes)}" in told
-
-
-class CountingTurns(Turns):
-    """Turns that count who took one."""
-
-    def __init__(self) -> None:
-        """Start with a free slot."""
-        super().__init__(1)
-        self.num_taken = 0
-
-    def count(self, asker: str, seconds: float) -> None:
-        """Count one more."""
-        self.num_taken += 1
-        super().count(asker, seconds)
 
 
 def test_a_cluster_is_read_at_its_turn() -> None:
