@@ -10,11 +10,11 @@ from service.estimator.memory.allocator.replay_cache import ReplayCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import SplitPlan
 from service.estimator.passes.config import PeakCandidates, ServingPass, TrainingPass
-from service.estimator.passes.padded_recordings import (
-    SharedRecordings,
-    record_unpadded,
+from service.estimator.passes.stored_recordings import (
+    RecordingStore,
+    load_training,
+    share_recordings,
 )
-from service.estimator.passes.stored_recordings import RecordingStore, load_training
 from service.estimator.rules.checks import Checks
 from service.estimator.rules.grammar.rule import RuleTable
 from service.estimator.values.memo import Memo
@@ -41,7 +41,7 @@ class PassCache:
         self.capacity, self.store = capacity, store
         self.replays = ReplayCache(store)
         self._passes: Memo[PeakCandidates] = Memo(capacity)
-        self._shared = SharedRecordings(record_unpadded, capacity=capacity)
+        self._shared = share_recordings(store, capacity=capacity)
         self._shards: Memo[Architecture] = Memo(capacity)
         self._models: Memo[tuple[Architecture, object]] = Memo(capacity)
         self._model_keys: Memo[object] = Memo(capacity)
@@ -104,15 +104,12 @@ class PassCache:
     def get_training(self, model: Architecture, config: TrainingPass) -> PeakCandidates:
         """Return the recording of a training pass, made once.
 
-        Those that differ in padding alone share one; kept ones are read one by one.
+        Those that differ in padding alone share one.
         """
         return self.get_recording(model, config, self._load_training)
 
     def _load_training(self, model: Architecture, config: TrainingPass) -> PeakCandidates:
-        shared = self._shared.find(model, config) if self.store is None else None
-        if shared is None or config.gathering is None:
-            return load_training(model, config, self.store)
-        return shared.pad(config.gathering)
+        return load_training(model, config, self.store, self._shared)
 
     def get_shard(self, model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Architecture:
         """Return one tensor-parallel rank's shard of a model, made once."""

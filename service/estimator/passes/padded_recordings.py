@@ -73,7 +73,7 @@ def _is_plain(config: TrainingPass, gathering: FsdpConfig) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Moment:
+class Moment:
     """Live memory without filling, and the factors of unknowns."""
 
     live: Live
@@ -81,7 +81,7 @@ class _Moment:
     bounds: tuple[int, ...]
     """None of them is larger in a moment that is covered, however units are filled up."""
 
-    def covers(self, later: "_Moment") -> bool:
+    def covers(self, later: "Moment") -> bool:
         """Return whether a later moment is no higher."""
         return all(map(ge, self.bounds, later.bounds))
 
@@ -99,7 +99,7 @@ class _Moment:
 class PaddedRecording:
     """The moments of a step at which memory stops rising, by section."""
 
-    moments: Mapping[Section, tuple[_Moment, ...]]
+    moments: Mapping[Section, tuple[Moment, ...]]
     units: tuple[Unit, ...]
 
     def pad(self, gathering: FsdpConfig) -> PeakCandidates:
@@ -183,9 +183,18 @@ class SharedRecordings(Generic[S]):
     They do from the second pass on: what is shared takes longer to make than one of its own.
     """
 
-    def __init__(self, record: Callable[[Architecture, TrainingPass], S], *, capacity: int) -> None:
-        """Start empty; ``record`` makes what is shared."""
-        self._record = record
+    def __init__(
+        self,
+        record: Callable[[Architecture, TrainingPass], S],
+        *,
+        capacity: int,
+        read: Callable[[Architecture, TrainingPass], S | None] = lambda _model, _config: None,
+    ) -> None:
+        """Start empty; ``record`` makes what is shared.
+
+        ``read`` returns what another process has made of it.
+        """
+        self._record, self._read = record, read
         self._first: Memo[TrainingPass] = Memo(capacity)
         self._shared: Memo[S] = Memo(capacity)
 
@@ -202,7 +211,8 @@ class SharedRecordings(Generic[S]):
         key = (model.spec, unpadded)
         if self._first.get(key) is None:
             self._first.store(key, config)
-            return None
+            read = self._read(model, unpadded)
+            return None if read is None else self._shared.store(key, read)
         return self._shared.get_or_make(key, lambda: self._record(model, unpadded))
 
 
@@ -215,7 +225,7 @@ def _decode(number: int, num_unknowns: int) -> list[int]:
     return [number >> BITS * place & (1 << BITS) - 1 for place in range(num_unknowns + 1)]
 
 
-def _split(live: Live, num_unknowns: int) -> _Moment:
+def _split(live: Live, num_unknowns: int) -> Moment:
     """Return live memory, and the factors of the unknowns in it."""
     known: dict[Category, Size] = {}
     factors: list[tuple[Category, Factors]] = []
@@ -229,16 +239,16 @@ def _split(live: Live, num_unknowns: int) -> _Moment:
             counted[:] = map(add, counted, each)
     point = build_point(known)
     bounds = (*sizes.expand_at_one(point.bytes), point.gradients, *in_bytes, *in_gradients)
-    return _Moment(known, tuple(factors), bounds)
+    return Moment(known, tuple(factors), bounds)
 
 
-def _drop_covered(moments: Sequence[_Moment]) -> tuple[_Moment, ...]:
+def _drop_covered(moments: Sequence[Moment]) -> tuple[Moment, ...]:
     """Return the moments that may be the highest, in order.
 
     Of equal ones the first is kept, whatever fills units up: a later one covers only what is lower
     without any filling.
     """
-    kept: list[tuple[int, _Moment]] = []
+    kept: list[tuple[int, Moment]] = []
     for index, moment in sorted(enumerate(moments), key=lambda pair: -pair[1].bounds[_AT_ONE]):
         height = moment.bounds[_AT_ONE]
         if not any(

@@ -8,6 +8,8 @@ import zlib
 from array import array
 
 from service.estimator.passes.config import PeakCandidates
+from service.estimator.passes.padded_recordings import Moment, PaddedRecording
+from service.estimator.passes.padded_units import Unit
 from service.estimator.tape.event_log import Events
 from service.estimator.tape.kernel_buffers import BufferKind, KernelBuffer
 from service.estimator.tape.ledger import Category, Section, build_point
@@ -40,6 +42,37 @@ def decode_candidates(data: bytes) -> PeakCandidates:
         )
         for section, points in json.loads(data)
     }
+
+
+def encode_padded(recording: PaddedRecording) -> bytes:
+    """Return the moments of a step without filling as bytes.
+
+    Its units are those of its model.
+    """
+    document = [
+        [
+            section.value,
+            [[list(moment.live.items()), moment.factors, moment.bounds] for moment in moments],
+        ]
+        for section, moments in recording.moments.items()
+    ]
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def decode_padded(data: bytes, units: tuple[Unit, ...]) -> PaddedRecording:
+    """Return a step without filling."""
+    moments = {
+        Section(section): tuple(
+            Moment(
+                {Category(category): _to_size(size) for category, size in live},
+                tuple((Category(category), tuple(each)) for category, each in factors),
+                tuple(bounds),
+            )
+            for live, factors, bounds in each_section
+        )
+        for section, each_section in json.loads(data)
+    }
+    return PaddedRecording(moments, units)
 
 
 def encode_events(events: Events) -> bytes:

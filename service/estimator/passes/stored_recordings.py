@@ -5,12 +5,21 @@ from typing import Protocol, TypeVar
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.config import PeakCandidates, TrainingPass
+from service.estimator.passes.padded_recordings import (
+    PaddedLog,
+    PaddedRecording,
+    SharedRecordings,
+    record_unpadded,
+)
+from service.estimator.passes.padded_units import list_units
 from service.estimator.passes.recorder import log_training, record_training
 from service.estimator.passes.recording_codec import (
     decode_candidates,
     decode_events,
+    decode_padded,
     encode_candidates,
     encode_events,
+    encode_padded,
 )
 from service.estimator.tape.event_log import Events
 
@@ -31,31 +40,71 @@ class RecordingStore(Protocol):
 
 
 def load_training(
-    model: Architecture, config: TrainingPass, store: RecordingStore | None
+    model: Architecture,
+    config: TrainingPass,
+    store: RecordingStore | None,
+    shared: SharedRecordings[PaddedRecording],
 ) -> PeakCandidates:
-    """Return the highest points of a training pass."""
+    """Return the highest points of a training pass.
+
+    What is recorded of it may be ``shared`` with passes of other padding.
+    """
+
+    def record() -> PeakCandidates:
+        found = shared.find(model, config)
+        if found is None or config.gathering is None:
+            return record_training(model, config)
+        return found.pad(config.gathering)
+
     if store is None:
-        return record_training(model, config)
-    return _load(
-        store,
-        f"training {model.spec!r} {config!r}",
-        lambda: record_training(model, config),
-        (encode_candidates, decode_candidates),
-    )
+        return record()
+    key = f"training {model.spec!r} {config!r}"
+    return _load(store, key, record, (encode_candidates, decode_candidates))
 
 
 def load_training_log(
-    model: Architecture, config: TrainingPass, store: RecordingStore | None
+    model: Architecture,
+    config: TrainingPass,
+    store: RecordingStore | None,
+    shared: SharedRecordings[PaddedLog],
 ) -> Events:
-    """Return the allocations and releases of a training pass."""
+    """Return the allocations and releases of a training pass.
+
+    What is logged of it may be ``shared`` with passes of other padding.
+    """
+
+    def log() -> Events:
+        found = shared.find(model, config)
+        if found is None or config.gathering is None:
+            return log_training(model, config)
+        return found.pad(config.gathering)
+
     if store is None:
-        return log_training(model, config)
-    return _load(
-        store,
-        f"log {model.spec!r} {config!r}",
-        lambda: log_training(model, config),
-        (encode_events, decode_events),
-    )
+        return log()
+    return _load(store, f"log {model.spec!r} {config!r}", log, (encode_events, decode_events))
+
+
+def share_recordings(
+    store: RecordingStore | None, *, capacity: int
+) -> SharedRecordings[PaddedRecording]:
+    """Return recordings that passes of all paddings share, kept in a store where there is one."""
+    if store is None:
+        return SharedRecordings(record_unpadded, capacity=capacity)
+
+    def read(model: Architecture, config: TrainingPass) -> PaddedRecording | None:
+        data = store.read(_name_unpadded(model, config))
+        return None if data is None else decode_padded(data, list_units(model, config))
+
+    def record(model: Architecture, config: TrainingPass) -> PaddedRecording:
+        recording = record_unpadded(model, config)
+        store.write(_name_unpadded(model, config), encode_padded(recording))
+        return recording
+
+    return SharedRecordings(record, capacity=capacity, read=read)
+
+
+def _name_unpadded(model: Architecture, config: TrainingPass) -> str:
+    return f"unpadded {model.spec!r} {config!r}"
 
 
 def _load(

@@ -7,6 +7,7 @@ import pytest
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.memory.training_pass import build_training_pass
+from service.estimator.passes.padded_recordings import get_unpadded
 from service.estimator.passes.recorder import log_training, record_training
 from service.estimator.passes.recording_codec import (
     decode_candidates,
@@ -67,6 +68,26 @@ def test_a_second_cache_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert answer(PlanCache(store=shelf)) == first
     assert len(shelf) == 2
+
+
+def test_what_differs_in_padding_shares_one_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points and logs of any number of ranks are filled up from what another process recorded."""
+    shelf, model = _Shelf(), a_model()
+    odd = {
+        ranks: build_training_pass(model, a_training(), replace(_FSDP, data_parallel=ranks))
+        for ranks in (3, 5, 7)
+    }
+    first = PlanCache(store=shelf)
+    for ranks in (3, 5):
+        first.get_training(model, odd[ranks])
+    expected = record_training(model, odd[7])
+    for name in ("record_training", "record_unpadded"):
+        monkeypatch.delattr(f"service.estimator.passes.stored_recordings.{name}")
+
+    assert get_unpadded(model, odd[7]) is not None
+    assert PlanCache(store=shelf).get_training(model, odd[7]) == expected
+    assert [key.partition(" ")[0] for key in shelf].count("unpadded") == 1
+    assert [key.partition(" ")[0] for key in shelf].count("training") == 3
 
 
 def test_a_smaller_model_has_recordings_of_its_own() -> None:

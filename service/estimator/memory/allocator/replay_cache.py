@@ -271,10 +271,7 @@ class ReplayCache:
         return self._logs.get_or_make(key, lambda: self._load_log(model, config))
 
     def _load_log(self, model: Architecture, config: TrainingPass) -> Events:
-        shared = self._shared_logs.find(model, config) if self._store is None else None
-        if shared is None or config.gathering is None:
-            return load_training_log(model, config, self._store)
-        return shared.pad(config.gathering)
+        return load_training_log(model, config, self._store, self._shared_logs)
 
 
 def _agrees(allocated: int, peak: int) -> bool:
