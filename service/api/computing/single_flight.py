@@ -36,23 +36,23 @@ class SingleFlight(Generic[A]):
         flight = self._flights.get(key)
         if flight is not None:
             return await flight.wait()
-        async with AsyncExitStack() as held:
-            await held.enter_async_context(turn)
+        async with AsyncExitStack() as turn_stack:
+            await turn_stack.enter_async_context(turn)
             flight = self._flights.get(key)
             if flight is None:
                 answer = find()
                 if answer is not None:
                     return answer
                 # The turn ends with the computation, not with who waited for it.
-                flight = self._begin(key, compute, held.pop_all())
+                flight = self._begin(key, compute, turn_stack.pop_all())
         return await flight.wait()
 
     def _begin(
-        self, key: str, compute: Callable[[], Awaitable[A]], held: AsyncExitStack
+        self, key: str, compute: Callable[[], Awaitable[A]], turn_stack: AsyncExitStack
     ) -> "_Flight[A]":
         flight: _Flight[A] = _Flight(lambda: self._forget(key, flight))
         self._flights[key] = flight
-        flight.start(compute, held)
+        flight.start(compute, turn_stack)
         return flight
 
     def _forget(self, key: str, flight: "_Flight[A]") -> None:
@@ -72,9 +72,9 @@ class _Flight(Generic[A]):
         self._refusal: Exception | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, compute: Callable[[], Awaitable[A]], held: AsyncExitStack) -> None:
+    def start(self, compute: Callable[[], Awaitable[A]], turn_stack: AsyncExitStack) -> None:
         """Begin to compute, and leave the turn at the end."""
-        self._task = asyncio.get_running_loop().create_task(self._run(compute, held))
+        self._task = asyncio.get_running_loop().create_task(self._run(compute, turn_stack))
 
     async def wait(self) -> A:
         """Return the answer; the last who leaves before it ends the computation."""
@@ -93,9 +93,9 @@ class _Flight(Generic[A]):
             raise UnavailableError(message)
         return self._answer
 
-    async def _run(self, compute: Callable[[], Awaitable[A]], held: AsyncExitStack) -> None:
+    async def _run(self, compute: Callable[[], Awaitable[A]], turn_stack: AsyncExitStack) -> None:
         try:
-            async with held:
+            async with turn_stack:
                 with self._scope:
                     self._answer = await compute()
         except Exception as refusal:  # noqa: BLE001 - raised to all who wait

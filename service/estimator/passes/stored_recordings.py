@@ -51,10 +51,10 @@ def load_training(
     """
 
     def record() -> PeakCandidates:
-        found = shared.find(model, config)
-        if found is None or config.gathering is None:
+        recording = shared.find(model, config)
+        if recording is None or config.gathering is None:
             return record_training(model, config)
-        return found.pad(config.gathering)
+        return recording.pad(config.gathering)
 
     if store is None:
         return record()
@@ -74,10 +74,10 @@ def load_training_log(
     """
 
     def log() -> Events:
-        found = shared.find(model, config)
-        if found is None or config.gathering is None:
+        recording = shared.find(model, config)
+        if recording is None or config.gathering is None:
             return log_training(model, config)
-        return found.pad(config.gathering)
+        return recording.pad(config.gathering)
 
     if store is None:
         return log()
