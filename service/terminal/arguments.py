@@ -91,15 +91,16 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def _find_nearest(self, flag: str) -> Sequence[str]:
-        """Return the flag that a slip of one spells, those that have all its words, or one like it.
+        """Return the known flags that an unknown one may mean.
 
-        Of those with its words, the three shortest.
+        That is the one it spells with a slip, the three shortest that have all its words, or the
+        one most like it.
         """
-        known = self._option_string_actions
-        words = frozenset(flag.strip("-").split("-"))
-        longer = (name for name in known if words <= frozenset(name.strip("-").split("-")))
-        slips = get_close_matches(flag, known, n=1, cutoff=_SLIP)
-        return slips or sorted(longer, key=len)[:3] or get_close_matches(flag, known, n=1)
+        flags = self._option_string_actions
+        parts = frozenset(flag.strip("-").split("-"))
+        longer = (name for name in flags if parts <= frozenset(name.strip("-").split("-")))
+        slips = get_close_matches(flag, flags, n=1, cutoff=_SLIP)
+        return slips or sorted(longer, key=len)[:3] or get_close_matches(flag, flags, n=1)
 
     def _point_to_commands(self) -> str:
         """Return where the words of a launcher go, which its command has."""
