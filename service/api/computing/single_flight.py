@@ -1,4 +1,4 @@
-"""Computations under way, each made once for all who ask for it meanwhile."""
+"""Computations under way, each made once for all who ask."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -62,7 +62,7 @@ class SingleFlight(Generic[A]):
 
 
 class _Flight(Generic[A]):
-    """Computation in a task of its own, and how many wait for it."""
+    """Computation in a task of its own, with those who wait."""
 
     def __init__(self, on_end: Callable[[], None]) -> None:
         self._on_end = on_end

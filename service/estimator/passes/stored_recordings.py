@@ -87,7 +87,10 @@ def load_training_log(
 def share_recordings(
     store: RecordingStore | None, *, capacity: int
 ) -> SharedRecordings[PaddedRecording]:
-    """Return recordings that passes of all paddings share, kept in a store where there is one."""
+    """Return recordings that passes of all paddings share.
+
+    They are kept in a store where there is one.
+    """
     if store is None:
         return SharedRecordings(record_unpadded, capacity=capacity)
 
