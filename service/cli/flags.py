@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
 from service.cli.input_flags import add_input_flags
+from service.cli.launch.foreign_flags import explain_foreign_flags
 from service.cli.model_files import spelling
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
@@ -61,6 +62,7 @@ def add_question(
         help="train or serve; default the one that the other words belong to",
     )
     add_fields(parser)
+    explain_foreign_flags(parser)
 
 
 def add_head(parser: argparse._ActionsContainer) -> None:

@@ -27,16 +27,6 @@ _HOW_GPUS_ARE_COUNTED = (
     " GPUs are counted by how they share the job: say --tensor-parallel, --data-parallel or "
     "another degree of the layout; headroom how-many finds the number."
 )
-_WORDS_OF_OTHERS = {
-    "--device-map": " A layout's weights are on its GPUs. With some on the host: --engine vllm or "
-    "sglang with --cpu-offload-gb, or --engine llama_cpp with --gpu-layers.",
-    **{
-        f"--{axis[0]}p": f" Did you mean --{axis}-parallel?"
-        for axis in ("tensor", "data", "pipeline", "context", "expert")
-    },
-    "--limit-mm-per-prompt": " Say what a request brings: --image WxHxN, --video FxWxHxN.",
-}
-"""What stands in place of words that people know from elsewhere."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     if isinstance(parser, Parser):
         for flag in _NUMBERS_OF_GPUS:
             parser.explain_absent(flag, _HOW_GPUS_ARE_COUNTED)
-        for flag, message in _WORDS_OF_OTHERS.items():
-            parser.explain_absent(flag, message)
     add_confidence(parser)
     parser.add_argument(
         "--strict",

@@ -17,6 +17,8 @@ from service.estimator.values.workload import Checkpointing, Method, TrainWorklo
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.rule_of_thumb import RuleOfThumb, compute_deviation
 
+_EVALUATION = "evaluation"
+"""Instant without a graph, whose activations are no step's."""
 _ZERO = "ZeRO, arXiv:1910.02054"
 _GPT_2_ACTIVATIONS = 12
 """Elements of a layer per token and hidden unit (ZeRO, footnote 3): 60 GB of GPT-2 of 1.5 billion
@@ -111,7 +113,8 @@ def _iter_activations(
 ) -> Iterator[RuleOfThumb]:
     """Yield ZeRO's activations of GPT-2, where nothing is computed again."""
     activation_bytes = sum(part.bytes for part in estimate.components if part.name == "activations")
-    if not activation_bytes or workload.activation_checkpointing is not Checkpointing.NONE:
+    of_step = bool(activation_bytes) and estimate.peak_instant != _EVALUATION
+    if not of_step or workload.activation_checkpointing is not Checkpointing.NONE:
         return
     model = evaluator.architecture
     ranks = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel

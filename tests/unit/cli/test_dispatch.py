@@ -62,6 +62,7 @@ def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]
         ("fit gpt2 --tp 2", "Did you mean --tensor-parallel?"),
         ("fit gpt2 --weight-type fp8", "Did you mean --weight-dtype?"),
         ("fit gpt2 --dtype fp8", "or --weight-dtype"),
+        ("how-many gpt2 --tp 2", "Did you mean --tensor-parallel?"),
         ("fit gpt2 --device-map auto", "--cpu-offload-gb"),
         ("fit gpt2 --limit-mm-per-prompt image=2", "--image WxHxN"),
         ("fit gpt2 --swap-space 4", "-- vllm serve"),

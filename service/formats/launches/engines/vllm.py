@@ -26,6 +26,7 @@ from service.formats.launches.engines.engine_settings import (
 from service.formats.launches.engines.vllm_keys import (
     ABBREVIATED,
     FLAGS,
+    GRAPHS,
     IGNORED,
     LORA,
     LORA_SLOTS,
@@ -48,6 +49,10 @@ _DTYPE = f"vLLM {VLLM}, vllm/config/model.py, _resolve_auto_dtype: bf16 in place
 _GRAMMAR = Grammar(
     flags=FLAGS, short=SHORT, many=MANY, positionals=("model",), abbreviated=ABBREVIATED
 )
+_LIMITS = {
+    "max_num_seqs": "workload.max_num_sequences",
+    "max_num_batched_tokens": "workload.max_num_batched_tokens",
+}
 _WHOLE = "prompts are cut as the release has it by default; say max_num_batched_tokens"
 _PROGRAMS = frozenset({"vllm", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"})
 _COMMANDS = frozenset({"serve", "run-batch"})
@@ -128,11 +133,9 @@ def _read_limits(settings: Settings, draft: Draft) -> None:
         length = None
     if length is not None:
         draft.put("workload.max_model_len", parse_size(length), length)
+    _read_mode(settings, draft)
     sequences = settings.peek("max_num_seqs")
-    for name, field in (
-        ("max_num_seqs", "workload.max_num_sequences"),
-        ("max_num_batched_tokens", "workload.max_num_batched_tokens"),
-    ):
+    for name, field in _LIMITS.items():
         setting = settings.take(name)
         if setting is not None:
             draft.put(field, parse_size(setting), setting)
@@ -146,6 +149,27 @@ def _read_limits(settings: Settings, draft: Draft) -> None:
         sequences=describe_limit(sequences, "at most"),
         tokens=describe_limit(length, "with its answer it has at most"),
     )
+
+
+def _read_mode(settings: Settings, draft: Draft) -> None:
+    """Read what doubles the limits that are not said.
+
+    vLLM 0.33.0, ``_set_default_max_num_seqs_and_batched_tokens_args`` of ``engine/arg_utils.py``.
+    """
+    mode = settings.take("performance_mode")
+    if mode is None:
+        return
+    match str(mode.value).casefold():
+        case "throughput":
+            for name, field in _LIMITS.items():
+                if settings.peek(name) is None:
+                    why = f"{mode.key} throughput doubles the release's default of {name}"
+                    draft.ask(field, f"{why}, which is evaluated as it is until this is said")
+            draft.note(mode, "twice the default of max_num_seqs and max_num_batched_tokens")
+        case "balanced":
+            draft.drop(mode)
+        case _:
+            draft.ignore(mode, GRAPHS)
 
 
 def _read_layout(settings: Settings, draft: Draft) -> None:

@@ -90,7 +90,7 @@ LORA = (
     *("lora_extra_vocab_size", "lora_modules", "lora_target_modules"),
     *("default_mm_loras", "enable_tower_connector_lora", "specialize_active_lora"),
 )
-_GRAPHS = "the graphs and the compilation of the release's defaults are evaluated"
+GRAPHS = "the graphs and the compilation of the release's defaults are evaluated"
 _KERNELS = "the kernels that the release chooses are evaluated"
 _STATES = "states are kept as the release has it by default"
 _SPLIT = "a cache that is split by tokens has no term"
@@ -167,7 +167,7 @@ IGNORED = {
     "max_num_active_seqs": "workload.num_sequences says how many run at once",
     "cpu_offload_params": "cpu_offload_gb says how much is on the host, whatever it is",
     "kv_cache_dtype_skip_layers": "the cache of every layer has the one format",
-    "performance_mode": _GRAPHS,
+    "watermark": "requests are admitted to the whole cache: no blocks of it are left free",
     "pooler_config": "the model's head says how it is pooled",
     "engram_config": "tables of n-grams have no term",
     "weight_transfer_config": "buffers for weights that come while it serves have no term",
@@ -193,12 +193,12 @@ IGNORED = {
     "offload_group_size": "weights that are prefetched from the host have no term",
     "offload_num_in_group": "weights that are prefetched from the host have no term",
     "offload_prefetch_step": "weights that are prefetched from the host have no term",
-    "compilation_config": _GRAPHS,
-    "optimization_level": _GRAPHS,
-    **dict.fromkeys(("O0", "O1", "O2", "O3"), _GRAPHS),
-    "cudagraph_capture_sizes": _GRAPHS,
-    "max_cudagraph_capture_size": _GRAPHS,
-    "cuda_graph_sizes": _GRAPHS,
+    "compilation_config": GRAPHS,
+    "optimization_level": GRAPHS,
+    **dict.fromkeys(("O0", "O1", "O2", "O3"), GRAPHS),
+    "cudagraph_capture_sizes": GRAPHS,
+    "max_cudagraph_capture_size": GRAPHS,
+    "cuda_graph_sizes": GRAPHS,
     "attention_config": "the attention kernel that the release chooses is evaluated",
     "diffusion_config": "a model that generates by diffusion has no term",
     "attention_backend": "the attention kernel that the release chooses is evaluated",
@@ -257,7 +257,7 @@ WITHOUT_EFFECT = (
     ),
     *("enable_prompt_embeds", "enable_mm_embeds", "disable_cascade_attn", "lora_*", "max_*_loras"),
     *("disable_frontend_multiprocessing", "enable_tokenizer_info_endpoint", "additional_config*"),
-    *("fail_on_environ_validation", "shutdown_timeout", "enable_offline_docs", "watermark*"),
+    *("fail_on_environ_validation", "shutdown_timeout", "enable_offline_docs", "watermark_config"),
     *("disable_nccl_for_dp_synchronization", "disable_chunked_mm_input", "nnodes"),
     *("anthropic_*", "cohere_*", "*distributed_timeout_seconds", "cudagraph_metrics"),
     *("custom_histogram_buckets", "data_parallel_supervisor_port", "dp_supervisor_*"),

@@ -82,7 +82,11 @@ TRAINED: Mapping[str, Sequence[object]] = {
     "reference": tuple(Reference),
     "completion_length": (32,),
     "rollout": (Rollout(tensor_parallel=3),),
-    "evaluation": (Evaluation(), Evaluation(kept_batches=2)),
+    "evaluation": (
+        Evaluation(),
+        Evaluation(kept_batches=2),
+        Evaluation(sequence_length=100_000),
+    ),
     "keeps_logits": (True,),
     "fp32_outputs": (False,),
     "padding_mask": (True,),

@@ -13,13 +13,14 @@ from service.estimator.rules.grammar.conditions import (
 )
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import layout, model, workload
-from service.estimator.rules.grammar.rule import Rule, Topic, unmodelled
+from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.library_versions import fills_cache, parse_transformers_release
 from service.estimator.values.losses import Loss, Trainer
 
 _EVALUATES = is_given(workload.evaluation)
+_FIELD = f"{workload.evaluation.path}.batch_size"
 _WITHOUT = "requests without evaluation"
 
 
@@ -37,13 +38,32 @@ def _keeps_nothing(case: Case) -> bool:
     return evaluation is None or not evaluation.kept_batches
 
 
+def _has_positions(case: Case) -> bool:
+    """Return whether the model has a position for each token of an evaluated sequence."""
+    limit = case.model.learned_positions or case.model.limited_positions
+    return not limit or _get_length(case) <= limit
+
+
+def _get_length(case: Case) -> int:
+    evaluation = get_training(case).evaluation
+    return 0 if evaluation is None else evaluation.sequence_length or 0
+
+
+def _refuse_length(case: Case) -> str:
+    limit = case.model.learned_positions or case.model.limited_positions
+    return (
+        f"{_get_length(case)} tokens of an evaluation, but {case.model.family} has learned "
+        f"positions for {limit}"
+    )
+
+
 def _refuse(
     require: Condition, wording: str, *modelled: str, when: tuple[Condition, ...] = ()
 ) -> Rule:
     return Rule(
         when=all_of(_EVALUATES, *when),
         require=require,
-        field=workload.evaluation.path,
+        field=_FIELD,
         topic=Topic.LOSS,
         refusal=unmodelled(f"evaluation {wording}", *modelled, _WITHOUT),
         reason=f"evaluation {wording}",
@@ -78,6 +98,14 @@ EVALUATIONS = (
         "kept_batches 0",
         when=(is_above(layout.tensor_parallel, 1),),
     ),
+    Rule(
+        when=_EVALUATES,
+        require=satisfies(_has_positions, workload.evaluation),
+        field=f"{workload.evaluation.path}.sequence_length",
+        topic=Topic.SEQUENCE,
+        refusal=invalid(_refuse_length),
+        source="the model's position table (max_position_embeddings)",
+    ),
 )
 
 
@@ -85,6 +113,7 @@ def make_refusal(name: str) -> Rule:
     """Return the rule of a framework whose evaluation is not modelled."""
     return Rule(
         require=is_absent(workload.evaluation),
+        field=_FIELD,
         topic=Topic.LOSS,
         refusal=unmodelled(f"evaluation of framework {name}", "framework transformers", _WITHOUT),
         reason=f"evaluation of framework {name}",

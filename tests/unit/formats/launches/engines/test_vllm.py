@@ -176,6 +176,15 @@ def test_the_load_is_asked_for() -> None:
     assert "at most 8192 by --max-model-len" in reasons["workload.prompt_tokens"]
 
 
+def test_a_mode_that_doubles_limits_asks_for_them() -> None:
+    """Throughput mode doubles what is not said, which the answer does not know."""
+    question = ask_command(f"{SERVE} --performance-mode throughput --max-num-seqs 48", gpu=GPU)
+
+    reasons = {one.field: one.why for one in question.questions}
+    assert "doubles" in reasons["workload.max_num_batched_tokens"]
+    assert "workload.max_num_sequences" not in reasons
+
+
 def test_the_same_in_a_file_and_a_call() -> None:
     """A config file and the arguments of LLM() say what flags say."""
     flags = ask_command(
