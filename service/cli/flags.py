@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from service.base.errors import InvalidRequestError
 from service.cli.input_flags import add_input_flags
-from service.cli.launch.foreign_flags import explain_foreign_flags
 from service.cli.model_files import spelling
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
@@ -27,6 +26,7 @@ from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import TrainRequest
 from service.estimator.values.heads import Head
 from service.terminal.arguments import Switch, format_choices, make_choice_reader, parse_positive
+from service.terminal.foreign_flags import explain_foreign_flags
 
 _INTEGER = re.compile(r"-?[0-9]+")
 _SELECTIVE = re.compile(r"selective:([0-9]+)")

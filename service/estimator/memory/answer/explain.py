@@ -171,9 +171,9 @@ class TrainFormulas:
             tokens = f"{notes.batch_size} x {stacks[-1].length} tokens"
             alive = ": logits, their fp32 copies and gradients alive at this instant"
             if notes.evaluates:
-                kept = workload.evaluation is not None and workload.evaluation.kept_batches > 0
-                others = ", their fp32 copies and those kept of other batches"
-                alive = f": logits{others if kept else ' and their fp32 copies'}"
+                has_others = workload.evaluation is not None and workload.evaluation.kept_batches
+                copies = ", their fp32 copies and those kept of other batches"
+                alive = f": logits{copies if has_others else ' and their fp32 copies'}"
             return describe_scores(self._setup.model, tokens, alive)
         retained = _KEPT[workload.activation_checkpointing]
         if workload.compile and workload.activation_checkpointing is Checkpointing.NONE:

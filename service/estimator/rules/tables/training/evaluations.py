@@ -39,7 +39,7 @@ def _keeps_nothing(case: Case) -> bool:
 
 
 def _has_positions(case: Case) -> bool:
-    """Return whether the model has a position for each token of an evaluated sequence."""
+    """Return whether each token of an evaluated sequence has a position."""
     limit = case.model.learned_positions or case.model.limited_positions
     return not limit or _get_length(case) <= limit
 
