@@ -118,6 +118,8 @@ class Dependencies:
         # First: what counts as answered is answered on the event loop.
         self.answered_questions.clear()
         self.plans.clear()
+        self.evaluators.clear()
+        self.specs.clear()
 
 
 def get_dependencies(request: Request[Any, Any, Any]) -> Dependencies:

@@ -20,9 +20,13 @@ class EvaluatorCache:
     """
 
     def __init__(self, capacity: int = MAX_EVALUATORS) -> None:
-        """Start empty; to be used by one thread."""
+        """Start empty; to be asked by one thread."""
         self._capacity = capacity
         self._evaluators: OrderedDict[tuple[int, int, float], Evaluator] = OrderedDict()
+
+    def clear(self) -> None:
+        """Drop all, and the models that they keep; any thread may."""
+        self._evaluators = OrderedDict()
 
     def get(
         self, question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections
@@ -34,10 +38,11 @@ class EvaluatorCache:
         # An evaluator keeps the model and the GPU that its key names, so that no other has their
         # identity; comparing them by what they hold takes longer than making an evaluator.
         key = id(question.architecture), id(question.device), question.level
-        evaluator = self._evaluators.get(key)
+        evaluators = self._evaluators
+        evaluator = evaluators.get(key)
         if evaluator is None:
             evaluator = make_question_evaluator(question, plans, find_corrections)
-            self._evaluators[key] = evaluator
-            if len(self._evaluators) > self._capacity:
-                self._evaluators.popitem(last=False)
+            evaluators[key] = evaluator
+            if len(evaluators) > self._capacity:
+                evaluators.popitem(last=False)
         return evaluator

@@ -125,6 +125,16 @@ class SpecCache:
             self._generation += 1
             self._stored.pop(name, None)
 
+    def clear(self) -> None:
+        """Drop every model, to be read again on its next look-up.
+
+        One that was recorded takes megabytes.
+        """
+        with self._lock:
+            self._generation += 1
+            self._stored.clear()
+        self._catalogue = {}
+
     def refresh(self) -> None:
         """Drop every stored model with another revision by now, or none."""
         cached = dict(self._stored)

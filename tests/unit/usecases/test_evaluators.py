@@ -53,6 +53,16 @@ def test_another_model_gpu_or_level_has_another() -> None:
     assert first not in [get(cache, question) for question in others]
 
 
+def test_a_cleared_cache_keeps_none() -> None:
+    """An evaluator keeps its model, which may take megabytes."""
+    cache = EvaluatorCache()
+    first = get(cache, QUESTION)
+
+    cache.clear()
+
+    assert get(cache, QUESTION) is not first
+
+
 def test_the_oldest_is_dropped() -> None:
     """So that models that have gone do not stay for ever."""
     cache = EvaluatorCache(capacity=2)

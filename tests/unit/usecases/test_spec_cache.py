@@ -57,6 +57,28 @@ def test_stored_names_are_read_once() -> None:
     assert store.num_reads == 1
 
 
+def test_a_cleared_book_reads_everything_again() -> None:
+    """What was recorded takes megabytes: no model outlives the clearing."""
+    store = FakeStore(models={"mine": named_model("mine")})
+    catalogue = FakeStore(models={"llama-2-7b": named_model("llama-2-7b")})
+    book = SpecCache(
+        read_catalogue=catalogue.read,
+        read_stored=store.read,
+        read_versions=store.versions,
+        known_names=lambda: catalogue.models,
+    )
+    for _ in range(2):
+        assert book.load("llama-2-7b") is not None
+        assert book.load("mine") is not None
+    assert (catalogue.num_reads, store.num_reads) == (2, 1)
+
+    book.clear()
+
+    assert book.load("llama-2-7b") is not None
+    assert book.load("mine") is not None
+    assert (catalogue.num_reads, store.num_reads) == (4, 2)
+
+
 def test_unknown_names_are_asked_for_again() -> None:
     """A name that nobody stored is not remembered as missing: it may be stored a moment later."""
     store = FakeStore()
