@@ -76,6 +76,10 @@ class ForkServer:
         if not message:
             return False
         request = json.loads(message)
+        if request.get("is_loaded"):
+            # Whoever is read has loaded its modules.
+            _send(0, connection)
+            return True
         pid = request.get("pid")
         if pid is None:
             _send(self._start(request, files, connection), connection)

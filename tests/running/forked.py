@@ -112,8 +112,15 @@ def make_probe_command() -> str:
 
 
 def make_recorder_command() -> str:
-    """Return the command of a recorder of one variant that is a fork of the same."""
-    probe = Path(make_probe_command())
+    """Return the command of a recorder of one variant that is a fork of the same.
+
+    The process that it is a fork of has loaded torch by then: whoever counts weights waits for no
+    more than the fork.
+    """
+    server = _start_server("probe")
+    server.control.send(json.dumps({"is_loaded": True}).encode())
+    server.control.recv(MESSAGE_BYTES)
+    probe = server.command
     return str(shutil.copy(probe, probe.with_name("recorder")))
 
 

@@ -32,6 +32,12 @@ from service.usecases.access.keys import is_any_usable
 
 # Event streams never end by themselves; their clients reconnect and go on where they were.
 _SHUTDOWN_TIMEOUT_S = 2
+_WORKER_SILENCE_S = 30
+"""How long a worker may be silent before uvicorn replaces it.
+
+It is silent while it loads its modules: after uvicorn's 5 s, on a host that is busy elsewhere,
+workers are replaced before they ever serve. One that hangs later is its platform's to find.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -173,6 +179,7 @@ def _build_config(options: argparse.Namespace, settings: Settings) -> uvicorn.Co
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+        timeout_worker_healthcheck=_WORKER_SILENCE_S,
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
         ssl_context_factory=None if options.tls_cert is None else make_context,

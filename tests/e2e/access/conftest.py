@@ -72,7 +72,7 @@ def ask(
         headers["if-match"] = str(more.pop("if_match"))
     # Reading this machine's certificates, which loopback needs none of, would cost more than the
     # request.
-    with httpx.Client(timeout=120, verify=False) as client:  # noqa: S501 - there is no TLS
+    with httpx.Client(timeout=30, verify=False) as client:  # noqa: S501 - there is no TLS
         return client.request(method, address + path, headers=headers, **more)  # type: ignore[arg-type]  # httpx's own words
 
 

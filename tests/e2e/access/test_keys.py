@@ -87,7 +87,7 @@ def test_a_stream_ends_with_its_key(address: str, sessions: sessionmaker[Session
     job = {"model": "gpt2", "device": "cuda", "workload": {"task": "train", "sequence_length": 64}}
     path = f"{ask(address, 'POST', '/v1/measurements', key, json=job).headers['location']}/events"
     with (
-        httpx.Client(timeout=120, verify=False) as client,  # noqa: S501 - there is no TLS
+        httpx.Client(timeout=30, verify=False) as client,  # noqa: S501 - there is no TLS
         client.stream("GET", address + path, headers={"authorization": f"Bearer {key}"}) as stream,
     ):
         lines = stream.iter_lines()

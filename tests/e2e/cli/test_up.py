@@ -53,7 +53,7 @@ def test_data_survive_and_nothing_outlives_a_kill(up: Up) -> None:
     assert stored.status_code == 201, stored.text
     below = first.all_below()
     first.stop(signal.SIGKILL)
-    assert psutil.wait_procs(below, timeout=120)[1] == []
+    assert psutil.wait_procs(below, timeout=30)[1] == []
 
     second = up("--workers", "0")
     assert (

@@ -50,4 +50,4 @@ def worker(database_url: str, redis_url: str) -> Iterator[None]:
     with ForkedProgram("worker", *arguments, env=environment, cwd=REPOSITORY) as process:
         yield
         process.terminate()
-        process.wait(timeout=120)
+        process.wait(timeout=30)

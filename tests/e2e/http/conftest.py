@@ -62,7 +62,7 @@ def client(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.
         thread.start()
         eventually(lambda: server.started)
         with httpx.Client(
-            base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=120
+            base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=30.0
         ) as client:
             yield client
         server.should_exit = True
@@ -82,4 +82,4 @@ def worker(servers: Servers) -> Iterator[None]:
     with ForkedProgram("worker", *arguments, env=environment, cwd=REPOSITORY) as process:
         yield
         process.terminate()
-        process.wait(timeout=120)
+        process.wait(timeout=30)

@@ -139,7 +139,7 @@ def test_a_client_that_sends_too_much_reads_why(client: httpx.Client) -> None:
     request = urllib.request.Request(address, b" " * 20_000_000, headers)  # noqa: S310 - of this machine
 
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(request, timeout=120)  # noqa: S310 - of this machine
+        urllib.request.urlopen(request, timeout=30)  # noqa: S310 - of this machine
 
     with refused.value as answer:
         assert (answer.code, json.load(answer)["type"]) == (413, "body-too-large")

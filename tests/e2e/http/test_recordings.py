@@ -31,8 +31,8 @@ def recorder(servers: Servers) -> Iterator[None]:
 
 @pytest.fixture
 def counter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the API count weights by such a recorder, however busy the machine is."""
-    counter = WeightCounter(command=(make_recorder_command(),), deadline_s=IN_TIME_S)
+    """Have the API count weights by such a recorder."""
+    counter = WeightCounter(command=(make_recorder_command(),))
     monkeypatch.setattr(app, "WeightCounter", lambda: counter)
 
 

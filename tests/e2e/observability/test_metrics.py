@@ -33,7 +33,7 @@ def url(database_url: str, redis_url: str, tmp_path: Path) -> Iterator[str]:
         with subprocess.Popen(command, env=environment, pass_fds=(listener.fileno(),)) as server:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
             server.terminate()
-            assert server.wait(timeout=120) == 0, "it was told to end, and has not failed"
+            assert server.wait(timeout=30) == 0, "it was told to end, and has not failed"
     assert list(tmp_path.glob("headroom-metrics-*")) == [], "the counts outlive their server"
 
 
@@ -44,7 +44,7 @@ def counting(tmp_path: Path) -> int:
 
 def asked(url: str, path: str, **body: object) -> httpx.Response:
     """Ask over a connection of its own, which whichever process is free takes."""
-    with httpx.Client(base_url=url, timeout=120) as client:
+    with httpx.Client(base_url=url, timeout=30.0) as client:
         return client.post(path, json=body) if body else client.get(path)
 
 

@@ -102,12 +102,12 @@ def test_machines_that_look_every_second_are_not_traced(service: Service, job: s
     assert job
     for path in ("/healthz", "/metrics"):
         httpx.get(
-            service.url + path, headers={"authorization": f"Bearer {service.key}"}, timeout=120
+            service.url + path, headers={"authorization": f"Bearer {service.key}"}, timeout=30
         )
     httpx.get(
         service.url + "/v1/gpus?limit=1",
         headers={"authorization": f"Bearer {service.key}"},
-        timeout=120,
+        timeout=30,
     )
     eventually(
         lambda: "GET /v1/gpus" in {one.name for one in service.collector.spans}, within_s=IN_TIME_S

@@ -104,7 +104,7 @@ def start_replica(system: System, key: str) -> tuple[int, httpx.Client]:
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     # Nobody but the replica listens: when it is gone, its clients are refused at once.
     listener.close()
-    client = httpx.Client(base_url=url, headers=bearer(key), timeout=120)
+    client = httpx.Client(base_url=url, headers=bearer(key), timeout=30.0)
     return process.pid, system.stack.enter_context(client)
 
 
