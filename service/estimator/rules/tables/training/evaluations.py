@@ -40,8 +40,12 @@ def _keeps_nothing(case: Case) -> bool:
 
 def _has_positions(case: Case) -> bool:
     """Return whether each token of an evaluated sequence has a position."""
-    limit = case.model.learned_positions or case.model.limited_positions
+    limit = _get_limit(case)
     return not limit or _get_length(case) <= limit
+
+
+def _get_limit(case: Case) -> int:
+    return case.model.learned_positions or case.model.limited_positions
 
 
 def _get_length(case: Case) -> int:
@@ -50,10 +54,9 @@ def _get_length(case: Case) -> int:
 
 
 def _refuse_length(case: Case) -> str:
-    limit = case.model.learned_positions or case.model.limited_positions
     return (
         f"{_get_length(case)} tokens of an evaluation, but {case.model.family} has learned "
-        f"positions for {limit}"
+        f"positions for {_get_limit(case)}"
     )
 
 
