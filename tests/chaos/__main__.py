@@ -151,8 +151,9 @@ def _build_summary(
     table.add_section()
     table.add_row("attempts that began", str(executions))
     table.add_row("requests repeated by clients", str(sum(job.tries - 1 for job in result.jobs)))
+    table.add_row("jobs submitted again with their key", str(len(result.roles.repeated)))
     table.add_row("jobs watched through it all", str(sum(bool(job.seen) for job in result.jobs)))
-    table.add_row("jobs cancelled", str(sum(job.cancelled for job in result.jobs)))
+    table.add_row("jobs cancelled", str(sum(job.cancelled is not None for job in result.jobs)))
     for event, number in sorted(logged.items()):
         table.add_row(f"logged {event}", str(number))
     return table

@@ -8,9 +8,11 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import httpx
 
+from service.jobs.states import Status
 from tests.chaos import expected
 
 TIMEOUT_S = 1200.0
@@ -18,6 +20,15 @@ _PAUSE_S = 0.1
 _TIMEOUT = httpx.Timeout(10.0)
 _SILENCE = httpx.Timeout(5.0, read=20.0)
 _SERVER_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellation:
+    """What DELETE answered, and when."""
+
+    status: Status
+    attempt: int
+    answered_at: datetime
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +43,8 @@ class ClientJob:
     work_s: float
     id: str = ""
     tries: int = 0
-    cancelled: bool = False
+    cancelled: Cancellation | None = None
+    """Of a job that was over when DELETE came, None."""
     seen: list[int] = field(default_factory=list)
     """The ids of the events that a watcher received, in order."""
     violations: list[str] = field(default_factory=list)
@@ -50,7 +62,8 @@ def make_client(url: str) -> httpx.Client:
 def submit(http: httpx.Client, job: ClientJob, body: dict[str, object] | None = None) -> None:
     """Submit ``job`` until it is accepted.
 
-    The key makes it one job however often it is submitted.
+    The key makes it one job however often it is submitted: of one that was accepted before,
+    another job is a violation.
     """
     payload = body or expected.build_request(job.number, work_s=job.work_s)
 
@@ -58,7 +71,12 @@ def submit(http: httpx.Client, job: ClientJob, body: dict[str, object] | None = 
         job.tries += 1
         return http.post("/v1/measurements", json=payload, headers={"idempotency-key": job.key})
 
-    job.id = str(_retry_until_accepted(ask).json()["id"])
+    accepted = str(_retry_until_accepted(ask).json()["id"])
+    if job.id and accepted != job.id:
+        job.violations.append(
+            f"job {job.number}: its key brought {job.id} first, and then {accepted}"
+        )
+    job.id = job.id or accepted
 
 
 def cancel(http: httpx.Client, job: ClientJob) -> None:
@@ -66,7 +84,13 @@ def cancel(http: httpx.Client, job: ClientJob) -> None:
     answer = _retry_until_accepted(
         lambda: http.delete(f"/v1/measurements/{job.id}"), also=(httpx.codes.CONFLICT,)
     )
-    job.cancelled = answer.is_success
+    if answer.is_success:
+        stored = answer.json()
+        job.cancelled = Cancellation(
+            status=Status(stored["status"]),
+            attempt=int(stored["attempt"]),
+            answered_at=datetime.now(UTC),
+        )
 
 
 def watch(http: httpx.Client, job: ClientJob) -> None:

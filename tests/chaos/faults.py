@@ -6,7 +6,10 @@ A fault also says when the part is to be brought back.
 import random
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+
+import psutil
 
 from tests.chaos.rig import Part, Rig
 
@@ -63,7 +66,8 @@ def _kill_job_process_or_probe(dice: random.Random, rig: Rig, _lease_s: float) -
     descendants = victim.tree()[1:]
     if victim.frozen or not descendants:
         return None
-    descendants[-1 if wants_probe else 0].kill()
+    with suppress(psutil.NoSuchProcess):
+        descendants[-1 if wants_probe else 0].kill()
     return FaultEvent(
         what=f"kill -9 {'probe' if wants_probe else 'job process'}",
         part=victim.name,

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from sqlalchemy import select
@@ -23,8 +24,20 @@ from service.db.tables.core import (
 from service.jobs.states import Status
 from service.usecases.stored import Sessions
 from tests.chaos import expected
-from tests.chaos.client import ClientJob
+from tests.chaos.client import Cancellation, ClientJob
 
+HEEDED_WITHIN_S = 30.0
+"""How long after DELETE's answer an attempt may succeed that did not know of it.
+
+Its worker looks every second. It misses looks while it is frozen or Postgres is away, five seconds
+at most for each fault.
+"""
+FOLLOWERS = {
+    None: {Status.QUEUED},
+    Status.QUEUED: set(Status) - {Status.QUEUED},
+    Status.RUNNING: set(Status) - {Status.RUNNING},
+}
+"""The statuses that may follow each in a job's events; none follows an end."""
 LOGGED = (
     "attempt.fenced",
     "attempt.lost",
@@ -132,6 +145,8 @@ def _check_job(records: JobRecords, client_job: ClientJob) -> Iterator[str]:
     may_end = {Status.SUCCEEDED, Status.CANCELLED} if client_job.cancelled else {Status.SUCCEEDED}
     if job.state not in may_end:
         yield f"it is {job.state} ({job.phase}), error {job.error}"
+    if client_job.cancelled:
+        yield from _check_cancellation(job, client_job.cancelled)
     if len(records.results) != (job.state == Status.SUCCEEDED):
         yield f"it is {job.state} and has {len(records.results)} results"
     for result in records.results:
@@ -143,6 +158,23 @@ def _check_job(records: JobRecords, client_job: ClientJob) -> Iterator[str]:
     yield from _check_samples(records, client_job.number)
 
 
+def _check_cancellation(job: MeasureJobRow, told: Cancellation) -> Iterator[str]:
+    """Yield what is wrong with a job whose DELETE was answered.
+
+    A job that waits is cancelled at once, one that runs may end before its worker looks.
+    """
+    if not job.cancel_requested:
+        yield "DELETE was answered, and nothing asks for its end"
+    if told.status is Status.QUEUED or (told.status.is_terminal and told.status != job.state):
+        yield f"DELETE said {told.status}, it is {job.state}"
+    if job.state == Status.SUCCEEDED and job.attempt != told.attempt:
+        yield f"DELETE was answered in attempt {told.attempt}, it succeeded in {job.attempt}"
+    if job.finished_at is not None:
+        late_s = (job.finished_at - told.answered_at).total_seconds()
+        if job.state == Status.SUCCEEDED and late_s > HEEDED_WITHIN_S:
+            yield f"it succeeded {late_s:.0f} s after DELETE was answered"
+
+
 def _check_events(records: JobRecords, client_job: ClientJob) -> Iterator[str]:
     numbers = [event.seq for event in records.events]
     if numbers != list(range(1, records.job.last_event + 1)):
@@ -152,6 +184,9 @@ def _check_events(records: JobRecords, client_job: ClientJob) -> Iterator[str]:
         for event in records.events
         if event.kind == "status"
     ]
+    for before, after in pairwise((None, *(Status(status) for status, _ in statuses))):
+        if after not in FOLLOWERS.get(before, set()):
+            yield f"its status {after} follows {before}"
     ends = [status for status, _ in statuses if Status(status).is_terminal]
     if ends != [records.job.state] or statuses[-1][0] != records.job.state:
         yield f"its ends are {ends}, it is {records.job.state}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from service.base.errors import ServiceError
 from service.embedded.children import read_log_tail
+from service.estimator.values.units import ceil_div
 from service.jobs.states import Status
 from service.usecases.stored import Sessions
 from tests.chaos.client import (
@@ -24,6 +25,7 @@ from tests.chaos.client import (
     watch,
 )
 from tests.chaos.faults import FaultEvent, strike
+from tests.chaos.invariants import HEEDED_WITHIN_S
 from tests.chaos.rig import Rig
 from tests.job_counts import count_by_status
 
@@ -37,6 +39,8 @@ SETTINGS = {
 }
 NUM_CLIENTS = 4
 LONGEST_WORK_S = 1.0
+UNENDING_WORK_S = 4 * HEEDED_WITHIN_S
+"""Work of every second job that is cancelled: one that ends has not heeded it."""
 LONGEST_PAUSE_S = 0.8
 BETWEEN_FAULTS_S = 0.6
 CALM_SHARE = 0.8
@@ -44,10 +48,19 @@ CALM_SHARE = 0.8
 LONGEST_S = 900.0
 CALM_WITHIN_S = 180.0
 _TURN_S = 0.05
-_ONE_WATCHED_IN, _ONE_CANCELLED_IN = 10, 12
+_ONE_WATCHED_IN, _ONE_CANCELLED_IN, _ONE_REPEATED_IN = 10, 12, 4
 
 Show = Callable[[int, int, Sequence[FaultEvent]], None]
 """Jobs that are over, jobs in all, and the faults up to now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """Numbers of the jobs that are watched, cancelled and submitted again."""
+
+    watched: frozenset[int]
+    cancelled: frozenset[int]
+    repeated: frozenset[int]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,6 +68,7 @@ class Storm:
     """The jobs, the faults and the violations of a storm."""
 
     jobs: list[ClientJob]
+    roles: Roles
     strikes: list[FaultEvent] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     _away: list[tuple[float, FaultEvent]] = field(default_factory=list)
@@ -93,13 +107,19 @@ def run_storm(
     ``seed`` is that of the random faults.
     """
     dice = random.Random(seed)  # noqa: S311 - dice, not a secret
+    roles = draw_roles(dice, range(1, num_jobs + 1))
+    unending = set(sorted(roles.cancelled)[::2])
     storm = Storm(
         jobs=[
-            new_job(number, work_s=dice.uniform(0.0, LONGEST_WORK_S))
+            new_job(
+                number,
+                work_s=UNENDING_WORK_S if number in unending else dice.uniform(0.0, LONGEST_WORK_S),
+            )
             for number in range(1, num_jobs + 1)
         ],
+        roles=roles,
     )
-    clients = _Clients(url=rig.url, jobs=iter(storm.jobs), seed=seed)
+    clients = _Clients(url=rig.url, jobs=iter(storm.jobs), roles=roles, seed=seed)
     clients.start()
     done, next_strike, end = 0, time.monotonic(), time.monotonic() + LONGEST_S
     while (clients.is_submitting or done < CALM_SHARE * num_jobs) and time.monotonic() < end:
@@ -121,6 +141,15 @@ def run_storm(
     return storm
 
 
+def draw_roles(dice: random.Random, numbers: Sequence[int]) -> Roles:
+    """Draw the jobs of each role, one at least of each."""
+    watched, cancelled, repeated = (
+        frozenset(dice.sample(numbers, ceil_div(len(numbers), one_in)))
+        for one_in in (_ONE_WATCHED_IN, _ONE_CANCELLED_IN, _ONE_REPEATED_IN)
+    )
+    return Roles(watched=watched, cancelled=cancelled, repeated=repeated)
+
+
 def count_done(sessions: Sessions, *, default: int) -> int:
     """Count the jobs that are over; ``default`` without a database."""
     try:
@@ -136,6 +165,7 @@ def count_done(sessions: Sessions, *, default: int) -> int:
 class _Clients:
     url: str
     jobs: Iterator[ClientJob]
+    roles: Roles
     seed: int
     _threads: list[threading.Thread] = field(default_factory=list)
     _followers: list[threading.Thread] = field(default_factory=list)
@@ -169,10 +199,13 @@ class _Clients:
                 except Refused as error:
                     job.violations.append(f"job {job.number}: submit: {error}")
                     continue
-                if dice.random() < 1 / _ONE_WATCHED_IN:
-                    self._followers.append(start_thread(watch, self.url, job))
-                if dice.random() < 1 / _ONE_CANCELLED_IN:
-                    self._followers.append(start_thread(cancel, self.url, job))
+                for role, numbers in (
+                    (submit, self.roles.repeated),
+                    (watch, self.roles.watched),
+                    (cancel, self.roles.cancelled),
+                ):
+                    if job.number in numbers:
+                        self._followers.append(start_thread(role, self.url, job))
                 time.sleep(dice.uniform(0.0, LONGEST_PAUSE_S))
 
     def _next(self) -> ClientJob | None:
