@@ -46,12 +46,19 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(launch_command=(), launch_model=None)
 
 
-def take_launch(options: argparse.Namespace, source: Source, *, keeps_layout: bool = True) -> None:
+def take_launch(
+    options: argparse.Namespace,
+    source: Source,
+    *,
+    keeps_layout: bool = True,
+    searched: str = "gpu",
+) -> None:
     """Put what a launch says in the place of flags.
 
     Where the layout is searched (``keeps_layout`` False), what the launch says of it is left out
-    and what flags say stays. Nothing is done where no launch is given. Raises InvalidRequestError
-    where the launch leaves something open that only flags can say.
+    and what flags say stays. Fields that begin with ``searched`` may stay open.
+    Nothing is done where no launch is given. Raises InvalidRequestError where the launch leaves
+    something open that only flags can say.
     """
     if not (options.launch_files or options.launch_command):
         return
@@ -62,7 +69,7 @@ def take_launch(options: argparse.Namespace, source: Source, *, keeps_layout: bo
     if getattr(options, "gpu", None) is not None:
         flags["gpu"] = get_gpu(options)
     layout = flags.get("layout", {})
-    question = _import_launch(options, flags, source)
+    question = _import_launch(options, flags, source, searched if keeps_layout else "layout.")
     if options.config is None and options.recording is None:
         model = question["model"]
         is_named = isinstance(model, str)
@@ -76,7 +83,7 @@ def take_launch(options: argparse.Namespace, source: Source, *, keeps_layout: bo
 
 
 def _import_launch(
-    options: argparse.Namespace, flags: dict[str, Any], source: Source
+    options: argparse.Namespace, flags: dict[str, Any], source: Source, searched: str
 ) -> dict[str, Any]:
     """Return the question of the launch, with what flags say of it."""
     request: dict[str, Any] = {
@@ -89,7 +96,7 @@ def _import_launch(
         request["launcher"] = options.launcher
     answer = answer_question("launch", request, source)
     import_module("service.cli.views.launches").show_launch(answer)
-    _refuse_gaps(answer)
+    _refuse_gaps(answer, searched)
     question: dict[str, Any] = answer["question"]
     return question
 
@@ -107,8 +114,10 @@ def _read_file(path: Path) -> dict[str, str]:
     return {"name": str(path)[-255:], "content": decode_text(data, str(path))}
 
 
-def _refuse_gaps(answer: dict[str, Any]) -> None:
-    gaps = [field for field in answer["missing"] if field != "gpu"]
+def _refuse_gaps(answer: dict[str, Any], searched: str) -> None:
+    gaps = [
+        field for field in answer["missing"] if field != "gpu" and not field.startswith(searched)
+    ]
     if not gaps:
         return
     reasons = {one["field"]: one["why"] for one in answer["questions"]}

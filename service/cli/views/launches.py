@@ -19,7 +19,8 @@ def show_launch(answer: dict[str, Any]) -> None:
         if question["field"] == "gpu":  # Which GPU a flag says: a command asks for its own.
             continue
         choices = ", ".join(str(choice) for choice in question["choices"])
-        hint = f" (one of {choices}; the first is taken)" if choices else ""
+        ending = "" if question["field"] in answer["missing"] else "; the first is taken"
+        hint = f" (one of {choices}{ending})" if choices else ""
         lines.append(f"  open: {question['field']}: {question['why']}{hint}")
     lines += [f"  {warning}" for warning in answer["warnings"]]
     sys.stderr.write(spell_controls("\n".join(lines)) + "\n")

@@ -76,7 +76,7 @@ def read_launch_request(request: LaunchImportRequest, resolve: ResolveModel) -> 
     for field, value in overrides.items():
         _put(document, field, value, imported)
     questions = tuple(question for question in questions if question.field not in overrides)
-    missing = _list_missing(document)
+    missing = _list_missing(document, questions)
     if "gpu" in missing:
         questions += (OpenQuestion(field="gpu", why="no launch says which GPU it runs on"),)
     return LaunchQuestion(
@@ -105,7 +105,7 @@ def _read_sources(request: LaunchImportRequest, resolve: ResolveModel) -> Launch
         command=tokens,
         arguments=get_or_none(request.arguments) or {},
         model=None if isinstance(request.model, UnsetType) else _GIVEN,
-        data_parallel=_get_data_parallel(request),
+        layout=_list_degrees(request),
         find_checkpoint=_make_finder(request.model, resolve),
     )
 
@@ -125,9 +125,11 @@ def _names_any(tokens: Sequence[str], files: Sequence[LaunchFile]) -> bool:
     return find_typed_script(tokens, {file.name: file.content for file in files}) is not None
 
 
-def _get_data_parallel(request: LaunchImportRequest) -> int | None:
+def _list_degrees(request: LaunchImportRequest) -> dict[str, int]:
+    """Return the degrees that the request says beside the launch."""
     layout = get_or_none(request.layout)
-    return None if layout is None else get_or_none(layout.data_parallel)
+    degrees: dict[str, Any] = {} if layout is None else msgspec.to_builtins(layout)
+    return {name: value for name, value in degrees.items() if name.endswith("_parallel")}
 
 
 def _make_finder(model: ModelReference | UnsetType, resolve: ResolveModel) -> _Find:
@@ -179,7 +181,7 @@ def _ask_model(document: Mapping[str, object], resolve: ResolveModel) -> tuple[O
         resolve(name)
     except (ServiceError, EstimatorError) as error:
         why = error.detail if isinstance(error, ServiceError) else error.message
-        return (OpenQuestion(field="model", why=why),)
+        return (OpenQuestion(field="model", why=why, is_assumed=True),)
     return ()
 
 
@@ -227,11 +229,20 @@ def _copy(question: Mapping[str, object]) -> dict[str, Any]:
     return copied
 
 
-def _list_missing(document: Mapping[str, Any]) -> tuple[str, ...]:
+def _list_missing(
+    document: Mapping[str, Any], questions: Sequence[OpenQuestion]
+) -> tuple[str, ...]:
+    """Return fields without which a question is not answered.
+
+    Those that are asked are, unless a value is assumed: what decides memory is no default here
+    that the launcher does not have.
+    """
     workload = document.get("workload", {})
     required = _REQUIRED.get(str(workload.get("task")), ("workload.task",))
     missing = [name for name in ("model", "gpu") if name not in document]
-    return (*missing, *(field for field in required if field.split(".")[1] not in workload))
+    missing += [field for field in required if field.split(".")[1] not in workload]
+    missing += [question.field for question in questions if not question.is_assumed]
+    return tuple(dict.fromkeys(missing))
 
 
 def _find_refusal(document: Mapping[str, object]) -> str | None:

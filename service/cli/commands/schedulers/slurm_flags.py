@@ -64,7 +64,7 @@ def _take_launch(options: argparse.Namespace) -> bool:
     which is no wish, and the layout is searched.
     """
     flags = collect_fields(options, {}).get("layout", {})
-    take_launch(options, get_source(options))
+    take_launch(options, get_source(options), searched="layout.data_parallel")
     question = getattr(options, "launch_question", None)
     if question is None:
         return False

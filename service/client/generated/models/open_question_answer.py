@@ -16,7 +16,7 @@ class OpenQuestionAnswer:
     Attributes:
         field (str): Path of the field in the question.
         why (str): Why the launch does not say it.
-        choices (list[bool | float | int | str]): Values that it may have; the question has the first meanwhile.
+        choices (list[bool | float | int | str]): Values that it may have; the first holds unless it is `missing`.
     """
 
     field: str

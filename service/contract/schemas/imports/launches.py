@@ -98,7 +98,7 @@ class OpenQuestionAnswer(Answer, frozen=True, kw_only=True):
     why: Annotated[str, Meta(description="Why the launch does not say it.")]
     choices: Annotated[
         list[bool | int | float | str],
-        Meta(description="Values that it may have; the question has the first meanwhile."),
+        Meta(description="Values that it may have; the first holds unless it is `missing`."),
     ]
 
 

@@ -239,7 +239,6 @@ def put_weight_dtype(
         if loaded is None:
             why = "the weights are loaded in the checkpoint's own format, which is not known"
             draft.ask("workload.weight_dtype", why, ("bf16", "fp16", "fp32"))
-            draft.put("workload.weight_dtype", "bf16")
             return
         dtype = loaded
     draft.put("workload.weight_dtype", dtype, setting)
@@ -255,7 +254,7 @@ def ask_requests(draft: Draft, *, sequences: str, tokens: str) -> None:
     draft.ask("workload.prompt_tokens", f"the tokens of a prompt are the requests'{tokens}")
     if draft.get("workload.output_tokens") is None:
         why = "the tokens of an answer are the requests'; none are counted until they are said"
-        draft.ask("workload.output_tokens", why)
+        draft.ask("workload.output_tokens", why, is_assumed=True)
 
 
 def ignore_settings(draft: Draft, settings: Settings, reasons: Mapping[str, str]) -> None:

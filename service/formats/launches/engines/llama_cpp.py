@@ -115,12 +115,20 @@ def _put_format(draft: Draft, word: str, setting: Setting) -> None:
         if _PLAIN[folded] is not None:
             draft.put("workload.weight_dtype", _PLAIN[folded], setting)
     else:
-        nearest = _get_larger_format(folded)
-        kind = f"there is no term for {word}" if word else "the file's name does not tell"
-        why = f"the format of the weights: {kind}, and a larger one is evaluated"
-        choices = (nearest, *(name for name in _FORMATS.values() if name != nearest))
-        draft.ask("workload.quantization", why, tuple(dict.fromkeys(choices)))
-        draft.put("workload.quantization", nearest)
+        _ask_format(draft, folded, word)
+
+
+def _ask_format(draft: Draft, folded: str, word: str) -> None:
+    """Ask for the format of weights; a larger one is assumed."""
+    if not word:
+        why = "the format of the weights: the file's name does not tell"
+        draft.ask("workload.quantization", why, tuple(dict.fromkeys(_FORMATS.values())))
+        return
+    nearest = _get_larger_format(folded)
+    why = f"the format of the weights: there is no term for {word}, and a larger one is evaluated"
+    choices = (nearest, *(name for name in _FORMATS.values() if name != nearest))
+    draft.ask("workload.quantization", why, tuple(dict.fromkeys(choices)), is_assumed=True)
+    draft.put("workload.quantization", nearest)
 
 
 def _get_larger_format(word: str) -> str:

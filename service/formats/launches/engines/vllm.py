@@ -34,6 +34,7 @@ from service.formats.launches.engines.vllm_keys import (
     SHORT,
     WITHOUT_EFFECT,
 )
+from service.formats.launches.engines.vllm_layout import read_layout
 from service.formats.launches.sources.argv import Grammar
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
@@ -101,7 +102,7 @@ def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     put_weight_dtype(draft, settings, handed_in, model, source=_DTYPE)
     put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
     _read_limits(settings, draft)
-    _read_layout(settings, draft)
+    read_layout(settings, draft)
     _read_speculation(settings, draft)
     _read_memory(settings, draft)
     _read_adapters(settings, draft)
@@ -163,40 +164,14 @@ def _read_mode(settings: Settings, draft: Draft) -> None:
         case "throughput":
             for name, field in _LIMITS.items():
                 if settings.peek(name) is None:
-                    why = f"{mode.key} throughput doubles the release's default of {name}"
-                    draft.ask(field, f"{why}, which is evaluated as it is until this is said")
+                    draft.ask(
+                        field, f"{mode.key} throughput doubles the release's default of {name}"
+                    )
             draft.note(mode, "twice the default of max_num_seqs and max_num_batched_tokens")
         case "balanced":
             draft.drop(mode)
         case _:
             draft.ignore(mode, GRAPHS)
-
-
-def _read_layout(settings: Settings, draft: Draft) -> None:
-    degrees = [
-        put_int(draft, settings, f"layout.{kind}_parallel", f"{kind}_parallel_size") or 1
-        for kind in ("tensor", "pipeline", "data")
-    ]
-    tensor, pipeline, data = degrees
-    experts = settings.take("enable_expert_parallel")
-    if experts is not None and experts.as_bool():
-        draft.put("layout.expert_parallel", tensor * data, experts)
-    elif experts is not None:
-        draft.drop(experts)
-    nodes, local = settings.take("nnodes"), settings.take("data_parallel_size_local")
-    gpus = tensor * pipeline * data
-    if nodes is not None:
-        count = nodes.as_int(minimum=1)
-        if gpus % count:
-            raise nodes.refuse(f"a number of nodes that divides {gpus} GPUs")
-        draft.put("layout.gpus_per_node", gpus // count, nodes)
-        if local is not None:
-            draft.note(local, f"replicas on a node of those that {nodes.key} says")
-    elif local is not None and local.as_int(minimum=1) < data:
-        on_one = tensor * pipeline * local.as_int(minimum=1)
-        draft.put("layout.gpus_per_node", on_one, local)
-    elif local is not None:
-        draft.drop(local)
 
 
 def _read_speculation(settings: Settings, draft: Draft) -> None:

@@ -18,7 +18,6 @@ def read_rollout(trainer: VerlTrainer) -> None:
     engine = trainer.settings.take(f"{ROLLOUT}.name")
     if engine is None:
         draft.ask(f"{field}.engine", "rollout.name is not said", ("vllm", "sglang"))
-        draft.put(f"{field}.engine", "vllm")
     else:
         draft.put(f"{field}.engine", engine.as_choice(_ENGINES), engine)
     draft.put(f"{field}.own_process", value=True)

@@ -74,9 +74,12 @@ def put_training(
     degrees = put_layout(arguments, draft, tensor, shape)
     micro = read_micro_batch(arguments, draft)
     total = read_total_batch(arguments, draft)
-    batches = None if total is None else total.as_int(minimum=1) // micro
+    batches = None if total is None or micro is None else total.as_int(minimum=1) // micro
     ranks = put_ranks(degrees, processes, batches, draft, handed_in)
-    put_batches(micro, total, ranks, draft)
+    if micro is not None:
+        put_batches(micro, total, ranks, draft)
+    elif total is not None:
+        draft.ignore(total, "its micro-batches follow from micro-batch-size, which is not said")
     put_step(arguments, draft, shape)
     _put_allocator(environment, draft)
     _note_experts(arguments, draft, shape)

@@ -87,8 +87,9 @@ def _take_kind(arguments: Settings, name: str) -> Setting | None:
 
 
 def _ask_model(arguments: Settings, draft: Draft, why: str) -> None:
-    """Ask for the model; its sizes are accounted for."""
-    draft.ask("model", why)
+    """Ask for a model that nobody names; account for its sizes."""
+    if draft.get("model") is None:
+        draft.ask("model", why)
     for name in SIZES:
         setting = arguments.take(name)
         if setting is not None:

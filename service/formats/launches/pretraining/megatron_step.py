@@ -23,8 +23,11 @@ _PRECISE = ("main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_s
 _FULL = "full"
 
 
-def read_micro_batch(arguments: Settings, draft: Draft) -> int:
-    """Set the micro batch and the length of sequences; return the batch."""
+def read_micro_batch(arguments: Settings, draft: Draft) -> int | None:
+    """Set micro batch and length; return the batch.
+
+    It is None where the launch does not say it.
+    """
     length = arguments.take("seq_length", "encoder_seq_length", "decoder_seq_length")
     if length is None:
         draft.ask("workload.sequence_length", "the launch does not say seq-length")
@@ -32,8 +35,8 @@ def read_micro_batch(arguments: Settings, draft: Draft) -> int:
         draft.put("workload.sequence_length", length.as_int(minimum=1), length)
     batch = arguments.take("micro_batch_size")
     if batch is None:
-        draft.ask("workload.micro_batch_size", "the launch does not say micro-batch-size", (1,))
-        batch = make_default("micro_batch_size", 1, "one, until it is said")
+        draft.ask("workload.micro_batch_size", "the launch does not say micro-batch-size")
+        return None
     draft.put("workload.micro_batch_size", batch.as_int(minimum=1), batch)
     return batch.as_int(minimum=1)
 

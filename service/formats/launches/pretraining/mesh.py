@@ -1,4 +1,4 @@
-"""Data-parallel ranks and micro-batches of a launch."""
+"""Degrees, data-parallel ranks and micro-batches of a launch."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,15 @@ from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.processes import Processes
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
-from service.formats.launches.values.settings import Setting, make_default
+from service.formats.launches.values.settings import Setting, Settings
 
 _CHOICES = (1, 2, 4, 8, 16, 32, 64, 128)
+_DEGREES = {
+    "tensor": "tensor_model_parallel_size",
+    "pipeline": "pipeline_model_parallel_size",
+    "context": "context_parallel_size",
+}
+"""Megatron's names for the degrees of one copy of the model."""
 _WHY = "how many GPUs it is started on is not said"
 
 
@@ -54,7 +60,7 @@ def put_ranks(
         return ranks
     for setting in processes.settings:
         draft.note(setting, "processes, whose number only a run tells")
-    stated = handed_in.launch.data_parallel
+    stated = handed_in.launch.layout.get("data_parallel")
     if stated is not None:
         draft.put("layout.data_parallel", stated)
         return stated
@@ -66,8 +72,29 @@ def put_ranks(
     ]
     fewest = legal[0] if legal else 1
     draft.ask("layout.data_parallel", _WHY, tuple(legal[:4]) or (1,))
-    draft.put("layout.data_parallel", fewest, make_default("data_parallel", fewest, _WHY))
     return fewest
+
+
+def settle_degrees(arguments: Settings, draft: Draft, handed_in: HandedIn) -> Settings:
+    """Return arguments with the request's degrees; ask for others.
+
+    A recipe keeps its own to itself. Processes are shared among the degrees: until all are said,
+    nobody knows a rank's batch.
+    """
+    is_open = False
+    for kind, name in _DEGREES.items():
+        field = f"layout.{kind}_parallel"
+        degree = handed_in.launch.layout.get(f"{kind}_parallel")
+        if degree is not None:
+            arguments.add(name, Setting(key=field, value=degree, where="the request"))
+        elif name not in arguments:
+            is_open = True
+            draft.ask(field, "the recipe has its own, which is not read")
+    named = arguments.take_all()
+    total = named.pop("global_batch_size", None) if is_open else None
+    if total is not None:
+        draft.note(total, "the batch of all ranks, which follow from the degrees")
+    return Settings(named)
 
 
 def put_batches(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from service.formats.launches.pretraining.automodel import read_automodel
 from service.formats.launches.pretraining.launch_command import count_ranks
 from service.formats.launches.pretraining.megatron import put_training
+from service.formats.launches.pretraining.mesh import settle_degrees
 from service.formats.launches.pretraining.nemo_keys import (
     AUTOMODEL,
     BRIDGE,
@@ -40,7 +41,6 @@ _SPELLINGS = (
 )
 _NAMES = ("recipe", "factory", "model", "recipe_name")
 _RECIPE_NAMES = ("recipe", "factory", "recipe_name")
-_DEGREES = ("tensor", "pipeline", "context")
 _FILES = ("config", "c", "config_file", "config_path", "config_name")
 _CHECKPOINTS = ("hf_path", "hf_model_path", "model.hf_path", "checkpoint.pretrained_checkpoint")
 _RECIPES = "Megatron-Bridge 0.5, recipes/common.py"
@@ -111,19 +111,11 @@ def _read_megatron(config: Settings, draft: Draft, handed_in: HandedIn, *, is_ol
         arguments = _without_sizes(arguments, draft)
     distributed = make_default("use_distributed_optimizer", value=not is_old, source=_RECIPES)
     arguments.add("use_distributed_optimizer", _find_distributed(config) or distributed)
-    put_training(arguments, Settings(), processes, draft, handed_in)
     if is_recipe:
-        _ask_degrees(draft)
+        arguments = settle_degrees(arguments, draft, handed_in)
+    put_training(arguments, Settings(), processes, draft, handed_in)
     draft.account(arguments)
     draft.account(config, WITHOUT_EFFECT)
-
-
-def _ask_degrees(draft: Draft) -> None:
-    """Ask for the degrees that a recipe keeps to itself."""
-    for kind in _DEGREES:
-        field = f"layout.{kind}_parallel"
-        if draft.get(field) is None:
-            draft.ask(field, "the recipe has its own, which is not read; 1 is taken")
 
 
 def _translate(config: Settings) -> Settings:

@@ -4,6 +4,8 @@ axolotl 0.19, ``utils/schemas/*``, ``utils/config/__init__.py``, ``core/builders
 ``loaders/{model,adapter}.py``.
 """
 
+from dataclasses import replace
+
 from service.formats.launches.recipes.axolotl_kernels import (
     read_attention,
     read_kernels,
@@ -150,10 +152,10 @@ def _read_training(config: Settings, training: Settings, draft: Draft, client: C
     training.add("optim", optimizer)
     _read_checkpointing(config, training, client)
     compiles = config.take("torch_compile")
-    if compiles is not None and str(compiles.value) != "auto":
-        training.add("torch_compile", compiles)
-    elif compiles is not None:
-        draft.ask("workload.compile", "torch_compile: auto decides by the GPU", (True, False))
+    if compiles is not None:
+        # torch_compile: auto is true from torch 2.5.1 on (utils/schemas/config.py).
+        is_auto = str(compiles.value) == "auto"
+        training.add("torch_compile", replace(compiles, value=True) if is_auto else compiles)
     for group in ("fsdp_config", "deepspeed"):
         setting = config.take(group)
         if setting is not None:

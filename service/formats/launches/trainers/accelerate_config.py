@@ -68,6 +68,7 @@ def join_starter(handed_in: HandedIn, file: Settings | None, draft: Draft) -> Se
         draft.note(path, "accelerate's configuration, which was not handed in")
         why = f"{path.value} was not handed in"
         draft.ask("layout.sharding", why, ("ddp", "fsdp1", "fsdp2", "deepspeed"))
+        draft.ask("layout.zero_stage", why, (0, 1, 2, 3))
     joined: dict[str, Setting] = {}
     for name in starter:
         target = _find_place(name)

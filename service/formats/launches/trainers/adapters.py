@@ -128,7 +128,6 @@ def _read_targets(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Non
     if defaults is None:
         why = "LoraConfig names no target_modules, and PEFT has no default for this model"
         draft.ask("workload.lora.target_modules", why, ("all-linear",))
-        draft.put("workload.lora.target_modules", "all-linear")
         return
     source = f"PEFT {PEFT}, peft/utils/constants.py"
     setting = make_default("target_modules", list(defaults), source)
@@ -141,7 +140,6 @@ def _read_pattern(targets: Setting, draft: Draft) -> None:
     if names is None:
         draft.note(targets, "a pattern of names, which is not run")
         draft.ask("workload.lora.target_modules", "the pattern is not run", ("all-linear",))
-        draft.put("workload.lora.target_modules", "all-linear")
         return
     draft.put("workload.lora.target_modules", names, targets)
     draft.warn(
@@ -164,6 +162,7 @@ def _put_prepared(setup: TrainerSetup, draft: Draft) -> None:
         draft.put("workload.fp32_norms_and_head", bool(setup.prepares))
     else:
         why = "whether the script calls PEFT's prepare_model_for_kbit_training is not said"
-        draft.ask("workload.fp32_norms_and_head", why, (True, False))
+        # Guides call it, and what it casts takes more.
+        draft.ask("workload.fp32_norms_and_head", why, (True, False), is_assumed=True)
     if setup.client.is_trl and not setup.keeps_adapters_fp32:
         draft.put("workload.lora.dtype", "bf16")

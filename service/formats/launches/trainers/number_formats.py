@@ -101,7 +101,8 @@ def ask_dtype(field: str, checkpoint: Checkpoint | None, draft: Draft) -> str:
     is_old = checkpoint is not None and checkpoint.model_type in FP32_TYPES
     choices = ("fp32", "bf16", "fp16") if is_old else ("bf16", "fp32", "fp16")
     why = "the weights are loaded in the checkpoint's own format, and its config says none"
-    draft.ask(field, why, choices)
+    # Checkpoints of the old types are in fp32, the largest.
+    draft.ask(field, why, choices, is_assumed=is_old)
     return choices[0]
 
 

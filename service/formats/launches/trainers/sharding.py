@@ -226,14 +226,21 @@ def _put_degrees(
     if ranks is None and not _has_engine(engine, processes):
         return None
     if ranks is None:
-        draft.ask("layout.data_parallel", _WHY, (1, 2, 4, 8))
-        unsaid = make_default("data_parallel", 1, "one GPU, until it is said")
-        draft.put("layout.data_parallel", 1, unsaid)
+        _ask_ranks(engine, draft)
         return None
     draft.put("layout.data_parallel", ranks, *processes.settings)
     if processes.per_node is not None:
         draft.put("layout.gpus_per_node", processes.per_node)
     return ranks
+
+
+def _ask_ranks(engine: Engine, draft: Draft) -> None:
+    """Ask how many GPUs share the states, or run replicas."""
+    shards = engine.is_fsdp or engine.deepspeed is not None
+    draft.ask("layout.data_parallel", _WHY, (1, 2, 4, 8), is_assumed=not shards)
+    if not shards:
+        unsaid = make_default("data_parallel", 1, "one GPU, until it is said")
+        draft.put("layout.data_parallel", 1, unsaid)
 
 
 def _has_engine(engine: Engine, processes: Processes) -> bool:

@@ -56,9 +56,19 @@ class Draft:
         """Name a setting that decides neither memory nor time."""
         self._without_effect.append(setting.key)
 
-    def ask(self, field: str, why: str, choices: Iterable[bool | float | str] = ()) -> None:
-        """Ask for a field that the launch does not say."""
-        question = OpenQuestion(field=field, why=why, choices=tuple(choices))
+    def ask(
+        self,
+        field: str,
+        why: str,
+        choices: Iterable[bool | float | str] = (),
+        *,
+        is_assumed: bool = False,
+    ) -> None:
+        """Ask for a field that the launch does not say.
+
+        The question has no value of it until somebody says one, unless it ``is_assumed``.
+        """
+        question = OpenQuestion(field=field, why=why, choices=tuple(choices), is_assumed=is_assumed)
         if question not in self._questions:
             self._questions.append(question)
 
@@ -89,8 +99,10 @@ class Draft:
     def finish(self, launcher: Launcher) -> ImportedLaunch:
         """Return the question and what became of each setting."""
         question: dict[str, object] = {}
+        waiting = {entry.field for entry in self._questions if not entry.is_assumed}
         for field, (value, _) in self._fields.items():
-            _place(question, field.split("."), value)
+            if field not in waiting:
+                _place(question, field.split("."), value)
         return ImportedLaunch(
             launcher=launcher,
             question=question,

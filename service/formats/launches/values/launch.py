@@ -63,7 +63,8 @@ class Launch:
     """Files, a command, or the keyword arguments of a script.
 
     ``launcher`` None is detected. ``find_checkpoint`` tells what is known of a model by the name
-    that the launch has for it. ``model`` is the name that the request gives in place of that.
+    that the launch has for it. ``model`` is the name that the request gives in place of that, and
+    ``layout`` what it says of the degrees, such as ``tensor_parallel``.
     """
 
     launcher: Launcher | None = None
@@ -71,7 +72,7 @@ class Launch:
     command: tuple[str, ...] = ()
     arguments: Mapping[str, object] = field(default_factory=dict)
     model: str | None = None
-    data_parallel: int | None = None
+    layout: Mapping[str, int] = field(default_factory=dict)
     find_checkpoint: Callable[[str], Checkpoint | None] = find_no_checkpoint
 
 
@@ -92,12 +93,14 @@ class ReadKey:
 class OpenQuestion:
     """A field of the question that the launch does not say.
 
-    ``choices`` are values that it may have, the first of which the question has meanwhile, if any.
+    ``choices`` are values that it may have. ``is_assumed`` says that the question has one meanwhile
+    (the first choice, if any), or is answered without; else it waits for somebody who says it.
     """
 
     field: str
     why: str
     choices: tuple[bool | float | str, ...] = ()
+    is_assumed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

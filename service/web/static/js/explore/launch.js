@@ -104,7 +104,7 @@ function fieldOf({ field, why, choices }, value, onChange) {
   const shown = value === undefined ? "" : field === "gpu" ? gpuText(value) : typeof value === "object" ? JSON.stringify(value) : String(value);
   const input =
     choices.length > 0
-      ? h("select", { id, name: field, "aria-describedby": `${id}-why`, onchange: ({ target }) => onChange(field, choices[target.selectedIndex]) }, choices.map((one) => h("option", { value: String(one), selected: String(one) === shown }, String(one))))
+      ? h("select", { id, name: field, "aria-describedby": `${id}-why`, onchange: ({ target }) => onChange(field, choices.find((one) => String(one) === target.value) ?? "") }, shown === "" && h("option", { value: "", selected: true }, "choose"), choices.map((one) => h("option", { value: String(one), selected: String(one) === shown }, String(one))))
       : h("input", { id, name: field, value: shown, "aria-describedby": `${id}-why`, spellcheck: "false", onchange: ({ target }) => onChange(field, readText(target.value)) });
   return h("div", { class: "field" }, h("label", { class: "field-label", for: id, title: field }, words(field.split(".").at(-1))), input, h("span", { class: "muted small", id: `${id}-why` }, why));
 }

@@ -55,6 +55,8 @@ READ = [
     ("--data-parallel-size 2", "layout", "data_parallel", 2),
     ("-tp 4 -dp 2 --enable-expert-parallel", "layout", "expert_parallel", 8),
     ("-tp 8 -pp 2 --nnodes 2", "layout", "gpus_per_node", 8),
+    ("-tp 2 -dp 4 --nnodes 2 -dpl 2", "layout", "gpus_per_node", 4),
+    ("-tp 16 --nnodes 2 -dpl 1", "layout", "gpus_per_node", 8),
     ("--dtype half", "workload", "weight_dtype", "fp16"),
     ("--quantization gptq_marlin", "workload", "quantization", "gptq_int4"),
     ("-q bitsandbytes", "workload", "quantization", "nf4"),
@@ -113,6 +115,8 @@ BAD = [
     ("--speculative-config '[1]'", "a JSON object"),
     ("--spec-method ngram", "num_speculative_tokens"),
     ("-tp 2 --nnodes 3", "divides 2 GPUs"),
+    ("-tp 8 --nnodes 2 --data-parallel-size-local x", "'x'; expected a whole number"),
+    ("-tp 2 -dp 4 --nnodes 2 -dpl 4", "expected 2: --nnodes 2 leaves 4 GPUs to a node"),
     ("--cpu-offload-gb -1", "from 0 on"),
     ("--config serve.yaml", "was not handed in"),
 ]

@@ -206,10 +206,12 @@ def test_overrides_of_megatron_bridge_ask_for_the_recipe() -> None:
     """The name of a recipe is its model; what else it sets is not read, which is told."""
     files = [{"name": "conf.yaml", "content": BRIDGE}]
     start = "torchrun --nproc-per-node 8 run_recipe.py --recipe"
+    recipe = f"{start} llama32_1b_pretrain_config train.micro_batch_size=2"
+    degrees = {"pipeline_parallel": 1, "context_parallel": 1}
 
-    known = ask(files=files, command=f"{start} llama32_1b_pretrain_config train.micro_batch_size=2",
-                gpu=GPU)  # fmt: skip
-    unknown = ask(files=files, command=f"{start} frobnicate_9b_pretrain_config", gpu=GPU)
+    known = ask(files=files, command=recipe, gpu=GPU, layout=degrees)
+    unknown = ask(files=files, command=f"{start} frobnicate_9b_pretrain_config", gpu=GPU,
+                  layout=degrees)  # fmt: skip
 
     workload = get_workload(known)
     assert (known.imported.launcher, known.document["model"]) == ("nemo", "llama-3.2-1b")
@@ -230,8 +232,23 @@ def test_a_command_of_nemo_names_its_recipe() -> None:
     )
 
     assert (question.imported.launcher, question.document["model"]) == ("nemo", "llama-3-8b")
-    assert get_layout(question)["data_parallel"] == 2
-    assert get_workload(question)["gradient_accumulation_steps"] == 32
+    assert get_workload(question).get("gradient_accumulation_steps") is None
+    assert question.missing == ("layout.pipeline_parallel", "layout.context_parallel")
+
+
+def test_degrees_beside_a_recipe_share_its_processes() -> None:
+    """A recipe's own degrees are not read: one was taken for each, and too many replicas."""
+    question = ask(
+        command="nemo llm pretrain --factory llama3_8b trainer.devices=8 data.micro_batch_size=1 "
+        "data.global_batch_size=64 data.seq_length=8192 "
+        "trainer.strategy.tensor_model_parallel_size=4",
+        gpu=GPU,
+        layout={"pipeline_parallel": 1, "context_parallel": 2},
+    )
+
+    assert question.missing == ()
+    assert get_layout(question)["data_parallel"] == 1
+    assert get_workload(question)["gradient_accumulation_steps"] == 64
 
 
 def test_adapters_are_named_to_the_answer() -> None:
