@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import anyio
@@ -11,79 +12,97 @@ from service.base.errors import ServiceError, UnavailableError
 from service.estimator.values.errors import EstimatorError
 from service.runtime.children.messages import decode_message, encode_message
 
+W = TypeVar("W")
 A = TypeVar("A")
 
 
-class SingleFlight(Generic[A]):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flight(Generic[W, A]):
+    """Computation that an asker would begin.
+
+    It is made at the ``turn``, unless ``find`` then has its answer. ``compute`` gets what tells,
+    from any thread, for whom it is made: the first of those who still wait.
+    """
+
+    asker: W
+    turn: AbstractAsyncContextManager[None]
+    find: Callable[[], A | None]
+    compute: Callable[[Callable[[], W]], Awaitable[A]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing(Generic[A]):
+    """Answer of a computation, which another asker may have begun."""
+
+    answer: A
+    is_shared: bool
+
+
+class SingleFlight(Generic[W, A]):
     """Computations under way, by key. It belongs to one event loop."""
 
     def __init__(self) -> None:
         """Start with none."""
-        self._flights: dict[str, _Flight[A]] = {}
+        self._flights: dict[str, _Flight[W, A]] = {}
 
-    async def join(
-        self,
-        key: str,
-        turn: AbstractAsyncContextManager[None],
-        find: Callable[[], A | None],
-        compute: Callable[[], Awaitable[A]],
-    ) -> A:
+    async def join(self, key: str, begun: Flight[W, A]) -> Landing[A]:
         """Return the answer of a key, computed once however many ask.
 
-        It is computed at the ``turn`` of who comes first, unless ``find`` then has it. It goes on
-        while somebody waits for it, whoever began it. Raises what ``compute`` raises.
+        It goes on while somebody waits for it, whoever began it. Raises what ``compute`` raises.
         """
         flight = self._flights.get(key)
         if flight is not None:
-            return await flight.wait()
+            return Landing(answer=await flight.wait(begun.asker), is_shared=True)
         async with AsyncExitStack() as turn_stack:
-            await turn_stack.enter_async_context(turn)
+            await turn_stack.enter_async_context(begun.turn)
             flight = self._flights.get(key)
+            is_shared = flight is not None
             if flight is None:
-                answer = find()
+                answer = begun.find()
                 if answer is not None:
-                    return answer
+                    return Landing(answer=answer, is_shared=True)
                 # The turn ends with the computation, not with who waited for it.
-                flight = self._begin(key, compute, turn_stack.pop_all())
-        return await flight.wait()
+                flight = self._begin(key, begun, turn_stack.pop_all())
+        return Landing(answer=await flight.wait(begun.asker), is_shared=is_shared)
 
-    def _begin(
-        self, key: str, compute: Callable[[], Awaitable[A]], turn_stack: AsyncExitStack
-    ) -> "_Flight[A]":
-        flight: _Flight[A] = _Flight(lambda: self._forget(key, flight))
+    def _begin(self, key: str, begun: Flight[W, A], turn_stack: AsyncExitStack) -> "_Flight[W, A]":
+        flight: _Flight[W, A] = _Flight(begun.asker, lambda: self._forget(key, flight))
         self._flights[key] = flight
-        flight.start(compute, turn_stack)
+        flight.start(begun.compute, turn_stack)
         return flight
 
-    def _forget(self, key: str, flight: "_Flight[A]") -> None:
+    def _forget(self, key: str, flight: "_Flight[W, A]") -> None:
         # Who comes after it was given up begins another, while the thread of this one ends.
         if self._flights.get(key) is flight:
             del self._flights[key]
 
 
-class _Flight(Generic[A]):
+class _Flight(Generic[W, A]):
     """Computation in a task of its own, with those who wait."""
 
-    def __init__(self, on_end: Callable[[], None]) -> None:
-        self._on_end = on_end
+    def __init__(self, beginner: W, on_end: Callable[[], None]) -> None:
+        self._beginner, self._on_end = beginner, on_end
         self._scope, self._ended = anyio.CancelScope(), anyio.Event()
-        self._num_waiting = 0
+        self._waiting: dict[int, W] = {}
         self._answer: A | None = None
         self._refusal: Exception | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, compute: Callable[[], Awaitable[A]], turn_stack: AsyncExitStack) -> None:
+    def start(
+        self, compute: Callable[[Callable[[], W]], Awaitable[A]], turn_stack: AsyncExitStack
+    ) -> None:
         """Begin to compute, and leave the turn at the end."""
         self._task = asyncio.get_running_loop().create_task(self._run(compute, turn_stack))
 
-    async def wait(self) -> A:
+    async def wait(self, asker: W) -> A:
         """Return the answer; the last who leaves before it ends the computation."""
-        self._num_waiting += 1
+        place = max(self._waiting, default=0) + 1
+        self._waiting[place] = asker
         try:
             await self._ended.wait()
         finally:
-            self._num_waiting -= 1
-            if self._num_waiting == 0:
+            del self._waiting[place]
+            if not self._waiting:
                 self._on_end()
                 self._scope.cancel()
         if self._refusal is not None:
@@ -93,11 +112,17 @@ class _Flight(Generic[A]):
             raise UnavailableError(message)
         return self._answer
 
-    async def _run(self, compute: Callable[[], Awaitable[A]], turn_stack: AsyncExitStack) -> None:
+    def _get_payer(self) -> W:
+        """Return the first who waits, who began it where nobody does."""
+        return next(iter(tuple(self._waiting.values())), self._beginner)
+
+    async def _run(
+        self, compute: Callable[[Callable[[], W]], Awaitable[A]], turn_stack: AsyncExitStack
+    ) -> None:
         try:
             async with turn_stack:
                 with self._scope:
-                    self._answer = await compute()
+                    self._answer = await compute(self._get_payer)
         except Exception as refusal:  # noqa: BLE001 - raised to all who wait
             self._refusal = refusal
         finally:

@@ -103,21 +103,27 @@ async def compute(
     the rate of his key.
     """
     async with turns.take(get_asker(scope)):
-        return await compute_at_turn(deps, scope, turns, answer)
+        return await compute_at_turn(deps, lambda: scope, turns, answer)
 
 
 async def compute_at_turn(
-    deps: Dependencies, scope: HTTPScope, turns: Turns, answer: Callable[[Budget], T]
+    deps: Dependencies,
+    get_payer: Callable[[], HTTPScope],
+    turns: Turns,
+    answer: Callable[[Budget], T],
 ) -> T:
-    """Compute an answer in a thread, at a turn that is held."""
+    """Compute an answer in a thread, at a turn that is held.
+
+    What it took counts against who pays when it ends.
+    """
     budget = Budget(seconds=deps.settings.question_budget_s)
     try:
         # Threads of their own: what computes takes none from what reads a database.
         return await anyio.to_thread.run_sync(
-            partial(_compute, deps, scope, budget, answer), limiter=deps.computing_limiter
+            partial(_compute, deps, get_payer, budget, answer), limiter=deps.computing_limiter
         )
     finally:
-        turns.count(get_asker(scope), budget.spent_s)
+        turns.count(get_asker(get_payer()), budget.spent_s)
 
 
 def get_asker(scope: HTTPScope) -> str:
@@ -133,14 +139,17 @@ def get_asker(scope: HTTPScope) -> str:
 
 
 def _compute(
-    deps: Dependencies, scope: HTTPScope, budget: Budget, answer: Callable[[Budget], T]
+    deps: Dependencies,
+    get_payer: Callable[[], HTTPScope],
+    budget: Budget,
+    answer: Callable[[Budget], T],
 ) -> T:
     budget.check()
     try:
         return answer(budget)
     finally:
         budget.count()
-        _charge(deps, scope, budget.spent_s)
+        _charge(deps, get_payer(), budget.spent_s)
 
 
 def _charge(deps: Dependencies, scope: HTTPScope, spent_s: float) -> None:

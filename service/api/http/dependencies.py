@@ -6,6 +6,7 @@ from typing import Any
 
 from anyio import CapacityLimiter
 from litestar import Request
+from litestar.types import HTTPScope
 
 from service.access.keys import Principal
 from service.api.computing.reading import FileReader
@@ -61,7 +62,9 @@ class Dependencies:
         default_factory=lambda: AnswerCache(max_bytes=MAX_SEARCH_BYTES)
     )
     """Answers of searches, which displace none of the fits that somebody repeats."""
-    searches_under_way: SingleFlight[FinishedAnswer] = field(default_factory=SingleFlight)
+    searches_under_way: SingleFlight[HTTPScope, FinishedAnswer] = field(
+        default_factory=SingleFlight
+    )
     """Searches that are computed now, for whoever asks the same meanwhile."""
     evaluators: EvaluatorCache = field(default_factory=EvaluatorCache)
     first_answer_turns: Turns = field(default_factory=lambda: Turns(1))

@@ -66,6 +66,9 @@ class Metrics:
         self._cached_searches = self._make_counter(
             "cached_searches", "Searches whose answer was finished before.", "question"
         )
+        self._shared_searches = self._make_counter(
+            "shared_searches", "Searches that were computed for another who asked.", "question"
+        )
         self._answer_cache = self._make_gauge(
             "answer_cache_bytes", "Bytes of finished answers to fit questions that are kept."
         )
@@ -142,6 +145,10 @@ class Metrics:
     def count_cached_search(self, question: str) -> None:
         """Count a search whose answer was finished before."""
         self._cached_searches.labels(question).inc()
+
+    def count_shared_search(self, question: str) -> None:
+        """Count a search that was computed for another who asked at the same time."""
+        self._shared_searches.labels(question).inc()
 
     def set_answer_cache_bytes(self, num_bytes: int) -> None:
         """Set the bytes of answers to fit questions that this process keeps."""

@@ -16,6 +16,7 @@ from litestar.types import ASGIApp, HTTPScope, Scope
 from service.api.computing.budgets import Budget
 from service.api.computing.search_keys import build_search_key
 from service.api.computing.searches import SearchAnswer
+from service.api.computing.single_flight import Flight
 from service.api.http.computing import (
     compute,
     compute_at_turn,
@@ -131,12 +132,18 @@ class _Shared(Generic[Q]):
         if kept is not None:
             deps.metrics.count_cached_search(self.name)
             return kept
-        return await deps.searches_under_way.join(
+        landing = await deps.searches_under_way.join(
             f"{calibrations} {self.job.key}",
-            deps.search_turns.take(get_asker(self.scope)),
-            partial(self._find, calibrations),
-            partial(self._compute, calibrations),
+            Flight(
+                asker=self.scope,
+                turn=deps.search_turns.take(get_asker(self.scope)),
+                find=partial(self._find, calibrations),
+                compute=partial(self._compute, calibrations),
+            ),
         )
+        if landing.is_shared:
+            deps.metrics.count_shared_search(self.name)
+        return landing.answer
 
     def _find(self, calibrations: int) -> FinishedAnswer | None:
         return self.deps.search_answers.find(
@@ -145,10 +152,12 @@ class _Shared(Generic[Q]):
             get_model_version=self.deps.specs.get_version,
         )
 
-    async def _compute(self, calibrations: int) -> FinishedAnswer:
+    async def _compute(
+        self, calibrations: int, get_payer: Callable[[], HTTPScope]
+    ) -> FinishedAnswer:
         deps, name = self.deps, self.name
         computed = await compute_at_turn(
-            deps, self.scope, deps.search_turns, partial(self.search, self.job.question)
+            deps, get_payer, deps.search_turns, partial(self.search, self.job.question)
         )
         deps.metrics.count_search(name, layouts=computed.layouts, estimated=computed.estimated)
         answer = FinishedAnswer(body=computed.body, etag=build_etag(computed.body), counted_as=name)

@@ -1,17 +1,17 @@
 """Equal questions at once: one computation, which goes on while somebody waits for it."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
-from service.api.computing.single_flight import SingleFlight
+from service.api.computing.single_flight import Flight, Landing, SingleFlight
 from service.api.computing.turns import Turns
 from service.base.errors import InvalidRequestError
 from tests.unit.api.computing.test_turns import run, settle
 
-Task = asyncio.Task[str]
+Task = asyncio.Task[Landing[str]]
 
 
 class Work:
@@ -19,12 +19,13 @@ class Work:
 
     def __init__(self, slots: int = 1) -> None:
         """Compute at turns of so many slots, and begin with nothing."""
-        self.flights, self.turns = SingleFlight[str](), Turns(slots)
+        self.flights, self.turns = SingleFlight[str, str](), Turns(slots)
         self.release, self.kept = asyncio.Event(), ""
         self.num_begun = self.num_given_up = 0
         self.refusal: Exception | None = None
+        self.payers = list[str]()
 
-    async def compute(self) -> str:
+    async def compute(self, get_payer: Callable[[], str]) -> str:
         """Return an answer once it is released."""
         self.num_begun += 1
         try:
@@ -32,15 +33,21 @@ class Work:
         except asyncio.CancelledError:
             self.num_given_up += 1
             raise
+        finally:
+            self.payers.append(get_payer())
         if self.refusal is not None:
             raise self.refusal
         return f"answer {self.num_begun}"
 
     def ask(self, asker: str = "a") -> Task:
         """Ask the question."""
-        asked: Coroutine[Any, Any, str] = self.flights.join(
-            "key", self.turns.take(asker), lambda: self.kept or None, self.compute
+        flight = Flight(
+            asker=asker,
+            turn=self.turns.take(asker),
+            find=lambda: self.kept or None,
+            compute=self.compute,
         )
+        asked: Coroutine[Any, Any, Landing[str]] = self.flights.join("key", flight)
         return asyncio.create_task(asked)
 
 
@@ -64,7 +71,9 @@ def test_it_is_computed_once_for_all(slots: int) -> None:
         work.kept = "answer 1"
         work.release.set()
 
-        assert await asyncio.gather(*tasks[1:]) == ["answer 1", "answer 1"]
+        assert await asyncio.gather(*tasks[1:]) == [
+            Landing(answer="answer 1", is_shared=True) for _ in range(2)
+        ]
         assert (work.num_begun, work.num_given_up) == (1, 0)
 
     run(scene)
@@ -85,7 +94,30 @@ def test_it_ends_with_the_last_who_waits() -> None:
         work.release.set()
 
         assert given_up == 1
-        assert await again == "answer 2"
+        assert await again == Landing(answer="answer 2", is_shared=False)
+
+    run(scene)
+
+
+def test_who_still_waits_pays() -> None:
+    """Whoever began it may have left; where all have, it was made for who began it."""
+
+    async def scene() -> None:
+        work = Work()
+        begun, joined, _last = work.ask("a"), work.ask("b"), work.ask("c")
+        await settle()
+        await leave(begun)
+        work.release.set()
+        await joined
+        work.release.clear()
+        await leave(await begin(work))
+
+        assert work.payers == ["b", "d"]
+
+    async def begin(work: Work) -> Task:
+        task = work.ask("d")
+        await settle()
+        return task
 
     run(scene)
 

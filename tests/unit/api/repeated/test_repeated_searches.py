@@ -13,6 +13,7 @@ from service.api.application import make_application
 from service.api.computing.turns import Turns
 from service.app import ROUTERS
 from service.usecases.learning.corrections import CorrectionCache
+from service.usecases.operations.metrics_snapshot import NO_READING
 from tests.unit.api.builders import FIT, parts, served
 from tests.unit.api.repeated.test_repeated_fits import FakeModels, learn, with_models
 from tests.unit.usecases.builders import TINY_LLAMA
@@ -115,7 +116,9 @@ def test_who_asks_meanwhile_shares_it() -> None:
             )
 
     answers = asyncio.run(ask_at_once())
+    told = deps.metrics.render(NO_READING).decode().splitlines()
 
+    assert 'headroom_shared_searches_total{question="how_many"} 2.0' in told
     assert [answer.status_code for answer in answers] == [200] * 3
     assert len({answer.content for answer in answers}) == 1
     assert turns.num_taken == 1
