@@ -82,7 +82,9 @@ class Dependencies:
     search_turns: Turns = field(default_factory=lambda: Turns(Settings().num_searches))
     """Turns at plans, ceilings and numbers of GPUs."""
     cluster_turns: Turns = field(default_factory=lambda: Turns(1))
-    """Turns at reading clusters to plan on, which wait behind no search: it may be kept."""
+    """Turns at building the nodes of clusters to plan on, which wait behind no search: it may be
+    kept. Their rows have been read before: a database that is slow holds no turn.
+    """
     batch_turns: Turns = field(default_factory=lambda: Turns(1))
     """Turns at slices of batches, which wait behind no search."""
     hook_turns: Turns = field(default_factory=lambda: Turns(_HOOKS))

@@ -63,12 +63,7 @@ class Metrics:
         self._cached_fits = self._make_counter(
             "cached_fits", "Of these, those whose answer was finished before."
         )
-        self._cached_searches = self._make_counter(
-            "cached_searches", "Searches whose answer was finished before.", "question"
-        )
-        self._shared_searches = self._make_counter(
-            "shared_searches", "Searches that were computed for another who asked.", "question"
-        )
+        self._cached_searches, self._shared_searches = self._make_repeated_series()
         self._answer_cache = self._make_gauge(
             "answer_cache_bytes", "Bytes of finished answers to fit questions that are kept."
         )
@@ -147,7 +142,7 @@ class Metrics:
         self._cached_searches.labels(question).inc()
 
     def count_shared_search(self, question: str) -> None:
-        """Count a search that was computed for another who asked at the same time."""
+        """Count a search that another asker began."""
         self._shared_searches.labels(question).inc()
 
     def set_answer_cache_bytes(self, num_bytes: int) -> None:
@@ -197,6 +192,14 @@ class Metrics:
         snapshot_registry = CollectorRegistry()
         snapshot_registry.register(_SnapshotCollector(reading, self._build))
         return generate_latest(counter_registry) + generate_latest(snapshot_registry)
+
+    def _make_repeated_series(self) -> tuple[Counter, Counter]:
+        cached = self._make_counter(
+            "cached_searches", "Searches whose answer was finished before.", "question"
+        )
+        return cached, self._make_counter(
+            "shared_searches", "Searches that were computed for another who asked.", "question"
+        )
 
     def _make_memory_series(self) -> tuple[Gauge, Counter]:
         resident = self._make_gauge("resident_bytes", "Memory of the processes that answer.")

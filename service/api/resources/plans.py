@@ -3,6 +3,7 @@
 With the reason why nothing smaller is enough.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -120,12 +121,12 @@ def _read_job(
     job = PlanJob(question=question, prices=prices)
     if name is None:
         return _PlacedJob(job=job, cluster=None)
-    return Unfinished(partial(_place_job, deps, job, name))
+    return Unfinished(partial(_place_job, job, _fetch_stored(deps, name)))
 
 
-def _place_job(deps: Dependencies, job: PlanJob, name: str) -> _PlacedJob:
+def _place_job(job: PlanJob, build: Callable[[], StoredCluster]) -> _PlacedJob:
     """Return a question on a cluster, with warnings as of now."""
-    cluster = _read_stored(deps, name)
+    cluster = build()
     warnings = list_observation_warnings(cluster.inventory, datetime.now(UTC))
     return _PlacedJob(job=replace(job, warnings=tuple(warnings)), cluster=cluster)
 
@@ -140,9 +141,9 @@ def _search_plan(deps: Dependencies, placed: _PlacedJob, budget: Budget) -> Sear
         return run_search(deps, answer_plan, replace(placed.job, supply=supply), budget)
 
 
-def _read_stored(deps: Dependencies, cluster: str) -> StoredCluster:
+def _fetch_stored(deps: Dependencies, cluster: str) -> Callable[[], StoredCluster]:
     try:
-        return reservations.read_snapshot(deps.sessions, cluster)
+        return reservations.fetch_snapshot(deps.sessions, cluster)
     except ClusterNotFoundError as error:
         raise InvalidRequestError(
             error.detail, errors=[{"field": "cluster", "message": error.detail}]

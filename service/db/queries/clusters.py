@@ -1,42 +1,28 @@
 """Statements about clusters."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from functools import partial
 from uuid import UUID
 
-from sqlalchemy import Row, Select, delete, func, select, update
+from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, selectinload
 
 from service.db.pages import Page, PageRequest, make_page, paginate
 from service.db.queries.reservations import list_live_by_cluster
+from service.db.records.cluster_rows import NodeColumns, build_cluster, group_nodes, make_cluster
 from service.db.records.stored import StoredCluster, format_cluster_etag
 from service.db.tables.clusters import ClusterNodeRow, ClusterPoolRow, ClusterRow
 from service.planner.cluster.inventory import (
     Allocation,
     ClusterInventory,
-    MigSlices,
     Node,
-    NodeState,
     Pool,
 )
 
 LIST = "clusters"
-NodeColumns = Row[
-    UUID,
-    str,
-    int,
-    str,
-    list[dict[str, Any]],
-    int,
-    list[dict[str, Any]],
-    str | None,
-    datetime | None,
-    str | None,
-    list[str],
-]
 
 
 def create_cluster(session: Session, name: str, inventory: ClusterInventory) -> bool:
@@ -65,6 +51,20 @@ def read_cluster(session: Session, name: str, *, lock: bool = False) -> StoredCl
     statement = _select_clusters().where(ClusterRow.name == name)
     row = session.scalars(statement.with_for_update() if lock else statement).one_or_none()
     return None if row is None else _load_clusters(session, [row])[row.id]
+
+
+def fetch_cluster(session: Session, name: str) -> Callable[[], StoredCluster] | None:
+    """Return what builds a cluster of rows that have been read.
+
+    It needs the session no more: ten thousand nodes take a tenth of a second of a processor, which
+    keeps no database waiting, nor waits for one.
+    """
+    row = session.scalars(_select_clusters().where(ClusterRow.name == name)).one_or_none()
+    if row is None:
+        return None
+    nodes = _fetch_nodes(session, [pool.id for pool in row.pools])
+    live = list_live_by_cluster(session, [row.id])
+    return partial(build_cluster, row, nodes, live)
 
 
 def read_etag(session: Session, name: str) -> str | None:
@@ -197,26 +197,14 @@ def _make_allocation(allocation: Allocation) -> dict[str, object]:
 
 
 def _load_clusters(session: Session, rows: Sequence[ClusterRow]) -> dict[UUID, StoredCluster]:
-    nodes = _load_nodes(session, [pool.id for row in rows for pool in row.pools])
+    nodes = _fetch_nodes(session, [pool.id for row in rows for pool in row.pools])
     live = list_live_by_cluster(session, [row.id for row in rows])
-    return {
-        row.id: StoredCluster(
-            id=row.id,
-            name=row.name,
-            version=row.version,
-            inventory=ClusterInventory(
-                pools=tuple(_to_pool(pool, nodes.get(pool.id, ())) for pool in row.pools)
-            ),
-            reservations=live.get(row.id, ()),
-            created_at=row.created_at,
-            updated_at=row.updated_at,
-        )
-        for row in rows
-    }
+    by_pool = group_nodes(nodes)
+    return {row.id: make_cluster(row, by_pool, live) for row in rows}
 
 
-def _load_nodes(session: Session, pool_ids: Sequence[UUID]) -> dict[UUID, list[Node]]:
-    """Return the nodes of some pools.
+def _fetch_nodes(session: Session, pool_ids: Sequence[UUID]) -> Sequence[NodeColumns]:
+    """Return the nodes of some pools, in order.
 
     They are read as columns, because thousands of rows as objects would take most of an answer's
     time.
@@ -234,45 +222,6 @@ def _load_nodes(session: Session, pool_ids: Sequence[UUID]) -> dict[UUID, list[N
         ClusterNodeRow.unavailable,
         ClusterNodeRow.levels,
     ).where(ClusterNodeRow.pool_id.in_(pool_ids))
-    by_pool: dict[UUID, list[Node]] = {}
-    for row in session.execute(statement.order_by(ClusterNodeRow.pool_id, ClusterNodeRow.position)):
-        by_pool.setdefault(row.pool_id, []).append(_to_node(row))
-    return by_pool
-
-
-def _to_pool(row: ClusterPoolRow, nodes: Sequence[Node]) -> Pool:
-    return Pool(
-        name=row.name,
-        gpu=row.gpu,
-        gpus_per_node=row.gpus_per_node,
-        nodes=tuple(nodes) if row.num_nodes is None else None,
-        num_nodes=row.num_nodes,
-        nvlink_island_size=row.nvlink_island_size,
-        host_memory_bytes=row.host_memory_bytes,
-        nvme_bytes=row.nvme_bytes,
-        network_bytes_per_second=row.network_bytes_per_second,
-        price_per_gpu_hour=row.price_per_gpu_hour,
-        gpu_memory_bytes=row.gpu_memory_bytes,
-        gpu_replicas=row.gpu_replicas,
-        level_names=tuple(row.level_names),
-    )
-
-
-def _to_node(row: NodeColumns) -> Node:
-    return Node(
-        name=row.name,
-        allocated_gpus=row.allocated_gpus,
-        state=NodeState(row.state),
-        allocations=tuple(_to_allocation(raw) for raw in row.allocations),
-        mig_gpus=row.mig_gpus,
-        mig_slices=tuple(MigSlices(**raw) for raw in row.mig_slices),
-        source=row.source,
-        observed_at=row.observed_at,
-        unavailable=row.unavailable,
-        levels=tuple(row.levels),
-    )
-
-
-def _to_allocation(raw: dict[str, Any]) -> Allocation:
-    indices = raw["gpu_indices"]
-    return Allocation(**raw | {"gpu_indices": None if indices is None else tuple(indices)})
+    return session.execute(
+        statement.order_by(ClusterNodeRow.pool_id, ClusterNodeRow.position)
+    ).all()

@@ -3,6 +3,7 @@
 One transaction at a time per cluster, so that no GPU is promised twice.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
@@ -173,13 +174,22 @@ def read_supply(sessions: Sessions, cluster: str) -> Supply:
 
 
 def read_snapshot(sessions: Sessions, cluster: str) -> StoredCluster:
-    """Return a cluster as it was at one moment.
+    """Return a cluster as it was at one moment."""
+    return fetch_snapshot(sessions, cluster)()
 
-    Its version never stands beside the nodes or the reservations of another.
+
+def fetch_snapshot(sessions: Sessions, cluster: str) -> Callable[[], StoredCluster]:
+    """Return what builds a cluster as it was at one moment.
+
+    It asks the database no more. Its version never stands beside the nodes or the reservations of
+    another.
     """
     with transaction(sessions) as session:
         session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-        return _read_cluster(session, cluster)
+        build = cluster_queries.fetch_cluster(session, cluster)
+    if build is None:
+        raise _make_cluster_error(cluster)
+    return build
 
 
 def forget_ended(sessions: Sessions) -> int:
@@ -270,9 +280,13 @@ def _read_owned(
 def _read_cluster(session: Session, name: str, *, lock: bool = False) -> StoredCluster:
     stored = cluster_queries.read_cluster(session, name, lock=lock)
     if stored is None:
-        message = f"there is no cluster {name!r}"
-        raise ClusterNotFoundError(message, name=name)
+        raise _make_cluster_error(name)
     return stored
+
+
+def _make_cluster_error(name: str) -> ClusterNotFoundError:
+    message = f"there is no cluster {name!r}"
+    return ClusterNotFoundError(message, name=name)
 
 
 def _make_not_found_error(cluster: str, reservation_id: UUID) -> ReservationNotFoundError:
