@@ -62,16 +62,17 @@ def _score(model_type: str) -> Mapping[str, Any]:
         return {}
     model = load_architecture(entry)
     assert isinstance(model, RecordedArchitecture)
+    traced, recorded = compare_steps(model, model_type)
+    return {"passes": tuple(model.recorded.passes), "traced": traced, "recorded": recorded}
+
+
+def compare_steps(model: RecordedArchitecture, model_type: str) -> tuple[int, int]:
+    """Return the peaks of a plain step of all layers, and of the recording."""
     config = make_default_config(model_type)
     hf_config = build_config(config)
     hf_config.use_cache = hf_config.get_text_config().use_cache = False
     with make_fake_model(config, hf_config, HALF) as fake:
-        traced = trace_peak(fake, HALF, EXTENT)
-    return {
-        "passes": tuple(model.recorded.passes),
-        "traced": traced,
-        "recorded": compute_peak(model, HALF, EXTENT),
-    }
+        return trace_peak(fake, HALF, EXTENT), compute_peak(model, HALF, EXTENT)
 
 
 def _describe(error: Exception) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from service.usecases.recordings.recorder import Recorded, record_config
 from tests.accuracy.types.configs import make_default_config
+from tests.accuracy.types.measure import compare_steps
 from tests.accuracy.types.shipping import FOLDER, ship
 
 
@@ -21,7 +22,7 @@ def main(arguments: list[str]) -> int:
     for model_type in options.types:
         outcome = record_config(make_default_config(model_type), on_update=lambda _: None)
         if isinstance(outcome, Recorded):
-            name = ship(outcome.document, options.into)
+            name = ship(outcome.document, compare_steps, options.into)
             line = name or "not shipped: it misses a plain pass by more than a part in ten thousand"
         else:
             line = str(outcome)

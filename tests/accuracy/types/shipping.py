@@ -1,12 +1,12 @@
 """Recordings of default configs as files of the catalogue; no torch."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from service.catalog import recorded_models
-from service.estimator.model.recorded.architecture import build_recorded
+from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
 from service.estimator.model.recorded.decoding import decode_recording
 from service.estimator.model.recorded.encoding import compute_digest
 from service.usecases.recordings.documents import pack_document
@@ -21,17 +21,26 @@ Their published totals are those of the default config, and so are layers, heads
 package llmfit 1.1.17 gives them, whose catalogue holds what the hub says of each.
 """
 
-
 LIMIT = 10_000
-"""Part of the weights in 16 bit by which a shipped recording may miss a plain pass, at most."""
+"""Part of a plain pass by which a shipped recording may miss it, at most."""
+Compare = Callable[[RecordedArchitecture, str], tuple[int, int]]
+"""Peaks of a step of all layers that made no recording: of a plain pass, and of a recording."""
 
 
-def ship(document: Mapping[str, Any], folder: Path = FOLDER) -> str | None:
-    """Write a recording beside the others; returns its name, None where it misses too much."""
-    counts = build_recorded(decode_recording(document)).counts
-    if document.get("difference", 0) > 2 * counts.total // LIMIT:
-        return None
+def ship(document: Mapping[str, Any], compare: Compare, folder: Path = FOLDER) -> str | None:
+    """Write a recording beside the others; returns its name, None where it misses too much.
+
+    What the recorder compared is a pass of few layers, whose peak is where the logits are: that of
+    all layers may be elsewhere.
+    """
     model_type = document["model_type"]
+    model = build_recorded(decode_recording(document))
+    traced, recorded = compare(model, model_type)
+    if (
+        document.get("difference", 0) > 2 * model.counts.total // LIMIT
+        or abs(recorded - traced) > traced // LIMIT
+    ):
+        return None
     config = {**document["config"], "architectures": [document["model_class"]]}
     document = {**document, "config": config}
     name = name_recording(model_type)

@@ -1,9 +1,16 @@
 """The page of all types, held to the rows that were measured."""
 
+from pathlib import Path
+
+import pytest
+
 from service.catalog.models import list_recorded_models
+from service.catalog.recorded_models import read_packed_recording
 from service.estimator.model.families.registry import list_model_types
+from service.usecases.recordings.documents import unpack_document
 from tests.accuracy.types.report import PAGE, render, summarize
 from tests.accuracy.types.rows import read_rows
+from tests.accuracy.types.shipping import ship
 
 ROWS = read_rows()
 SUMMARY = summarize(list(ROWS.values()))
@@ -37,3 +44,17 @@ def test_every_module_and_every_shipped_recording_has_a_row() -> None:
 
     assert named <= ROWS.keys()
     assert all(ROWS[name].model_class for name in named)
+
+
+@pytest.mark.parametrize(("recorded", "name"), [(10_000, "ernie-default"), (10_002, None)])
+def test_a_recording_ships_as_a_plain_step_of_all_layers_proves_it(
+    recorded: int, name: str | None, tmp_path: Path
+) -> None:
+    """What the recorder compared is a pass of few layers, which peaks elsewhere."""
+    document = unpack_document(read_packed_recording("ernie-default"))
+
+    shipped = ship(document, lambda _model, _type: (10_000, recorded), tmp_path)
+
+    files = [f"{name}.json", f"{name}.json.gz", "index.json"] if name else []
+    assert shipped == name
+    assert sorted(path.name for path in tmp_path.iterdir()) == files

@@ -106,6 +106,7 @@ def compute_peak(
             batched=extent.batch > 1,
             window_reached=window_reached,
             length=extent.length,
+            on_gpu=True,
         ),
     )
     values = evaluate_monomials(extent.batch, extent.length)

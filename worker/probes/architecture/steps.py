@@ -217,9 +217,6 @@ def _renumber(
             events.append(("allocate", numbers[storage], graph.sizes[storage]))
         elif action == "free" and storage in numbers:
             events.append(("free", numbers[storage], 0))
-        elif action == "scratch":
-            number = numbers[-len(numbers) - 1] = len(numbers)
-            events += [("allocate", number, storage), ("free", number, 0)]
     return tuple(events), numbers
 
 

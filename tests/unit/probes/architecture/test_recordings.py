@@ -17,6 +17,7 @@ from service.estimator.model.recorded.recorded_model import CachedHeads, CachePa
 from service.estimator.passes.config import TrainingPass
 from service.estimator.passes.recorder import log_training
 from service.estimator.speed.throughput import WorkCache, estimate_throughput
+from service.estimator.tape.programs.program import Action, Operation
 from service.estimator.tape.sizes import evaluate, evaluate_monomials
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client
@@ -107,6 +108,15 @@ def test_a_recording_takes_the_bytes_of_the_written_family(
     assert compute_peak(recorded, settings) == compute_peak(
         architecture_from_config(CONFIG), settings
     )
+
+
+def test_buffers_of_a_backward_are_there_together() -> None:
+    """Flash attention's kernel has four where heads are grouped, beside its three outputs."""
+    (block,) = record("half").passes["half"].blocks
+    nodes = [n for step in block.instructions if isinstance(step, Operation) for n in step.nodes]
+    attention = next(node for node in nodes if node.name.startswith("ScaledDotProductFlash"))
+
+    assert [event.action for event in attention.events] == [Action.ALLOCATE] * 7 + [Action.FREE] * 4
 
 
 @pytest.mark.parametrize("checkpointing", [Checkpointing.NONE, Checkpointing.FULL])

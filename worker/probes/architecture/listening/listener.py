@@ -36,10 +36,7 @@ _LEAF = "torch::autograd::AccumulateGrad"
 
 
 class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Listens to one pass.
-
-    ``packs``: the graph keeps numbers in place of tensors.
-    """
+    """Listens to a pass, whose graph ``packs`` numbers for tensors."""
 
     def __init__(self, model: PreTrainedModel, *, packs: bool) -> None:
         """Know the model's weights by name."""
@@ -179,9 +176,11 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
             if tensor.device.type != "meta":
                 self._place(tensor)
         if self._running is not None:
-            allocated = range(before, len(self.raw.sizes))
-            self._running.events += [("allocate", storage, operator) for storage in allocated]
-            self._running.events += [("scratch", size, operator) for size in scratch]
+            ends = range(len(self.raw.sizes), len(self.raw.sizes) + len(scratch))
+            self.raw.sizes += scratch
+            # A kernel's buffers are there together, until it is done.
+            self._running.events += [("allocate", n, operator) for n in range(before, ends.stop)]
+            self._running.events += [("free", n, "") for n in ends]
 
     def _add_value(self, tensor: torch.Tensor) -> int:
         storage = self._place(tensor)

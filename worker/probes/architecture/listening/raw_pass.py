@@ -32,7 +32,7 @@ class RawNode:
     """One node of autograd's graph.
 
     ``targets`` are its inputs: ``("parameter", name)``, ``("node", number, output)`` or None.
-    ``events`` are its backward's: ``("allocate" | "free" | "scratch", storage or bytes)``.
+    ``events`` are its backward's: ``("allocate" | "free", storage, operator)``.
     """
 
     number: int
