@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from service.catalog.gpus import find_gpus
 from service.catalog.prices import list_prices
 from service.estimator.values.errors import EstimatorError
-from service.formats.inventories.feature_discovery import PRODUCT_LABELS
-from service.formats.submissions.kubernetes import clean_product, list_products, read_object
+from service.formats.gpu_requests.pod_products import PRODUCT_LABELS, clean_product, list_products
+from service.formats.submissions.kubernetes import read_object
 from service.formats.submissions.pod_groups import RESOURCES
 from service.formats.submissions.submission import ANNOTATION
 from service.kueue.api import Json, get_metadata

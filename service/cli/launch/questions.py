@@ -75,11 +75,19 @@ def take_launch(
         is_named = isinstance(model, str)
         options.model = model if is_named else options.model or _UNNAMED
         options.launch_model = None if is_named else model
+    _take_gpu(options, question.get("gpu"))
     options.task = question["workload"]["task"]
     options.launch_question = {
         "workload": question["workload"],
         "layout": question.get("layout", {}) if keeps_layout else layout,
     }
+
+
+def _take_gpu(options: argparse.Namespace, gpu: object) -> None:
+    """Put the GPU of a job in the flag's place."""
+    is_open = getattr(options, "gpu", "") is None and getattr(options, "gpu_memory", None) is None
+    if is_open and isinstance(gpu, str):
+        options.gpu = gpu
 
 
 def _import_launch(
@@ -115,6 +123,7 @@ def _read_file(path: Path) -> dict[str, str]:
 
 
 def _refuse_gaps(answer: dict[str, Any], searched: str) -> None:
+    # Which GPU it is a command asks for itself.
     gaps = [
         field for field in answer["missing"] if field != "gpu" and not field.startswith(searched)
     ]

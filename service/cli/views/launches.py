@@ -16,8 +16,8 @@ def show_launch(answer: dict[str, Any]) -> None:
     if answer["ignored"]:
         lines.append(f"  ignored: {_join(answer['ignored'])}")
     for question in answer["questions"]:
-        if question["field"] == "gpu":  # Which GPU a flag says: a command asks for its own.
-            continue
+        if question["field"] == "gpu" and not question["choices"]:
+            continue  # Which GPU a flag says: a command asks for its own.
         choices = ", ".join(str(choice) for choice in question["choices"])
         ending = "" if question["field"] in answer["missing"] else "; the first is taken"
         hint = f" (one of {choices}{ending})" if choices else ""

@@ -2,13 +2,14 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from service.base.errors import InvalidRequestError, ServiceError
+from service.catalog.site_words import find_site_gpus
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import FitRequest, ModelReference
 from service.contract.schemas.imports.launches import LaunchImportRequest
@@ -71,13 +72,16 @@ def read_launch_request(request: LaunchImportRequest, resolve: ResolveModel) -> 
     else:
         questions += _ask_model(document, resolve)
     if not isinstance(request.gpu, UnsetType):
-        document["gpu"] = msgspec.to_builtins(request.gpu)
+        gpu = msgspec.to_builtins(request.gpu)
+        imported = _warn_of_gpu(imported, gpu)
+        questions = tuple(question for question in questions if question.field != "gpu")
+        document["gpu"] = gpu
     overrides = _list_overrides(request)
     for field, value in overrides.items():
         _put(document, field, value, imported)
     questions = tuple(question for question in questions if question.field not in overrides)
     missing = _list_missing(document, questions)
-    if "gpu" in missing:
+    if "gpu" in missing and not any(question.field == "gpu" for question in questions):
         questions += (OpenQuestion(field="gpu", why="no launch says which GPU it runs on"),)
     return LaunchQuestion(
         imported=imported,
@@ -107,7 +111,17 @@ def _read_sources(request: LaunchImportRequest, resolve: ResolveModel) -> Launch
         model=None if isinstance(request.model, UnsetType) else _GIVEN,
         layout=_list_degrees(request),
         find_checkpoint=_make_finder(request.model, resolve),
+        find_skus=find_site_gpus,
     )
+
+
+def _warn_of_gpu(imported: ImportedLaunch, gpu: object) -> ImportedLaunch:
+    """Return a launch, with a warning of another GPU than its job's."""
+    stated = imported.question.get("gpu")
+    if stated in {None, gpu} or not isinstance(gpu, str):
+        return imported
+    text = f"the launch's job asks for {stated}, and the answer is for {gpu}"
+    return replace(imported, warnings=(*imported.warnings, text))
 
 
 def _find_script(command: str | Sequence[str] | None, tokens: Sequence[str]) -> str | None:

@@ -9,6 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from service.formats.gpu_requests.pod_products import (
+    AMD,
+    GPU,
+    MIG,
+    PRODUCT_LABELS,
+    SHARED_SUFFIX,
+)
 from service.formats.inventories.documents import Json, get_count, get_mebibytes, get_text
 from service.formats.inventories.hami import REGISTER, SharedGpu, read_register
 from service.formats.inventories.kubernetes_quantities import read_quantity
@@ -21,24 +28,12 @@ from service.formats.inventories.observed import (
 )
 from service.formats.inventories.pods import PodUse
 
-GPU = "nvidia.com/gpu"
 SHARED = "nvidia.com/gpu.shared"
-AMD = "amd.com/gpu"
 UNHEALTHY = "not allocatable"
 MPS = "shared by MPS"
-MIG = "nvidia.com/mig-"
-SHARED_SUFFIX = "-SHARED"
 _MIG_INFIX = "-MIG-"
 _INVALID = "INVALID"
 _MIXED = re.compile(r"nvidia\.com/mig-([0-9]g\.[0-9]{1,3}gb)(?:\.[a-z.]{1,12})?\.count", re.ASCII)
-PRODUCT_LABELS = (
-    "nvidia.com/gpu.product",
-    "amd.com/gpu.product-name",
-    "beta.amd.com/gpu.product-name",
-    "cloud.google.com/gke-accelerator",
-    "karpenter.k8s.aws/instance-gpu-name",
-)
-"""Labels that name a node's GPUs, the driver's own first."""
 
 
 def read_gpus(

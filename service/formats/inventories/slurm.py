@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from service.estimator.values.units import ceil_div
+from service.formats.gpu_requests.gres import Gres
 from service.formats.inventories.documents import (
     Json,
     get_count,
@@ -27,7 +28,7 @@ from service.formats.inventories.observed import (
     Omission,
     check_nodes,
 )
-from service.formats.inventories.slurm_gres import Gres, build_gpus, read_gres
+from service.formats.inventories.slurm_gres import build_gpus, read_node_gres
 
 _CLOSED = frozenset(
     {
@@ -99,7 +100,7 @@ def _read_group(group: Json, num_nodes: int) -> Json:
 
 def _read_node(row: Json, jobs: Sequence[tuple[str, Gres]]) -> ObservedNode:
     gres = _read_total(row)
-    used = read_gres(get_text(row, "gres_used"))
+    used = read_node_gres(get_text(row, "gres_used"))
     return ObservedNode(
         name=get_text(row, "name"),
         gpus=build_gpus(gres, used, jobs),
@@ -111,10 +112,10 @@ def _read_node(row: Json, jobs: Sequence[tuple[str, Gres]]) -> ObservedNode:
 
 def _read_total(row: Json) -> tuple[Gres, ...]:
     """Return a node's GPUs, else those of its TRES."""
-    gres = tuple(entry for entry in read_gres(get_text(row, "gres")) if entry.kind == "gpu")
+    gres = tuple(entry for entry in read_node_gres(get_text(row, "gres")) if entry.kind == "gpu")
     if gres:
         return gres
-    tres = [entry for entry in read_gres(get_text(row, "tres")) if entry.kind == "gpu"]
+    tres = [entry for entry in read_node_gres(get_text(row, "tres")) if entry.kind == "gpu"]
     typed = tuple(entry for entry in tres if entry.type)
     return typed or tuple(tres)
 
@@ -161,7 +162,7 @@ def _index_jobs(jobs: Sequence[Json]) -> JobsByNode:
         for name, text in zip(names, texts, strict=False):
             by_node.setdefault(name, []).extend(
                 (_name_holder(job), entry)
-                for entry in read_gres(text if isinstance(text, str) else "")
+                for entry in read_node_gres(text if isinstance(text, str) else "")
             )
     return by_node
 

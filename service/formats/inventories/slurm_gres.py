@@ -1,9 +1,8 @@
-"""Slurm's generic resources as text: ``gpu:nvidia_a100-sxm4-80gb:8(S:0-1)``."""
+"""GPUs of a node of Slurm, by its generic resources."""
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from service.formats.gpu_requests.gres import MAX_TEXT, Gres, read_gres, split_slice
 from service.formats.inventories.observed import (
     MAX_GPUS,
     InventoryFormatError,
@@ -13,42 +12,14 @@ from service.formats.inventories.observed import (
 )
 
 MAX_TYPES = 64
-MAX_TEXT = 16_384
-_ENTRY = re.compile(
-    r"(?:gres[/:])?(?P<kind>gpu|shard)(?::(?P<type>[^:,=()]{1,120}?))??(?::no_consume)?"
-    r"(?:[:=](?P<count>[0-9]{1,9}))?(?:\((?P<detail>[^()]{0,4096})\))?",
-    re.ASCII,
-)
-_PART = re.compile(r"(?:\([^)]*+\)?+|[^,(]++)++")
-"""What is between commas outside of parentheses."""
-_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
-_SLICE = re.compile(
-    r"(?:(?P<gpu>.+?)[_-])?(?:mig[_-])?(?P<profile>[0-9]g\.[0-9]{1,3}gb)(?:[.+-].{1,10})?",
-    re.ASCII | re.IGNORECASE,
-)
-"""NVML's autodetection names a slice ``<device>_<profile>`` (src/plugins/gpu/nvml/gpu_nvml.c)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gres:
-    """GPUs of one type; ``kind`` is ``gpu`` or ``shard``.
-
-    ``indices`` are those of all GPUs of the node, None where Slurm does not show them.
-    """
-
-    kind: str
-    type: str
-    count: int
-    indices: tuple[int, ...] | None = None
-    detail: str = ""
-
-
-def read_gres(text: str) -> tuple[Gres, ...]:
-    """Return the GPUs and shards of a text, others left out."""
+def read_node_gres(text: str) -> tuple[Gres, ...]:
+    """Return a node's GPUs and shards."""
     if len(text) > MAX_TEXT:
         message = f"has {len(text):,} characters of gres on one node"
         raise InventoryFormatError(message)
-    return tuple(_iter_gres(text))
+    return read_gres(text)
 
 
 def build_gpus(
@@ -147,43 +118,3 @@ def _count_sharded(used: Sequence[Gres], types: Sequence[str]) -> int:
         for entry in used
         if entry.kind == "shard" and (not entry.type or entry.type in types)
     )
-
-
-def split_slice(name: str) -> tuple[str, str | None]:
-    """Return the GPU of a name, and its MIG profile.
-
-    The GPU is empty where a slice does not say it, the profile ``None`` for a whole GPU.
-    """
-    match = _SLICE.fullmatch(name)
-    return (name, None) if match is None else (match["gpu"] or "", match["profile"].casefold())
-
-
-def _iter_gres(text: str) -> Iterator[Gres]:
-    for part in _PART.findall(text):
-        match = _ENTRY.fullmatch(part.strip())
-        if match is None:
-            continue
-        detail = match["detail"] or ""
-        count = 1 if match["count"] is None else int(match["count"])
-        yield Gres(
-            kind=match["kind"],
-            type=match["type"] or "",
-            count=count,
-            indices=_read_indices(detail.removeprefix("IDX:"), count)
-            if detail.startswith("IDX:")
-            else None,
-            detail=detail,
-        )
-
-
-def _read_indices(text: str, count: int) -> tuple[int, ...] | None:
-    indices: list[int] = []
-    for part in text.split(","):
-        match = _RANGE.fullmatch(part)
-        if match is None:
-            return None
-        low, high = int(match[1]), int(match[2] or match[1])
-        if not low <= high < low + MAX_GPUS:
-            return None
-        indices += range(low, high + 1)
-    return tuple(indices) if len(set(indices)) == count else None

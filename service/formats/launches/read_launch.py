@@ -1,8 +1,11 @@
 """The door: a launch in, the question that it asks out."""
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 
+from service.formats.launches.allocations.find_allocation import find_allocation
+from service.formats.launches.allocations.put_allocation import put_allocation
 from service.formats.launches.sources.commands import CONTAINERS, Command
 from service.formats.launches.sources.handed_in import HandedIn, parse_launch
 from service.formats.launches.sources.launch_scripts import find_launch
@@ -59,7 +62,11 @@ def read_launch(launch: Launch) -> ImportedLaunch:
         handed_in = find_launch(handed_in, _list_programs())
     reader = _get_reader(launch.launcher) if launch.launcher else _detect_reader(handed_in)
     draft = Draft()
+    allocation = find_allocation(handed_in.command)
+    handed_in = replace(handed_in, allocation=allocation)
     reader.read(handed_in, draft)
+    if allocation is not None:
+        put_allocation(allocation, draft, launch)
     for package, version in reader.versions.items():
         draft.set_version(package, version)
     _account_unknown(handed_in, reader, draft)

@@ -6,9 +6,9 @@ What made a pod was asked about by other hooks, if at all: here each pod is a su
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from service.formats.gpu_requests.pod_products import PRODUCT_LABELS, clean_product
 from service.formats.inventories.documents import Json, get_mebibytes, get_object
-from service.formats.inventories.feature_discovery import PRODUCT_LABELS
-from service.formats.submissions.kubernetes import clean_product, read_object
+from service.formats.submissions.kubernetes import read_object
 from service.formats.submissions.submission import Submission, SubmissionError
 
 _MEMORY_LABEL, _OWNERS = "nvidia.com/gpu.memory", "ownerReferences"

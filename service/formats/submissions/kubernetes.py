@@ -1,10 +1,10 @@
 """Objects of Kubernetes as submissions: what an admission webhook is shown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from service.formats.inventories.documents import Json, get_object, get_objects, get_text, get_texts
-from service.formats.inventories.feature_discovery import MIG, PRODUCT_LABELS, SHARED_SUFFIX
+from service.formats.gpu_requests.pod_products import MIG, list_names
+from service.formats.inventories.documents import Json, get_object, get_objects, get_text
 from service.formats.submissions.pod_groups import KINDS, PodGroup, list_groups
 from service.formats.submissions.submission import (
     ANNOTATION,
@@ -123,7 +123,7 @@ def _make_request(groups: Sequence[PodGroup]) -> GpuRequest:
         (name.removeprefix(MIG) for name, _ in requests), field="object"
     )
     names, label_profile = split_names(
-        (name for group in groups for name in _list_names(group.spec)), field="object"
+        (name for group in groups for name in list_names(group.spec)), field="object"
     )
     return GpuRequest(
         per_node=next(iter(numbers)),
@@ -134,35 +134,5 @@ def _make_request(groups: Sequence[PodGroup]) -> GpuRequest:
     )
 
 
-def _list_names(spec: Json) -> list[str]:
-    """Return the GPUs that a pod names, if any."""
-    selector = get_object(spec, "nodeSelector")
-    selected = [text for label in PRODUCT_LABELS if (text := get_text(selector, label))]
-    return [clean_product(name) for name in selected or (name for _, name in list_products(spec))]
-
-
-def list_products(spec: Json) -> tuple[tuple[str, str], ...]:
-    """Return the GPU products that a pod's required node affinity names.
-
-    Each is the label of a node, and its value.
-    """
-    return tuple(_iter_affine_products(spec))
-
-
-def _iter_affine_products(spec: Json) -> Iterator[tuple[str, str]]:
-    affinity = get_object(get_object(spec, "affinity"), "nodeAffinity")
-    required = get_object(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
-    for term in get_objects(required, "nodeSelectorTerms"):
-        for expression in get_objects(term, "matchExpressions"):
-            label = get_text(expression, "key")
-            if label in PRODUCT_LABELS and expression.get("operator") == "In":
-                yield from ((label, value) for value in get_texts(expression, "values"))
-
-
 def _is_controller(owner: Json) -> bool:
     return owner.get("controller") is True
-
-
-def clean_product(product: str) -> str:
-    """Return a product label without the suffix of shared GPUs."""
-    return product.removesuffix(SHARED_SUFFIX)

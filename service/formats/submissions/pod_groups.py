@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from service.formats.gpu_requests.pod_products import AMD, GPU, MIG
 from service.formats.inventories.documents import (
     Json,
     get_count,
@@ -18,7 +19,6 @@ from service.formats.inventories.documents import (
     get_text,
     get_texts,
 )
-from service.formats.inventories.feature_discovery import AMD, GPU, MIG
 from service.formats.launches.values.launch import LaunchFile
 from service.formats.submissions.submission import SubmissionError
 

@@ -5,12 +5,13 @@ Options have the names and spellings of ``slurm.json_cli_options`` of Slurm 26.0
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from service.estimator.values.units import ceil_div
+from service.formats.gpu_requests.gres import Gres, read_gres
 from service.formats.inventories.documents import Json, get_text
-from service.formats.inventories.slurm_gres import Gres, read_gres
 from service.formats.submissions.submission import (
     GpuRequest,
     Submission,
@@ -239,8 +240,9 @@ def _settle_directives(script: str, options: Json) -> str:
 
     What is typed wins over what the script says, and Slurm has settled which is which.
     """
-    gpus = get_text(options, "gpus-per-node")
-    arguments = [*_iter_counts(options), *([f"--gpus-per-node={gpus}"] if gpus else ())]
+    texts = {name: get_text(options, name) for name in ("gpus-per-node", "gres", "constraint")}
+    arguments = [*_iter_counts(options)]
+    arguments += [shlex.quote(f"--{name}={text}") for name, text in texts.items() if text]
     settled = _DIRECTIVE.sub("##SBATCH", script)
     return f"{settled}\n#SBATCH {' '.join(arguments)}\n" if arguments else settled
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from service.estimator.values.errors import InvalidInputError
-from service.formats.inventories.slurm_gres import split_slice
+from service.formats.gpu_requests.gres import split_slice
 from service.formats.launches.values.launch import LaunchFile
 
 ANNOTATION = "headroom.dev/question"

@@ -63,16 +63,17 @@ def read_submission(
     """
     note = submission.note or find_note(submission.environment, submission.script)
     missing: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
     if note is not None:
         document = _spread(_read_note(note), submission.gpus)
     else:
         try:
-            document, missing = _read_launch(submission, resolve)
+            document, missing, choices = _read_launch(submission, resolve)
         except LaunchFormatError as error:
             message = f"its launch cannot be read: {error.message}"
             raise OpenSubmissionError(message, field="question") from error
     if "gpu" not in document or _is_placed(submission):
-        document["gpu"] = _choose_gpu(submission.gpus, default_gpu)
+        document["gpu"] = _choose_gpu(submission.gpus, default_gpu, choices)
     document["gpu"] = _name_slice(document["gpu"], submission.gpus)
     missing = tuple(name for name in missing if name != "gpu")
     assumed: tuple[str, ...] = ()
@@ -158,8 +159,8 @@ def _get_section(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _read_launch(
     submission: Submission, resolve: ResolveModel
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the question of a job's launch, and its missing fields."""
+) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
+    """Return a launch's question, its missing fields and possible GPUs."""
     files = [LaunchFileRequest(name=file.name, content=file.content) for file in submission.files]
     if submission.script is not None:
         files.append(LaunchFileRequest(name="job.sh", content=submission.script))
@@ -175,7 +176,9 @@ def _read_launch(
     if replicas > 1:
         spread = msgspec.structs.replace(request, layout=LayoutRequest(data_parallel=replicas))
         question = read_launch_request(spread, resolve)
-    return dict(question.document), question.missing
+    asked_gpus = [entry for entry in question.questions if entry.field == "gpu"]
+    choices = tuple(str(choice) for entry in asked_gpus for choice in entry.choices)
+    return dict(question.document), question.missing, choices
 
 
 def _count_replicas(document: Mapping[str, Any], gpus: GpuRequest | None) -> int:
@@ -208,12 +211,12 @@ def _name_slice(gpu: object, gpus: GpuRequest | None) -> object:
     return f"{name}/{gpus.slice_profile}"
 
 
-def _choose_gpu(gpus: GpuRequest | None, default_gpu: str | None) -> str:
+def _choose_gpu(gpus: GpuRequest | None, default_gpu: str | None, choices: tuple[str, ...]) -> str:
     """Return the SKU of a job's GPUs.
 
-    Of several it is the smallest, which the job may get.
+    Of several it is the smallest, which the job may get. ``choices`` are what its constraint means.
     """
-    names = () if gpus is None else gpus.names
+    names = choices or (() if gpus is None else gpus.names)
     least_bytes = 0.0 if gpus is None else (gpus.memory_gb or 0.0) * _NOMINAL_BYTES
     entries = [
         entry

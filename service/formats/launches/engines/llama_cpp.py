@@ -64,7 +64,7 @@ def read_llama_cpp(handed_in: HandedIn, draft: Draft) -> None:
     longest = None if checkpoint is None else checkpoint.max_length
     _read_context(settings, draft, longest, serves=is_server)
     _read_cache(settings, draft)
-    _read_devices(settings, draft)
+    _read_devices(settings, draft, handed_in)
     ignore_settings(draft, settings, IGNORED)
     draft.account(settings, WITHOUT_EFFECT)
     account_environment(draft, handed_in)
@@ -200,7 +200,7 @@ def _read_cache(settings: Settings, draft: Draft) -> None:
         draft.note(batch, "tokens that one graph computes")
 
 
-def _read_devices(settings: Settings, draft: Draft) -> None:
+def _read_devices(settings: Settings, draft: Draft, handed_in: HandedIn) -> None:
     """Set what the GPUs hold, and how several share it."""
     layers = settings.take("n_gpu_layers")
     if layers is None or str(layers.value).casefold() in {"auto", "all", "-1"}:
@@ -214,11 +214,12 @@ def _read_devices(settings: Settings, draft: Draft) -> None:
     experts = settings.take("cpu_moe")
     if experts is not None and experts.as_bool():
         draft.put("workload.cpu_moe_layers", _ALL_LAYERS, experts)
-    _read_split(settings, draft)
+    _read_split(settings, draft, handed_in)
 
 
-def _read_split(settings: Settings, draft: Draft) -> None:
+def _read_split(settings: Settings, draft: Draft, handed_in: HandedIn) -> None:
     """Set how many GPUs share the layers, and how."""
+    allocation = handed_in.allocation
     mode, split = settings.take("split_mode"), settings.take("tensor_split")
     word = "layer" if mode is None else mode.as_choice({name: name for name in _SPLITS})
     if mode is not None and word == "tensor":
@@ -230,6 +231,9 @@ def _read_split(settings: Settings, draft: Draft) -> None:
             draft.drop(split)
     elif split is not None:
         _put_shares(draft, _SPLITS[word], split)
+    elif allocation is not None and allocation.per_node is not None:
+        # Without a word of it, layers are shared by all GPUs that there are.
+        draft.put(_SPLITS[word], allocation.per_node, *allocation.counts)
     elif mode is not None:
         draft.ask(_SPLITS[word], "how many GPUs share the layers is the machine's")
 

@@ -10,6 +10,7 @@ from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.sources.containers import (
     DOCKER,
     Container,
+    Pod,
     find_release,
     read_docker_run,
 )
@@ -55,8 +56,19 @@ _SRUN = Grammar(
         "J": "job_name",
         "t": "time",
         "l": "label",
+        "A": "account",
+        "C": "constraint",
+        "D": "chdir",
+        "d": "dependency",
+        "e": "error",
+        "o": "output",
+        "q": "qos",
+        "w": "nodelist",
+        "x": "exclude",
     },
-    flags=frozenset({"label", "exclusive", "unbuffered"}),
+    flags=frozenset(
+        {"label", "exclusive", "unbuffered", "overlap", "requeue", "contiguous", "verbose"}
+    ),
 )
 STARTERS: Mapping[str, Grammar] = {
     "torchrun": _TORCHRUN,
@@ -111,6 +123,9 @@ class Command:
     version: str = ""
     is_python: bool = False
     """Whether an interpreter runs it."""
+    slurm: Settings | None = None
+    """Options of the job of Slurm that it runs in."""
+    pod: Pod | None = None
 
 
 def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:

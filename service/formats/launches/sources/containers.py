@@ -42,6 +42,8 @@ _ENTRY_POINTS: Mapping[str, tuple[str, ...]] = {
 vLLM, ``docker/Dockerfile`` and ``Dockerfile.rocm``; llama.cpp, ``.devops/cuda.Dockerfile``, target
 server.
 """
+_SINGLE = frozenset({"Pod", "Deployment", "StatefulSet", "ReplicaSet"})
+"""Kinds whose pods are replicas, each a job of its own."""
 _MAX_TAG = 128
 """Characters of an image's tag (the OCI distribution specification, pulling manifests)."""
 _VERSION = re.compile(r"(?<![\w.])v?(\d+\.\d+(?:\.\d+)?)")
@@ -62,12 +64,25 @@ _INTERPOLATION = re.compile(r"\$(?:\$|\{(\w+)(?::?-([^{}]*))?\}|([A-Za-z_]\w*))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A container of a manifest, and the specification of its pod.
+
+    ``is_single`` says that one such pod is the whole job.
+    """
+
+    container: Mapping[str, object]
+    spec: Mapping[str, object]
+    is_single: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
     """Words that a container runs, and its image's version."""
 
     tokens: tuple[str, ...]
     version: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    pod: Pod | None = None
 
 
 def read_container(image: str, arguments: Sequence[str], entrypoint: Sequence[str]) -> Container:
@@ -150,12 +165,22 @@ def list_containers(name: str, text: str) -> Iterator[Container]:
                     yield from _read_service(name, service)
         else:
             variables = list_operator_variables(document)
-            for container in (find_trainer(document), *_list_pod_containers(document)):
-                yield from _read_pod_container(container, variables)
+            is_single = document.get("kind") in _SINGLE
+            trainer = find_trainer(document)
+            trained = {**trainer, "resources": trainer.get("resourcesPerNode")}
+            for container, spec in ((trained, {}), *_list_pod_containers(document)):
+                for result in _read_pod_container(container, variables):
+                    yield replace(
+                        result, pod=Pod(container=container, spec=spec, is_single=is_single)
+                    )
 
 
-def _list_pod_containers(value: object) -> Iterator[Mapping[str, object]]:
+def _list_pod_containers(
+    value: object,
+) -> Iterator[tuple[Mapping[str, object], Mapping[str, object]]]:
     """Yield the containers of every pod template below a value.
+
+    Each comes with the specification of its pod.
 
     Jobs of several kinds, sets and services keep theirs at different depths.
     """
@@ -165,7 +190,7 @@ def _list_pod_containers(value: object) -> Iterator[Mapping[str, object]]:
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             if key == "containers" and isinstance(inner, list):
-                yield from (entry for entry in inner if isinstance(entry, Mapping))
+                yield from ((entry, value) for entry in inner if isinstance(entry, Mapping))
             else:
                 yield from _list_pod_containers(inner)
 

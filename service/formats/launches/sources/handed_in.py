@@ -8,6 +8,7 @@ from service.formats.launches.sources.commands import Command, read_command
 from service.formats.launches.sources.containers import is_manifest, split_documents
 from service.formats.launches.sources.documents import flatten, read_document
 from service.formats.launches.sources.limits import MAX_CHARACTERS, MAX_FILES, check_size
+from service.formats.launches.values.allocation import Allocation
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Checkpoint, Launch, LaunchFile
 from service.formats.launches.values.settings import Setting, Settings
@@ -32,6 +33,7 @@ class HandedIn:
     unknown: tuple[Setting, ...] = ()
     command: Command | None = None
     arguments: Settings = field(default_factory=Settings)
+    allocation: Allocation | None = None
 
     def find_document(self, name: str) -> Settings | None:
         """Return the document that a path names, None where there is none.

@@ -1,6 +1,7 @@
 """The one launch among the commands of shell scripts and containers."""
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -90,7 +91,7 @@ def list_script_commands(
 def list_manifest_commands(name: str, text: str) -> list[Command]:
     """Return the commands of a manifest's containers."""
     return [
-        replace(command, version=container.version)
+        replace(command, version=container.version, pod=container.pod)
         for container in list_containers(name, text)
         for tokens in _open_shell(name, container)
         for command in _read_words(name, tokens)
@@ -185,8 +186,20 @@ def _open_shell(name: str, container: Container) -> Iterator[ScriptCommand]:
 
 
 def _read_directives(name: str, text: str) -> Settings:
-    tokens = [word for match in _SBATCH.findall(text) for word in match.split()]
-    return read_argv(tokens, STARTERS["srun"], where=f"{name}, #SBATCH")
+    tokens = [word for match in _SBATCH.findall(text) for word in _split_directive(match)]
+    settings = read_argv(tokens, STARTERS["srun"], where=f"{name}, #SBATCH").take_all()
+    nodes = settings.get("nodes")
+    if nodes is not None:
+        # Of 2-4 nodes the fewest, which the job may get.
+        settings["nodes"] = replace(nodes, value=str(nodes.value).partition("-")[0])
+    return Settings(settings)
+
+
+def _split_directive(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
 
 
 def _list_slurm_variables(slurm: Settings) -> dict[str, str]:
@@ -200,16 +213,30 @@ def _list_slurm_variables(slurm: Settings) -> dict[str, str]:
     if "ntasks_per_node" in values:
         variables["SLURM_NTASKS_PER_NODE"] = values["ntasks_per_node"]
     gpus = slurm.peek("gpus_per_node") or slurm.peek("gres")
-    count = "" if gpus is None else str(gpus.value).rpartition(":")[2]
+    count = "" if gpus is None else _count_gpus(str(gpus.value))
     if count.isdecimal():
         variables |= dict.fromkeys(("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"), count)
     return variables
 
 
 def _add_directives(command: Command, slurm: Settings) -> Command:
-    """Return a command whose ``srun`` has its job's numbers."""
+    """Return a command of a job, whose ``srun`` has its numbers."""
     steps = command.starters.get("srun")
     if steps is None:
-        return command
+        return replace(command, slurm=slurm)
     counts = Settings({name: entry for name in _COUNTS if (entry := slurm.peek(name)) is not None})
-    return replace(command, starters={**command.starters, "srun": steps.merge(counts)})
+    # An option of the step wins over the job's; neither is accounted for by being looked at.
+    options = {name: entry for name in slurm if (entry := slurm.peek(name)) is not None}
+    options |= {name: entry for name in steps if (entry := steps.peek(name)) is not None}
+    starters = {**command.starters, "srun": steps.merge(counts)}
+    return replace(command, starters=starters, slurm=Settings(options))
+
+
+def _count_gpus(text: str) -> str:
+    """Return the number in ``gpu:a100:4,lscratch:100``, empty without one."""
+    parts = [part.split("(")[0] for part in text.split(",")]
+    gpus = [part for part in parts if part.startswith(("gpu", "gres/gpu"))] or parts[:1]
+    number = gpus[0].rpartition(":")[2] if gpus else ""
+    if number.isdecimal():
+        return number
+    return "1" if number.isidentifier() else ""

@@ -60,7 +60,25 @@ class Processes:
         return count // nodes
 
 
-def count_processes(handed_in: HandedIn, accelerate: Settings | None) -> Processes:
+def count_processes(
+    handed_in: HandedIn, accelerate: Settings | None, *, uses_all_gpus: bool = False
+) -> Processes:
+    """Return the processes by their starter, else by the job's GPUs.
+
+    A starter that is told no number, and a program that ``uses_all_gpus``, take those of a node.
+    """
+    processes, allocation = _count_started(handed_in, accelerate), handed_in.allocation
+    takes_all = processes.is_started or uses_all_gpus
+    if processes.count is not None or allocation is None or not takes_all:
+        return processes
+    nodes = allocation.num_nodes if uses_all_gpus and not processes.is_started else processes.nodes
+    if allocation.per_node is None or nodes is None or (uses_all_gpus and nodes > 1):
+        return processes
+    settings = (*processes.settings, *allocation.counts)
+    return Processes(count=nodes * allocation.per_node, nodes=nodes, settings=settings)
+
+
+def _count_started(handed_in: HandedIn, accelerate: Settings | None) -> Processes:
     """Return the processes by starters, accelerate's file or the environment.
 
     The innermost starter counts: ``srun torchrun`` starts torchrun once a node.
@@ -180,6 +198,19 @@ def _count_environment(command: Command | None) -> Processes:
         # An operator starts a program in each pod; whether they find each other is its code's.
         return Processes(nodes=None, settings=(pods,))
     return Processes(is_started=False)
+
+
+def warn_replicas(
+    processes: Processes, handed_in: HandedIn, draft: Draft, *, uses_all_gpus: bool
+) -> None:
+    """Warn of one process with several GPUs, which Trainer replicates on."""
+    allocation = handed_in.allocation
+    per_node = None if allocation is None else allocation.per_node
+    if per_node is not None and per_node > 1 and not (processes.is_started or uses_all_gpus):
+        draft.warn(
+            f"one process has {per_node} GPUs, which Trainer runs by nn.DataParallel: that has no "
+            "term, and the answer is for a process of one GPU"
+        )
 
 
 def account_starters(handed_in: HandedIn, draft: Draft) -> None:

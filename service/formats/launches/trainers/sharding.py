@@ -22,6 +22,7 @@ from service.formats.launches.trainers.processes import (
     Processes,
     account_starters,
     count_processes,
+    warn_replicas,
 )
 from service.formats.launches.trainers.setup import TRANSFORMERS, TrainerSetup
 from service.formats.launches.values.draft import Draft
@@ -56,8 +57,9 @@ def read_sharding(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Eng
     """
     files = sort_files(handed_in)
     joined = join_starter(handed_in, files.accelerate, draft)
-    processes = count_processes(handed_in, joined)
+    processes = count_processes(handed_in, joined, uses_all_gpus=setup.uses_all_gpus)
     account_starters(handed_in, draft)
+    warn_replicas(processes, handed_in, draft, uses_all_gpus=setup.uses_all_gpus)
     degrees = Settings()
     config, fsdp = None, None
     if joined is not None:
@@ -223,10 +225,9 @@ def _put_degrees(
             message = f"{processes.count} processes, but the degrees of parallelism need {wanted}"
             raise LaunchFormatError(message, where=None if setting is None else setting.where)
         ranks = processes.count // inner
-    if ranks is None and not _has_engine(engine, processes):
-        return None
     if ranks is None:
-        _ask_ranks(engine, draft)
+        if _has_engine(engine, processes):
+            _ask_ranks(engine, draft)
         return None
     draft.put("layout.data_parallel", ranks, *processes.settings)
     if processes.per_node is not None:
@@ -239,8 +240,7 @@ def _ask_ranks(engine: Engine, draft: Draft) -> None:
     shards = engine.is_fsdp or engine.deepspeed is not None
     draft.ask("layout.data_parallel", _WHY, (1, 2, 4, 8), is_assumed=not shards)
     if not shards:
-        unsaid = make_default("data_parallel", 1, "one GPU, until it is said")
-        draft.put("layout.data_parallel", 1, unsaid)
+        draft.put("layout.data_parallel", 1, make_default("data_parallel", 1, _WHY))
 
 
 def _has_engine(engine: Engine, processes: Processes) -> bool:

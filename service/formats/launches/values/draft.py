@@ -43,6 +43,10 @@ class Draft:
         """Return the value of a field, None where it has none."""
         return self._fields[field][0] if field in self._fields else None
 
+    def is_open(self, field: str) -> bool:
+        """Return whether a field is asked for."""
+        return any(question.field == field for question in self._questions)
+
     def note(self, setting: Setting, meaning: str) -> None:
         """Tell what a setting means that has no field of its own."""
         self._read.append(_make_read_key(setting, meaning))

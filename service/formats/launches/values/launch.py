@@ -58,13 +58,20 @@ def find_no_checkpoint(_model: str, /) -> Checkpoint | None:
     return None
 
 
+def find_no_skus(_words: tuple[tuple[str, ...], ...], _profile: str | None, /) -> tuple[str, ...]:
+    """Return nothing: no GPU is known."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """Files, a command, or the keyword arguments of a script.
 
     ``launcher`` None is detected. ``find_checkpoint`` tells what is known of a model by the name
     that the launch has for it. ``model`` is the name that the request gives in place of that, and
-    ``layout`` what it says of the degrees, such as ``tensor_parallel``.
+    ``layout`` what it says of the degrees, such as ``tensor_parallel``. ``find_skus`` tells the
+    GPUs that a scheduler's words may mean: alternatives of which one holds, several that all do,
+    and a MIG profile.
     """
 
     launcher: Launcher | None = None
@@ -74,6 +81,7 @@ class Launch:
     model: str | None = None
     layout: Mapping[str, int] = field(default_factory=dict)
     find_checkpoint: Callable[[str], Checkpoint | None] = find_no_checkpoint
+    find_skus: Callable[[tuple[tuple[str, ...], ...], str | None], tuple[str, ...]] = find_no_skus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from service.formats.gpu_requests.gres import read_gres
 from service.formats.inventories.detect import read_inventory
 from service.formats.inventories.hostlists import expand_hostlist
 from service.formats.inventories.observed import (
@@ -11,7 +12,7 @@ from service.formats.inventories.observed import (
     ObservedSlices,
     ObservedUse,
 )
-from service.formats.inventories.slurm_gres import build_gpus, read_gres
+from service.formats.inventories.slurm_gres import build_gpus
 from tests.unit.formats.inventories.listing_samples import index_nodes, load_text, read_samples
 
 RELEASES = {

@@ -119,7 +119,9 @@ def test_a_wrapped_command() -> None:
     """--wrap is a script of one line."""
     text = read(SEEN[14]["options"]).submission.script
 
-    assert text == "#!/bin/sh\ntorchrun --nproc-per-node=1 train.py\n"
+    assert text == (
+        "#!/bin/sh\ntorchrun --nproc-per-node=1 train.py\n\n#SBATCH --gres=gres/gpu:1\n"
+    )
 
 
 def test_the_command_of_srun() -> None:

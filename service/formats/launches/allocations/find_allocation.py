@@ -1,0 +1,17 @@
+"""The GPUs of a launch's job, by whoever gives them."""
+
+from service.formats.launches.allocations.pods import read_pod
+from service.formats.launches.allocations.slurm import read_slurm
+from service.formats.launches.sources.commands import Command
+from service.formats.launches.values.allocation import Allocation
+
+
+def find_allocation(command: Command | None) -> Allocation | None:
+    """Return the GPUs of a command's job, None without any."""
+    if command is None:
+        return None
+    if command.pod is not None:
+        pod = command.pod
+        return read_pod(pod.container, pod.spec, where=command.where, is_single=pod.is_single)
+    options = command.slurm or command.starters.get("srun")
+    return None if options is None else read_slurm(options)

@@ -1,0 +1,113 @@
+"""GPUs, nodes and tasks that a launch's job asks a scheduler for."""
+
+import json
+
+import pytest
+
+from service.contract.to_question.launches import LaunchQuestion
+from tests.unit.formats.launches.asking import ask, ask_command, get_layout
+
+_TRAIN = "train.py --model_name_or_path llama-2-7b --bf16 --sequence_length 512 --fsdp full_shard"
+_SPREAD = "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE"
+
+
+def _ask_job(directives: str, start: str = f"{_SPREAD} {_TRAIN}") -> LaunchQuestion:
+    """Return the question of a job of Slurm, with an option on each line."""
+    lines = "\n".join(f"#SBATCH {line}" for line in directives.split(";"))
+    return ask(files=[{"name": "job.sbatch", "content": f"#!/bin/bash\n{lines}\n{start}\n"}])
+
+
+@pytest.mark.parametrize(
+    ("directives", "gpu", "ranks"),
+    [
+        ("--gres=gpu:h100-sxm:4,lscratch:100;--nodes=2", "H100-SXM5-80GB", 8),
+        ("--gpus-per-node=v100s:8;-N 1", "V100S-PCIE-32GB", 8),
+        ('--gres=gpu:4;-N 2;-C "a100-sxm4-80gb&ib"', "A100-SXM4-80GB", 8),
+        ("--gres=gpu:nvidia_a100-sxm4-80gb;--nodes=4-8", "A100-SXM4-80GB", 4),
+        ("--gres=gpu:a100:2;--constraint=a100_80gb;-N1", None, 2),
+    ],
+)
+def test_a_job_says_its_gpus(directives: str, gpu: str | None, ranks: int) -> None:
+    """By type, or by a feature of its nodes; a word of several GPUs is asked about."""
+    question = _ask_job(directives)
+
+    assert question.document.get("gpu") == gpu
+    assert get_layout(question)["data_parallel"] == ranks
+    assert question.imported.ignored == ()
+
+
+@pytest.mark.parametrize(
+    ("directives", "choices"),
+    [
+        ("--gpus=a100:2;--constraint=gpu80gb", ("A100-SXM4-80GB", "A100-PCIE-80GB")),
+        ("--gres=gpu:1;-C [l4|t4]", ("L4", "T4")),
+        ("--gres=gpu:1;--partition=gpu_h200", ("H200-SXM5-141GB",)),
+    ],
+)
+def test_what_a_word_may_mean_is_asked(directives: str, choices: tuple[str, ...]) -> None:
+    """A partition's name is no promise, even of one GPU."""
+    question = _ask_job(directives)
+
+    [asked] = [entry for entry in question.questions if entry.field == "gpu"]
+    assert set(asked.choices) == set(choices)
+    assert "gpu" in question.missing
+
+
+@pytest.mark.parametrize(
+    ("start", "ranks"),
+    [
+        (f"accelerate launch {_TRAIN}", 4),
+        (f"torchrun --nproc_per_node gpu {_TRAIN}", 4),
+        (f"deepspeed {_TRAIN}", 4),
+        (f"torchrun --nproc_per_node 2 {_TRAIN}", 2),
+        (f"srun --ntasks 4 --gpus-per-task h200:1 python {_TRAIN}", 4),
+    ],
+)
+def test_a_starter_without_a_number_takes_the_jobs(start: str, ranks: int) -> None:
+    """One that is told another number leaves GPUs idle, which is said."""
+    question = _ask_job("--gres=gpu:4", start)
+
+    warnings = [text for text in question.imported.warnings if "asks for 4 GPUs" in text]
+    assert get_layout(question)["data_parallel"] == ranks
+    assert len(warnings) == (ranks != 4)
+
+
+def test_one_process_with_several_gpus_is_told_of() -> None:
+    """Trainer runs replicas in one process, of which there is no term."""
+    question = _ask_job("--gres=gpu:4", "python train.py --model_name_or_path gpt2 --bf16")
+
+    assert any("nn.DataParallel" in text for text in question.imported.warnings)
+
+
+def test_the_gpu_of_a_request_wins_over_the_jobs() -> None:
+    """It is a question of its own, and the answer says so."""
+    question = ask_command(f"srun --gres=gpu:t4:2 -n 2 python {_TRAIN}", gpu="L4")
+
+    assert question.document["gpu"] == "L4"
+    assert "the launch's job asks for T4, and the answer is for L4" in question.imported.warnings
+
+
+@pytest.mark.parametrize(
+    ("selector", "resource", "gpu"),
+    [
+        ({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, "nvidia.com/gpu", "H100-SXM5-80GB"),
+        ({"cloud.google.com/gke-accelerator": "nvidia-l4"}, "nvidia.com/gpu", "L4"),
+        ({"nvidia.com/gpu.product": "A100-SXM4-80GB"}, "nvidia.com/mig-3g.40gb",
+         "A100-SXM4-80GB/3g.40gb"),
+        ({}, "nvidia.com/gpu", None),
+    ],
+)  # fmt: skip
+def test_a_pod_says_its_gpus(selector: dict[str, str], resource: str, gpu: str | None) -> None:
+    """By the product that it selects; llama.cpp spreads its layers over all of them."""
+    container = {
+        "image": "ghcr.io/ggml-org/llama.cpp:server-cuda",
+        "args": ["-m", "llama-2-7b-Q8_0.gguf", "-c", "4096"],
+        "resources": {"limits": {resource: "2"}},
+    }
+    pod = {"nodeSelector": selector, "containers": [container]}
+    text = json.dumps({"apiVersion": "v1", "kind": "Pod", "spec": pod})
+
+    question = ask(files=[{"name": "pod.json", "content": text}])
+
+    assert question.document.get("gpu") == gpu
+    assert get_layout(question)["pipeline_parallel"] == 2
