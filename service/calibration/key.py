@@ -34,6 +34,8 @@ _NOT_IN_KEY = frozenset(
         "num_tokens",
         "save_total_limit",
         "sequence_lengths",
+        # A measurement runs steps alone, whose instants are those of a run that evaluates.
+        "evaluation",
     },
 )
 _ADDED_LATER = {
@@ -48,7 +50,6 @@ _ADDED_LATER = {
     "log_prob_batch_size": None,
     "max_lora_rank": None,
     "inputs": None,
-    "evaluation": None,
 }
 """Fields that keys of before do not have, and no key has at these values."""
 _get_training_fields = attrgetter(

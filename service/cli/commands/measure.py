@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
             refuse_ignored(options, f"measure --{word}", takes=(word,))
     asks = not (options.watch or options.cancel)
     if asks:
-        take_launch(options, Source(url=find_server(options.server)))
+        take_launch(options, Source(url=find_server(options.server)), evaluates=False)
     body = _build_request(options) if asks else None
     with connect(options.server) as client:
         if options.cancel:

@@ -20,6 +20,7 @@ from service.formats.launches.values.launch import Launcher
 from service.terminal.arguments import format_choices, make_choice_reader
 
 _LAUNCHERS = tuple(launcher.value for launcher in Launcher)
+_EVALUATION = "workload.evaluation."
 _UNNAMED = "the launch's model"
 """Name on screen of a model that a launch describes by its sizes."""
 _MAX_BYTES = 4_000_000
@@ -52,13 +53,15 @@ def take_launch(
     *,
     keeps_layout: bool = True,
     searched: str = "gpu",
+    evaluates: bool = True,
 ) -> None:
     """Put what a launch says in the place of flags.
 
     Where the layout is searched (``keeps_layout`` False), what the launch says of it is left out
-    and what flags say stays. Fields that begin with ``searched`` may stay open.
-    Nothing is done where no launch is given. Raises InvalidRequestError where the launch leaves
-    something open that only flags can say.
+    and what flags say stays. Fields that begin with ``searched`` may stay open. Where steps alone
+    are run (``evaluates`` False), an evaluation is left out, which stderr says. Nothing is done
+    where no launch is given. Raises InvalidRequestError where the launch leaves something open that
+    only flags can say.
     """
     if not (options.launch_files or options.launch_command):
         return
@@ -69,7 +72,11 @@ def take_launch(
     if getattr(options, "gpu", None) is not None:
         flags["gpu"] = get_gpu(options)
     layout = flags.get("layout", {})
-    question = _import_launch(options, flags, source, searched if keeps_layout else "layout.")
+    answer = _import_launch(options, flags, source)
+    if not evaluates:
+        _leave_evaluation_out(answer)
+    _refuse_gaps(answer, searched if keeps_layout else "layout.")
+    question: dict[str, Any] = answer["question"]
     if options.config is None and options.recording is None:
         model = question["model"]
         is_named = isinstance(model, str)
@@ -91,9 +98,9 @@ def _take_gpu(options: argparse.Namespace, gpu: object) -> None:
 
 
 def _import_launch(
-    options: argparse.Namespace, flags: dict[str, Any], source: Source, searched: str
+    options: argparse.Namespace, flags: dict[str, Any], source: Source
 ) -> dict[str, Any]:
-    """Return the question of the launch, with what flags say of it."""
+    """Return the answer to a launch, with what flags say of it."""
     request: dict[str, Any] = {
         "files": [_read_file(path) for path in options.launch_files or ()],
         **flags,
@@ -104,9 +111,18 @@ def _import_launch(
         request["launcher"] = options.launcher
     answer = answer_question("launch", request, source)
     import_module("service.cli.views.launches").show_launch(answer)
-    _refuse_gaps(answer, searched)
-    question: dict[str, Any] = answer["question"]
-    return question
+    return answer
+
+
+def _leave_evaluation_out(answer: dict[str, Any]) -> None:
+    """Drop the evaluation of a launch, and what it leaves open."""
+    evaluation = answer["question"]["workload"].pop("evaluation", None)
+    answer["missing"] = [field for field in answer["missing"] if not field.startswith(_EVALUATION)]
+    if evaluation is not None:
+        sys.stderr.write(
+            "the launch's evaluation is left out: a probe runs steps, and a fit counts the "
+            "evaluation beside what it measures\n"
+        )
 
 
 def _read_file(path: Path) -> dict[str, str]:

@@ -19,6 +19,7 @@ from service.contract.schemas.fields import (
 from service.estimator.values.batches import MAX_COUNT, MAX_SECONDS, MAX_SIDE
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import MAX_SLEEP_LEVEL, RolloutEngine
+from service.estimator.values.losses import Loss
 from service.estimator.values.workload import OffloadTarget
 
 
@@ -219,6 +220,16 @@ class EvaluationRequest(Strict, frozen=True, kw_only=True):
             description=(
                 "Batches whose logits stay on the GPU for `compute_metrics`: "
                 "`eval_accumulation_steps`, without it every batch; default 0, losses alone."
+            )
+        ),
+    ] = UNSET
+    loss: Annotated[
+        Loss | UnsetType,
+        Meta(
+            description=(
+                "How its loss treats the logits: `full_logits` where Liger's kernels make them "
+                "outside of training, as axolotl and LLaMA-Factory run them; default as a step's "
+                "under transformers' Trainer."
             )
         ),
     ] = UNSET

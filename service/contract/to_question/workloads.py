@@ -213,7 +213,7 @@ def _read_evaluation(
         request, {"batch_size": 8, "kept_batches": 0}, "workload.evaluation"
     )
     assumptions += filled
-    return Evaluation(**values, **copy_set_fields(request, ("sequence_length",)))
+    return Evaluation(**values, **copy_set_fields(request, ("sequence_length", "loss")))
 
 
 def _read_precision(precision: str | PrecisionRequest, assumptions: list[str]) -> Precision:

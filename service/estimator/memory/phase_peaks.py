@@ -26,6 +26,11 @@ class PhasePeak:
         """Bytes that count under activations."""
         return self.parts.get("activations", 0)
 
+    def sum_up(self) -> "PhasePeakBytes":
+        """Return the peak without its other parts."""
+        gradients = self.parts.get("gradients", 0)
+        return PhasePeakBytes(self.name, self.allocated_bytes, gradients, self.activations)
+
     def with_more(self, added: int) -> "PhasePeak":
         """Return the peak with more bytes, which count under activations."""
         parts = self.parts | {"activations": self.activations + added}

@@ -133,17 +133,20 @@ def find_peak(
     host_bytes: int,
     num_tokens: int,
     corrections: Corrections | None = None,
+    evaluated: Sequence[PhasePeak] = (),
 ) -> Peak:
     """Return the peak of the timeline alone, for a search.
 
-    It is the first one of equals.
+    It is the first one of equals. ``evaluated`` are those of an evaluation after the step.
     """
     static_memory = prices.static_memory
     if corrections is not None:
-        peaks = correct_phase_peaks(list_phase_peaks(prices, values), corrections, num_tokens)
+        step = list_phase_peaks(prices, values)
+        sums = [peak.sum_up() for peak in evaluated]
+        peaks = correct_phase_peaks((*step, *sums), corrections, num_tokens)
         return select_peak(static_memory, host_bytes, peaks)
     name, highest = _find_highest(prices, values)
-    return _build_peak(static_memory, host_bytes, name, highest)
+    return _build_peak(static_memory, host_bytes, name, highest).raise_to(evaluated)
 
 
 def _find_highest(prices: StepPrices, values: Size) -> tuple[str, int]:

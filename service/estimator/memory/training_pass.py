@@ -27,7 +27,12 @@ from service.estimator.tape.sizes import Size
 from service.estimator.values.batches import Evaluation, SequencePacking
 from service.estimator.values.generation import RolloutEngine
 from service.estimator.values.layout import Layout
-from service.estimator.values.library_versions import has_fp32_logits, has_logit_copy
+from service.estimator.values.library_versions import (
+    has_fp32_logits,
+    has_logit_copy,
+    parse_transformers_release,
+    skips_logits,
+)
 from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Trainer
 from service.estimator.values.precision import Precision
 from service.estimator.values.workload import (
@@ -186,14 +191,35 @@ def resolve_evaluation(setup: TrainSetup, workload: TrainWorkload) -> EvaluatedB
 
 
 def make_evaluated_workload(workload: TrainWorkload, evaluation: Evaluation) -> TrainWorkload:
-    """Return the workload whose micro batch is a batch of the evaluation."""
+    """Return the workload whose micro batch is a batch of the evaluation.
+
+    Compiled code is counted as the model's own, which takes no less.
+    """
     return replace(
         workload,
         micro_batch_size=evaluation.batch_size,
         sequence_length=evaluation.sequence_length or workload.sequence_length,
         gradient_accumulation_steps=1,
+        loss=resolve_evaluation_loss(workload, evaluation),
+        compile=False,
         evaluation=None,
     )
+
+
+def resolve_evaluation_loss(workload: TrainWorkload, evaluation: Evaluation) -> Loss:
+    """Return how an evaluation treats the logits.
+
+    Liger's loss with the head inside leaves them out where Trainer asks for losses alone; its
+    models make all of them else (liger-kernel 0.8, ``transformers/model/llama.py``,
+    ``lce_forward``).
+    """
+    if evaluation.loss is not None:
+        return evaluation.loss
+    if workload.loss is Loss.FUSED_LINEAR:
+        release = parse_transformers_release(workload.framework_version)
+        if evaluation.kept_batches or not skips_logits(release):
+            return Loss.FULL_LOGITS
+    return workload.loss
 
 
 def build_evaluation_pass(

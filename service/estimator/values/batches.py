@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.losses import Loss
 
 MAX_SIDE, MAX_COUNT, MAX_SECONDS = 100_000, 10_000, 86_400
 """Pixels of a side, items or frames, and seconds that a request may name."""
@@ -69,6 +70,8 @@ class Evaluation:
     sequence_length: int | None = None
     """Tokens of a sequence; None is as many as a step's have."""
     kept_batches: int = 0
+    loss: Loss | None = None
+    """Treatment of its logits; None is that of a step, where its trainer has no other."""
 
     def __post_init__(self) -> None:
         """Refuse counts that no evaluation has."""

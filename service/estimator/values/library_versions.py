@@ -22,6 +22,10 @@ LEAVES_CACHE_SINCE = (5, 0)
 """Trainer sets ``use_cache`` of the model's config to its own argument, False by default
 (transformers PR #41585).
 """
+SKIPS_LOGITS_SINCE = (5, 15)
+"""Trainer asks Liger's fused loss to make no logits in an evaluation of losses alone; before, its
+kernels made all of them outside of training (``trainer.py``, ``prediction_step``).
+"""
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?")
 
 
@@ -58,6 +62,11 @@ def has_fp32_logits(release: Release | None) -> bool:
 def fills_cache(release: Release | None) -> bool:
     """Return whether an evaluation of Trainer fills a key/value cache."""
     return release is not None and release < LEAVES_CACHE_SINCE
+
+
+def skips_logits(release: Release | None) -> bool:
+    """Return whether Liger's loss makes no logits in an evaluation of losses alone."""
+    return release is None or release >= SKIPS_LOGITS_SINCE
 
 
 def has_stacked_experts(version: str | None) -> bool:

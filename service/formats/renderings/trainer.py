@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from service.estimator.values.batches import SequencePacking
+from service.estimator.values.batches import Evaluation, SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.losses import (
     DEFAULT_LOSSES,
@@ -93,11 +93,26 @@ def render_training_arguments(
         arguments["full_determinism"] = True
     if workload.save_total_limit is not None:
         arguments["save_total_limit"] = workload.save_total_limit
+    if workload.evaluation is not None:
+        arguments |= _render_evaluation(workload.evaluation)
     if workload.optimizer in OPTIMIZERS:
         arguments["optim"] = OPTIMIZERS[workload.optimizer]
     if precision.autocast:
         arguments["bf16" if precision.compute_dtype is DType.BF16 else "fp16"] = True
     return arguments
+
+
+def _render_evaluation(evaluation: Evaluation) -> dict[str, str | int | float | bool]:
+    results: dict[str, str | int | float | bool] = (
+        {"eval_accumulation_steps": evaluation.kept_batches}
+        if evaluation.kept_batches
+        else {"prediction_loss_only": True}
+    )
+    return {
+        "eval_strategy": "steps",
+        "per_device_eval_batch_size": evaluation.batch_size,
+        **results,
+    }
 
 
 def render_model_keywords(workload: TrainWorkload) -> dict[str, object]:
@@ -163,9 +178,21 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
         )
     if workload.selective_every is not None:
         notes.append(f"the script recomputes one layer in every {workload.selective_every}")
+    if workload.evaluation is not None:
+        notes += _list_evaluation_notes(workload.evaluation, workload.sequence_length)
     if workload.frozen:
         notes.append(f"the script freezes {', '.join(workload.frozen)}")
     return tuple(notes)
+
+
+def _list_evaluation_notes(evaluation: Evaluation, trained_length: int) -> list[str]:
+    length = evaluation.sequence_length or trained_length
+    notes = [f"the script evaluates sequences of {length} tokens"]
+    if evaluation.kept_batches:
+        notes.append("the script gives the Trainer compute_metrics, which logits are kept for")
+    if evaluation.loss is Loss.FULL_LOGITS:
+        notes.append("an evaluation makes all logits, as with Liger's kernels beside the Trainer")
+    return notes
 
 
 _SCORES = {

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.rules.warnings import adapts_experts
+from service.estimator.values.batches import Evaluation
 from service.estimator.values.generation import Rollout
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import (
@@ -73,10 +74,19 @@ def _iter_training_effects(
         yield "masters", f"no fp32 master weights: updates are rounded to {name}"
     if _EIGHT_BITS in after.optimizer and _EIGHT_BITS not in before.optimizer:
         yield "moments", "the optimizer's moments are rounded to 8 bits"
+    if after.evaluation != before.evaluation:
+        yield from _iter_evaluation_effects(before.evaluation, after.evaluation)
     if after.rollout != before.rollout and after.rollout is not None:
         yield from _iter_rollout_effects(before.rollout, after.rollout)
     if after.sequence_length < before.sequence_length:
         yield "sequences", f"sequences are cut at {after.sequence_length:,} tokens"
+
+
+def _iter_evaluation_effects(
+    before: Evaluation | None, after: Evaluation | None
+) -> Iterator[Effect]:
+    if before is not None and before.kept_batches and after is not None and not after.kept_batches:
+        yield "metrics", "evaluations have losses alone, and no metrics of logits"
 
 
 def _iter_rollout_effects(before: Rollout | None, after: Rollout) -> Iterator[Effect]:

@@ -5,7 +5,13 @@ from functools import partial
 
 from service.estimator.model.architecture import Architecture
 from service.planner.fit.evaluator import Config
-from service.planner.remedies import layout_steps, policy_steps, serving_steps, training_steps
+from service.planner.remedies import (
+    evaluation_steps,
+    layout_steps,
+    policy_steps,
+    serving_steps,
+    training_steps,
+)
 
 RemedyStep = Callable[[Config], Iterator[Config]]
 """Yields every configuration that a step leads to, the mildest first; none where the step is taken
@@ -24,6 +30,7 @@ STEPS: tuple[RemedyStep, ...] = (
     training_steps.shrink_optimizer_states,
     training_steps.step_in_backward,
     training_steps.drop_reference,
+    evaluation_steps.keep_losses_alone,
     policy_steps.shorten_engine,
     policy_steps.let_engine_sleep,
     policy_steps.move_states,
@@ -44,6 +51,8 @@ MODEL_STEPS: tuple[ModelStep, ...] = (training_steps.adapt_attention_only,)
 GRADED_MODEL_STEPS: tuple[ModelStep, ...] = (serving_steps.shorten_sequences,)
 GRADED_STEPS: tuple[RemedyStep, ...] = (
     policy_steps.shrink_engine,
+    evaluation_steps.halve_evaluated_batch,
+    evaluation_steps.keep_fewer_batches,
     serving_steps.limit_batched_tokens,
     training_steps.halve_micro_batch,
     serving_steps.reduce_sequences,

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from attrs import define as _attrs_define
 
+from ..models.loss import Loss, check_loss
 from ..types import UNSET, Unset
 
 T = TypeVar("T", bound="EvaluationRequest")
@@ -19,11 +20,13 @@ class EvaluationRequest:
         sequence_length (int | Unset): Tokens of one; default those of a step.
         kept_batches (int | Unset): Batches whose logits stay on the GPU for `compute_metrics`:
             `eval_accumulation_steps`, without it every batch; default 0, losses alone.
+        loss (Loss | Unset): Loss kernel, by its treatment of the logits.
     """
 
     batch_size: int | Unset = UNSET
     sequence_length: int | Unset = UNSET
     kept_batches: int | Unset = UNSET
+    loss: Loss | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         batch_size = self.batch_size
@@ -31,6 +34,10 @@ class EvaluationRequest:
         sequence_length = self.sequence_length
 
         kept_batches = self.kept_batches
+
+        loss: str | Unset = UNSET
+        if not isinstance(self.loss, Unset):
+            loss = self.loss
 
         field_dict: dict[str, Any] = {}
 
@@ -41,6 +48,8 @@ class EvaluationRequest:
             field_dict["sequence_length"] = sequence_length
         if kept_batches is not UNSET:
             field_dict["kept_batches"] = kept_batches
+        if loss is not UNSET:
+            field_dict["loss"] = loss
 
         return field_dict
 
@@ -53,10 +62,18 @@ class EvaluationRequest:
 
         kept_batches = d.pop("kept_batches", UNSET)
 
+        _loss = d.pop("loss", UNSET)
+        loss: Loss | Unset
+        if isinstance(_loss, Unset):
+            loss = UNSET
+        else:
+            loss = check_loss(_loss)
+
         evaluation_request = cls(
             batch_size=batch_size,
             sequence_length=sequence_length,
             kept_batches=kept_batches,
+            loss=loss,
         )
 
         return evaluation_request

@@ -106,8 +106,9 @@ def _estimate_step(question: TrainQuestion, cache: PassCache) -> PartialEstimate
     evaluation = resolve_evaluation(job.static_memory.setup, workload)
     evaluated = list_evaluation_peaks(evaluation, job.static_memory, kernels, cache)
     if question.detail is Detail.NUMBERS:
-        peak = find_peak(prices, values, host_bytes, num_tokens, question.corrections)
-        return outline_training(job, peak.raise_to(evaluated))
+        corrections = question.corrections
+        peak = find_peak(prices, values, host_bytes, num_tokens, corrections, evaluated)
+        return outline_training(job, peak)
     timeline = build_timeline(prices, values, host_bytes)
     timeline = replace(timeline, peaks=(*timeline.peaks, *evaluated), evaluation=evaluation)
     peaks = correct_phase_peaks(timeline.peaks, question.corrections, num_tokens)

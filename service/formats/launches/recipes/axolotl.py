@@ -6,6 +6,7 @@ axolotl 0.19, ``utils/schemas/*``, ``utils/config/__init__.py``, ``core/builders
 
 from dataclasses import replace
 
+from service.formats.launches.recipes.axolotl_evaluation import read_evaluation
 from service.formats.launches.recipes.axolotl_kernels import (
     read_attention,
     read_kernels,
@@ -55,6 +56,7 @@ def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
     adapters = _read_adapters(config, model, draft)
     read_attention(config, model, draft)
     read_kernels(config, training, draft)
+    read_evaluation(config, training, draft)
     read_packing(config, draft)
     setup = TrainerSetup(
         client=client,
@@ -63,6 +65,8 @@ def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
         model=model,
         adapters=adapters,
         prepares=False,
+        applies_liger=True,
+        measures=False,
         uses_all_gpus=True,
     )
     lower_trainer(setup, draft, handed_in)

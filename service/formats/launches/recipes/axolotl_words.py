@@ -2,7 +2,6 @@
 
 TRAINING = {
     "micro_batch_size": "per_device_train_batch_size",
-    "eval_batch_size": "per_device_eval_batch_size",
     "gradient_accumulation_steps": "gradient_accumulation_steps",
     "max_grad_norm": "max_grad_norm",
     "tf32": "tf32",
@@ -75,6 +74,9 @@ UNMODELLED = {
     "chunked_cross_entropy": "the loss is counted over whole logits",
     "expert_parallel_size": "experts are counted on every GPU",
     "deepcompile": "gathers are counted as DeepSpeed makes them without its compiler",
+    "do_causal_lm_eval": "what it generates after an evaluation is not counted",
+    "do_bench_eval": "its benchmark after an evaluation is not counted",
+    "lm_eval_post_train": "lm_eval after training is not counted",
 }
 OVERRIDES = {
     "overrides_of_model_config": "the config is counted as the model's own",
@@ -89,8 +91,15 @@ OF_PREFERENCES = {
 WITHOUT_EFFECT = (
     *("base_model_config", "base_model_ignore_patterns", "model_type", "type_of_model", "plugins"),
     *("tokenizer_*", "processor_*", "is_*_derived_model", "trust_remote_code", "strict", "rl_beta"),
-    *("datasets", "test_datasets", "dataset*", "pretraining_dataset", "shuffle_*", "push_dataset*"),
-    *("hub_*", "hf_use_auth_token", "val_set_size", "output_dir", "num_epochs", "max_steps"),
+    *(
+        "datasets",
+        "test_datasets.*",
+        "dataset*",
+        "pretraining_dataset",
+        "shuffle_*",
+        "push_dataset*",
+    ),
+    *("hub_*", "hf_use_auth_token", "output_dir", "num_epochs", "max_steps"),
     *("lr_*", "learning_rate", "lr_scheduler*", "cosine_*", "warmup_*", "weight_decay", "adam_*"),
     *(
         "wandb_*",
@@ -101,18 +110,19 @@ WITHOUT_EFFECT = (
         "use_tensorboard",
         "use_*_logger",
     ),
-    *("logging_steps", "eval*", "evals_per_epoch", "save_*", "saves_per_epoch", "seed", "debug"),
+    *("logging_steps", "eval_causal_lm_metrics", "eval_table_size", "eval_max_new_tokens"),
+    *("save_*", "saves_per_epoch", "seed", "debug"),
     *("train_on_inputs", "group_by_length", "early_stopping_patience", "resume_from_checkpoint"),
     *("auto_resume_from_checkpoints", "local_rank", "special_tokens*", "tokens", "chat_template*"),
     *("loss_watchdog_*", "dataloader_*", "remove_unused_columns", "lora_model_dir", "ddp*"),
-    *("excess_length_strategy", "sample_packing_*", "eval_sample_packing", "default_system_*"),
+    *("excess_length_strategy", "sample_packing_*", "default_system_*"),
     *("multipack_real_batches", "pad_to_sequence_len", "gc_steps", "gc_collect_steps", "device*"),
     *("load_best_model_at_end", "metric_for_best_model", "greater_is_better"),
     *("loraplus_*", "merge_lora", "low_cpu_mem_usage", "lora_on_cpu", "include_*", "profiler_*"),
     *("eot_tokens", "fix_untrained_tokens", "skip_prepare_dataset", "streaming*", "is_preprocess"),
     *("dpo_*", "kto_*", "simpo_gamma", "cpo_alpha", "orpo_alpha", "center_rewards_coefficient"),
     *("ray_*", "use_ray", "embeddings_skip_upcast", "reinit_weights", "added_tokens_overrides"),
-    *("min_sample_len", "curriculum_sampling", "do_bench_eval", "do_causal_lm_eval", "ebft*"),
+    *("min_sample_len", "curriculum_sampling", "ebft*"),
     *("revision_of_model", "use_otel_metrics", "otel_*", "generate_samples", "num_labels"),
     *("liger_use_token_scaling", "gptq_disable_exllama", "accelerator_config*", "world_size"),
     *("fsdp_final_state_dict_type", "batch_flattening", "pretrain*", "heads_k_stride"),

@@ -84,6 +84,8 @@ def read_llamafactory(handed_in: HandedIn, draft: Draft) -> None:
         adapters=adapters,
         prepares=False,
         keeps_adapters_fp32=True,
+        applies_liger=True,
+        measures=False,
         uses_all_gpus=True,
     )
     config.take_all()

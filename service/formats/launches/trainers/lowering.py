@@ -4,6 +4,7 @@ from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.trainers.adapters import read_adapters
 from service.formats.launches.trainers.engine_precision import put_engine_precision
 from service.formats.launches.trainers.environment import read_environment
+from service.formats.launches.trainers.evaluations import read_evaluation
 from service.formats.launches.trainers.setup import TRANSFORMERS, Client, TrainerSetup
 from service.formats.launches.trainers.sharding import check_total, read_sharding
 from service.formats.launches.trainers.trl_config import read_trl
@@ -59,6 +60,7 @@ def lower_trainer(
     put_engine_precision(engine, draft, handed_in)
     _read_step(setup, draft)
     _read_kernels(setup, draft)
+    read_evaluation(setup, draft)
     read_adapters(setup, draft, handed_in)
     for name, reason in _UNMODELLED.items():
         setting = setup.training.take(name)
@@ -94,27 +96,6 @@ def _read_batch(setup: TrainerSetup, draft: Draft) -> None:
         "gradient_accumulation_steps", 1, _SOURCE
     )
     draft.put("workload.gradient_accumulation_steps", steps.as_int(minimum=1), steps)
-    _read_evaluation(training, draft, batch.as_int(minimum=1))
-
-
-def _read_evaluation(training: Settings, draft: Draft, train: int) -> None:
-    """Warn of evaluations of larger batches than a step's."""
-    strategy = training.take("eval_strategy", "evaluation_strategy")
-    evaluated = training.take("per_device_eval_batch_size")
-    if strategy is not None:
-        draft.drop(strategy)
-        runs = strategy.as_text().removeprefix("IntervalStrategy.").lower() != "no"
-        if runs and evaluated is None:
-            evaluated = make_default("per_device_eval_batch_size", 8, _SOURCE)
-    if evaluated is None:
-        return
-    evaluation = evaluated.as_int(minimum=1)
-    draft.note(evaluated, "evaluation runs beside no gradient, and is not a part of the answer")
-    if evaluation > train:
-        draft.warn(
-            f"evaluation runs {evaluation} sequences at once, training {train}: the answer is "
-            "for training"
-        )
 
 
 def _read_step(setup: TrainerSetup, draft: Draft) -> None:

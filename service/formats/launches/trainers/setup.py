@@ -47,6 +47,10 @@ class TrainerSetup:
     prepares: bool | None = None
     keeps_adapters_fp32: bool = False
     """Whether TRL's cast of adapters to bf16 is undone, as LLaMA-Factory does."""
+    applies_liger: bool = False
+    """Whether its program puts Liger's kernels in by itself, without Trainer's switch."""
+    measures: bool | None = None
+    """Whether its evaluations keep logits for metrics, None where nobody says."""
     uses_all_gpus: bool = False
     """Whether its program starts one process a GPU by itself."""
     trl_before: tuple[int, int] | None = None

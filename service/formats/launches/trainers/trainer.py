@@ -62,9 +62,11 @@ _GRAMMAR = Grammar(
             *("bf16", "fp16", "gradient_checkpointing", "packing", "use_peft", "load_in_4bit"),
             *("load_in_8bit", "do_train", "do_eval", "push_to_hub", "use_liger_kernel"),
             *("torch_compile", "padding_free", "activation_offloading", "use_rslora", "use_dora"),
+            *("eval_on_start", "prediction_loss_only", "batch_eval_metrics", "eval_packing"),
+            *("bf16_full_eval", "fp16_full_eval", "load_best_model_at_end"),
         }
     ),
-    many=frozenset({"lora_target_modules", "report_to", "loss_type"}),
+    many=frozenset({"lora_target_modules", "report_to", "loss_type", "include_for_metrics"}),
 )
 
 

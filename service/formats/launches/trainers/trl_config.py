@@ -67,9 +67,6 @@ def _read_packing(setup: TrainerSetup, draft: Draft) -> None:
         for setting in (packing, free, strategy):
             if setting is not None:
                 draft.drop(setting)
-    evaluated = training.take("eval_packing")
-    if evaluated is not None:
-        draft.drop(evaluated)
 
 
 def _read_preferences(setup: TrainerSetup, draft: Draft) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,10 +20,15 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.passes.recorder import record_training
 from service.estimator.tape import sizes
 from service.estimator.values.batches import Evaluation
+from service.estimator.values.corrections import (
+    Corrections,
+    InstantCorrection,
+)
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Kernels, Loss
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.result import Detail
-from service.estimator.values.workload import Checkpointing, TrainWorkload
+from service.estimator.values.workload import Attention, Checkpointing, TrainWorkload
 from service.probing.stack import get_layer_stack
 from tests.builders import a_model
 from tests.tiny_models import tiny_config
@@ -49,6 +55,18 @@ STEP = TrainWorkload(
     activation_checkpointing=Checkpointing.FULL,
 )
 H100 = resolve_device("H100-SXM5-80GB")
+LIGER = {"loss": Loss.FUSED_LINEAR, "kernels": Kernels.LIGER}
+VOCABULARY = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 688,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": True,
+}
 
 
 class Loader:
@@ -144,6 +162,74 @@ def test_an_evaluation_holds_what_trainer_holds(
     found = trace_evaluation(family, evaluated, kept, tmp_path, monkeypatch)
 
     assert said == pytest.approx(found, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("words", "policy", "evaluation", "traced"),
+    [
+        ({"loss": Loss.NLL}, "bf16", {"sequence_length": 200}, 39779129),
+        ({"loss": Loss.NLL}, "bf16", {"sequence_length": 200, "kept_batches": 2}, 615643296),
+        ({"loss": Loss.NLL}, "amp_bf16", {"sequence_length": 200}, 61815273),
+        ({"loss": Loss.NLL}, "amp_bf16", {"sequence_length": 200, "kept_batches": 2}, 1231272096),
+        (LIGER, "bf16", {}, 25420836),
+        (LIGER, "bf16", {"loss": Loss.FULL_LOGITS}, 1154793668),
+        (LIGER, "bf16", {"kept_batches": 2}, 1385661668),
+        (LIGER, "amp_bf16", {}, 72407632),
+        (LIGER, "amp_bf16", {"loss": Loss.FULL_LOGITS}, 1225271492),
+        (LIGER, "amp_bf16", {"kept_batches": 2}, 1846908096),
+    ],
+)
+def test_losses_without_logits_are_evaluated_as_their_clients_do(
+    words: dict[str, Any], policy: str, evaluation: dict[str, Any], traced: int
+) -> None:
+    """TRL makes logits in a second pass where metrics need them, Liger in the same.
+
+    The bytes are those of TRL 1.16's head and of liger-kernel 0.8.5 in transformers' own loop, with
+    kernels of Triton left out, and with copies of the labels (8 bytes a token) and scalars.
+    """
+    workload = TrainWorkload(
+        sequence_length=300,
+        precision=POLICIES[policy],
+        attention=Attention.EAGER,
+        **words,
+    )
+    evaluated = Evaluation(batch_size=3, **evaluation)
+    labels = 8 * 3 * (evaluated.sequence_length or 300)
+
+    said = count_evaluation(architecture_from_config(VOCABULARY), workload, evaluated, Layout())
+
+    assert 0 <= traced - said - labels <= labels / 2
+
+
+@pytest.mark.parametrize(
+    ("release", "loss"),
+    [("5.14.1", Loss.FULL_LOGITS), ("5.15.0", Loss.FUSED_LINEAR), (None, Loss.FUSED_LINEAR)],
+)
+def test_liger_makes_logits_before_trainer_asked_for_none(release: str | None, loss: Loss) -> None:
+    """Trainer has told its kernels to leave them out since 5.15."""
+    workload = replace(STEP, loss=Loss.FUSED_LINEAR, framework_version=release)
+
+    assert make_evaluated_workload(workload, Evaluation()).loss is loss
+
+
+def test_corrections_are_held_against_the_evaluation_in_every_detail() -> None:
+    """What is too much for a step alone is none beside a larger evaluation."""
+    model, workload = a_model(), replace(STEP, evaluation=Evaluation(batch_size=16))
+    step = estimate(model, STEP, layout=Layout(), device=H100).allocated_bytes
+    learnt = Corrections(
+        calibration="c", instants={"loss": InstantCorrection(fixed_bytes=step)}, proven=False
+    )
+
+    bases = {
+        estimate(
+            model, workload, layout=Layout(), device=H100, corrections=learnt, detail=detail
+        ).basis
+        for detail in (Detail.NUMBERS, Detail.FULL)
+    }
+    alone = estimate(model, STEP, layout=Layout(), device=H100, corrections=learnt)
+
+    assert bases == {"calibrated"}
+    assert alone.basis == "analytic"
 
 
 def test_a_large_evaluation_decides_in_every_detail() -> None:

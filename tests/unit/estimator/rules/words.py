@@ -86,6 +86,7 @@ TRAINED: Mapping[str, Sequence[object]] = {
         Evaluation(),
         Evaluation(kept_batches=2),
         Evaluation(sequence_length=100_000),
+        Evaluation(loss=Loss.CHUNKED_NLL),
     ),
     "keeps_logits": (True,),
     "fp32_outputs": (False,),

@@ -53,6 +53,8 @@ def test_qlora_asks_what_its_trainers_arguments_ask() -> None:
             "model": "NousResearch/Llama-3.2-1B",
             "max_length": 2048,
             "per_device_train_batch_size": 2,
+            "per_device_eval_batch_size": 2,
+            "eval_strategy": "steps",
             "gradient_accumulation_steps": 4,
             "optim": "adamw_bnb_8bit",
             "bf16": True,

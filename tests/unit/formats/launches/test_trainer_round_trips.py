@@ -10,6 +10,7 @@ from service.cli.offline.inline import resolve_offline_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.fits import read_fit
 from service.contract.to_question.validation_errors import decode
+from service.estimator.values.batches import Evaluation
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import ContextMethod, Layout, Sharding
 from service.estimator.values.losses import Kernels, Loss
@@ -92,10 +93,17 @@ def draw_jobs(draw: st.DrawFn) -> Any:  # noqa: ANN401 - a job
         compile=draw(st.booleans()),
         deterministic=draw(st.booleans()),
         save_total_limit=draw(st.sampled_from([None, 2])),
+        evaluation=draw(
+            st.sampled_from([None, Evaluation(batch_size=64), Evaluation(kept_batches=3)])
+        ),
     )
     if draw(st.booleans()):
         workload = replace(workload, kernels=Kernels.LIGER, loss=Loss.FUSED_LINEAR)
-    return _draw_engine(draw, workload, sharding)
+    job = _draw_engine(draw, workload, sharding)
+    if job.layout.context_parallel == 1:
+        return job
+    # Of an evaluation whose sequences ranks share there is no term, and a launch of it is not read.
+    return replace(job, workload=replace(job.workload, evaluation=None))
 
 
 def _draw_engine(draw: st.DrawFn, workload: TrainWorkload, sharding: Sharding) -> Job:

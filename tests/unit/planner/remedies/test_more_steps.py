@@ -2,11 +2,21 @@
 
 from dataclasses import replace
 
+import pytest
+
 from service.catalog.models import load_architecture, resolve_model
+from service.estimator.values.batches import Evaluation
 from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Reference, Trainer
 from service.estimator.values.workload import Engine, Method, ServeWorkload, TrainWorkload
-from service.planner.remedies import layout_steps, serving_steps, training_steps
+from service.planner.remedies import (
+    evaluation_steps,
+    layout_steps,
+    serving_steps,
+    training_steps,
+)
+from service.planner.remedies.effects import describe_effects
+from service.planner.remedies.steps import RemedyStep
 from tests.unit.planner.builders import ADAPTERS, CHAT, ONE_GPU, SHORT
 
 ENGINE = replace(CHAT, engine=Engine.VLLM)
@@ -60,3 +70,38 @@ def test_dpo_does_without_its_second_model() -> None:
         [Reference.PRECOMPUTED],
         [Reference.ADAPTERS_OFF, Reference.PRECOMPUTED],
     ]
+
+
+@pytest.mark.parametrize(
+    ("step", "changed"),
+    [
+        (evaluation_steps.keep_losses_alone, [(6, 0)]),
+        (evaluation_steps.keep_fewer_batches, [(6, 2), (6, 1)]),
+        (evaluation_steps.halve_evaluated_batch, [(3, 4), (1, 4)]),
+    ],
+)
+def test_an_evaluation_runs_and_keeps_fewer(
+    step: RemedyStep, changed: list[tuple[int, int]]
+) -> None:
+    """Its batch and what it keeps are halved, or losses alone are kept."""
+    evaluated = replace(SHORT, evaluation=Evaluation(batch_size=6, kept_batches=4))
+
+    assert [
+        (workload.evaluation.batch_size, workload.evaluation.kept_batches)
+        for workload, _ in step((evaluated, ONE_GPU))
+        if isinstance(workload, TrainWorkload) and workload.evaluation is not None
+    ] == changed
+    least = replace(SHORT, evaluation=Evaluation(batch_size=1))
+    assert list(step((SHORT, ONE_GPU))) == list(step((least, ONE_GPU))) == []
+
+
+def test_losses_alone_are_told_as_a_loss_of_metrics() -> None:
+    """Fewer batches, and smaller ones, change no result."""
+    evaluation = Evaluation(batch_size=6, kept_batches=4)
+    before = replace(SHORT, evaluation=evaluation), ONE_GPU
+    changed = [
+        (replace(SHORT, evaluation=replace(evaluation, **change)), ONE_GPU)
+        for change in ({"kept_batches": 0}, {"kept_batches": 1}, {"batch_size": 1})
+    ]
+
+    assert [len(describe_effects(GPT2, before, after)) for after in changed] == [1, 0, 0]

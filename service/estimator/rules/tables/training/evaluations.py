@@ -8,7 +8,7 @@ from service.estimator.rules.grammar.conditions import (
     is_at_most,
     is_false,
     is_given,
-    is_in,
+    is_not_in,
     satisfies,
 )
 from service.estimator.rules.grammar.facts import Case
@@ -31,6 +31,16 @@ def _leaves_cache(case: Case) -> bool:
     except InvalidInputError:
         return True  # Another rule says that it is no release.
     return not fills_cache(release)
+
+
+def _agrees_on_loss(case: Case) -> bool:
+    """Return whether its loss is that of a step, or one over whole logits."""
+    training = get_training(case)
+    evaluation = training.evaluation
+    loss = None if evaluation is None else evaluation.loss
+    if loss is None or loss is training.loss:
+        return True
+    return loss is Loss.FULL_LOGITS and training.trainer is Trainer.SUPERVISED
 
 
 def _keeps_nothing(case: Case) -> bool:
@@ -76,14 +86,31 @@ def _refuse(
 
 EVALUATIONS = (
     _refuse(
-        is_in(workload.trainer, Trainer.SUPERVISED),
-        "of trainer {workload.trainer}",
-        "trainer supervised",
+        is_not_in(workload.trainer, Trainer.GRPO),
+        "of trainer {workload.trainer}, which generates",
+        "another trainer",
     ),
     _refuse(
-        is_in(workload.loss, Loss.FULL_LOGITS), "with loss {workload.loss}", "loss full_logits"
+        is_not_in(workload.loss, Loss.CHUNKED, Loss.FLASH_CROSS_ENTROPY),
+        "with loss {workload.loss}",
+        "another loss",
     ),
-    _refuse(is_false(workload.compile), "of compiled code", "compile false"),
+    Rule(
+        when=_EVALUATES,
+        require=satisfies(_agrees_on_loss, workload.evaluation, workload.loss, workload.trainer),
+        field=f"{workload.evaluation.path}.loss",
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "an evaluation's loss is that of a step, or of trainer supervised full_logits"
+        ),
+        source="liger-kernel 0.8 transformers/model/llama.py, lce_forward",
+    ),
+    _refuse(
+        satisfies(_keeps_nothing, workload.evaluation),
+        "whose logits are kept, of trainer {workload.trainer}",
+        "kept_batches 0",
+        when=(is_not_in(workload.trainer, Trainer.SUPERVISED),),
+    ),
     _refuse(
         is_at_most(layout.context_parallel, 1),
         "of sequences that ranks share",

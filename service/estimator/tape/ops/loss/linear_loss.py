@@ -21,11 +21,12 @@ def compute_linear_loss(
     """Return a loss that runs the head in chunks.
 
     It makes all gradients in forward: it keeps those of its input and of the head's weight, in
-    their own dtypes, and needs the logits of one chunk.
+    their own dtypes, and needs the logits of one chunk. Without a graph there are zeros in place of
+    its input's gradient.
     """
-    weight = as_value(head)
+    weight, trains = as_value(head), head.trainable and tape.builds_graph
     grads = [tape.allocate(Category.TEMPORARIES, count_bytes(hidden.numel, hidden.dtype))]
-    if head.trainable:
+    if trains:
         grads.append(tape.allocate(Category.TEMPORARIES, count_bytes(weight.numel, head.dtype)))
     rows = tape.allocate(Category.ACTIVATIONS, count_bytes(sizes.per_token(1), DType.FP32))
     mask = tape.allocate(Category.ACTIVATIONS, sizes.per_token(1))
@@ -33,7 +34,7 @@ def compute_linear_loss(
 
     def backward(_: Storage) -> None:
         tape.ledger.enter(Section.BACKWARD)
-        if head.trainable:
+        if trains:
             tape.send(weight, tape.hold(grads[1]))
         tape.send(hidden, tape.hold(grads[0]))
 
@@ -53,6 +54,7 @@ class _Chunks:
     ) -> None:
         """Set up without making any."""
         self._tape, self._head = tape, head
+        self._trains = head.trainable and tape.builds_graph
         self._dtype = tape.autocast or hidden.dtype
         self._casts_input = hidden.dtype is not self._dtype
         self._casts_weight = head.dtype is not self._dtype
@@ -67,7 +69,7 @@ class _Chunks:
         """
         if not self._casts_input and not self._casts_weight:
             logits = self._allocate(Category.LOGITS, self._logits)
-            if self._head.trainable and self._dtype is DType.FP32:
+            if self._trains and self._dtype is DType.FP32:
                 # addmm adds 16-bit products in place; fp32 ones are made first.
                 self._tape.release(self._allocate(Category.TEMPORARIES, self._weight))
             self._tape.release(logits)
@@ -85,9 +87,10 @@ class _Chunks:
         weight = self._cast(self._weight, Category.GATHERED_WEIGHTS, needed=self._casts_weight)
         logits = self._allocate(Category.LOGITS, self._logits)
         tape.release(*rows, *weight)
-        weight = self._cast_weight()
-        tape.release(self._allocate(Category.TEMPORARIES, self._rows), *weight)
-        if self._head.trainable:
+        if tape.builds_graph:
+            weight = self._cast_weight()
+            tape.release(self._allocate(Category.TEMPORARIES, self._rows), *weight)
+        if self._trains:
             tape.release(*self._cast(self._rows, Category.ACTIVATIONS, needed=self._casts_input))
         tape.release(logits)
 

@@ -31,9 +31,12 @@ async function measure(question) {
   const { model, workload, gpu, layout } = question;
   const named = typeof gpu === "string" ? gpu : null;
   const workers = await askAll("/v1/workers");
+  // A probe runs steps alone, and what it finds of them counts beside an evaluation.
+  const steps = { ...workload };
+  delete steps.evaluation;
   const body = {
     model,
-    workload,
+    workload: steps,
     ...(layout && { layout }),
     ...(named && { gpu: named }),
     // Where no GPU can run it, fake tensors tell its allocated bytes; a CPU would take hours.
