@@ -210,7 +210,7 @@ def _run_forward(
 def _run_twice(
     walk: ModelWalk, hidden: Value, config: TrainingPass, loss_pass: LossPass
 ) -> tuple[Value, tuple[Value, ...]]:
-    """Record a loss that makes no logits, and a second pass that makes them.
+    """Record a loss without logits, and a pass that makes them.
 
     Return both. ``hidden`` is dropped (TRL 1.16 ``trl/trainer/sft_trainer.py``, ``compute_loss``
     with ``return_outputs``).

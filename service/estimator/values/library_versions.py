@@ -65,7 +65,10 @@ def fills_cache(release: Release | None) -> bool:
 
 
 def skips_logits(release: Release | None) -> bool:
-    """Return whether Liger's loss makes no logits in an evaluation of losses alone."""
+    """Return whether Liger's loss makes no logits in an evaluation.
+
+    It is one of losses alone.
+    """
     return release is None or release >= SKIPS_LOGITS_SINCE
 
 

@@ -55,7 +55,9 @@ def read_evaluation(setup: TrainerSetup, draft: Draft) -> None:
 
 
 def _find_reason(settings: dict[str, Setting]) -> str | None:
-    """Return the name of the setting that makes an evaluation run, None without.
+    """Return the name of the setting that an evaluation runs by.
+
+    None is no evaluation.
 
     A script that is told ``do_eval`` evaluates after training, beside the same states.
     """

@@ -34,7 +34,7 @@ def _leaves_cache(case: Case) -> bool:
 
 
 def _agrees_on_loss(case: Case) -> bool:
-    """Return whether its loss is that of a step, or one over whole logits."""
+    """Return whether its loss is a step's, or over whole logits."""
     training = get_training(case)
     evaluation = training.evaluation
     loss = None if evaluation is None else evaluation.loss
