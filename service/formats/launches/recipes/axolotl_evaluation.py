@@ -22,7 +22,7 @@ def read_evaluation(config: Settings, training: Settings, draft: Draft) -> None:
     if data is not None and steps is not None:
         draft.note(data, "what an evaluation runs on")
         training.add("eval_strategy", Setting(key=steps.key, value="steps", where=steps.where))
-        unused = (strategy,)
+        unused: tuple[Setting | None, ...] = (strategy,)
     elif data is not None and strategy is not None:
         draft.note(data, "what an evaluation runs on")
         training.add("eval_strategy", strategy)

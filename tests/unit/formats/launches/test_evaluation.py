@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from service.formats.launches.values.launch import Launcher
 from tests.unit.formats.launches.asking import ask, get_workload
 from tests.unit.formats.launches.importing import import_launch
 
-_TRAIN = {"model": "meta-llama/Llama-3.1-8B", "max_length": 2048, "bf16": True}
-_STEPS = {"eval_strategy": "steps"}
+_TRAIN: dict[str, object] = {"model": "meta-llama/Llama-3.1-8B", "max_length": 2048, "bf16": True}
+_STEPS: dict[str, object] = {"eval_strategy": "steps"}
 _AXOLOTL = "base_model: NousResearch/Llama-3.2-1B\nsequence_len: 2048\nmicro_batch_size: 2\n"
 _LIGER = (
     "plugins: [axolotl.integrations.liger.LigerPlugin]\nliger_rope: true\nliger_rms_norm: true\n"
@@ -20,10 +21,12 @@ _UNPACKED = (
     "eval_sample_packing: false\n"
 )
 _FACTORY = "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\nval_size: 0.1\n"
-_LOSSES = {"batch_size": 8, "kept_batches": 0}
+_LOSSES: dict[str, object] = {"batch_size": 8, "kept_batches": 0}
 
 
-def import_evaluation(**request: object) -> Mapping[str, Any] | None:
+def import_evaluation(
+    **request: Any,  # noqa: ANN401 - each its own type
+) -> Mapping[str, Any] | None:
     """Return the evaluation of a launch's question."""
     workload: Any = import_launch(**request).question["workload"]
     evaluation: Mapping[str, Any] | None = workload.get("evaluation")
@@ -58,7 +61,7 @@ def import_evaluation(**request: object) -> Mapping[str, Any] | None:
     ],
 )
 def test_trainer_evaluates_as_its_arguments_say(
-    arguments: Mapping[str, object], evaluation: Mapping[str, object] | None
+    arguments: dict[str, object], evaluation: Mapping[str, object] | None
 ) -> None:
     """Batches of eight where nothing is said, and logits where metrics read them."""
     given = _TRAIN | arguments
@@ -79,7 +82,7 @@ def test_trainer_evaluates_as_its_arguments_say(
     ],
 )
 def test_trl_asks_for_losses_alone(
-    launcher: str, arguments: Mapping[str, object], evaluation: Mapping[str, object] | None
+    launcher: str, arguments: dict[str, object], evaluation: Mapping[str, object] | None
 ) -> None:
     """Its scripts compute no metrics from logits; a policy's evaluation generates."""
     given = _TRAIN | _STEPS | arguments
@@ -170,7 +173,7 @@ def test_batches_of_metrics_that_nobody_counts_are_missing() -> None:
 def test_what_is_kept_beside_logits_is_named() -> None:
     """Every setting of an evaluation is read, without effect or named."""
     given = _TRAIN | _STEPS | {"include_for_metrics": ["inputs"], "bf16_full_eval": True}
-    imported = import_launch(launcher="trainer", arguments=given)
+    imported = import_launch(launcher=Launcher.TRAINER, arguments=given)
 
     assert imported.ignored == ("include_for_metrics",)
     assert "bf16_full_eval" in imported.without_effect

@@ -100,7 +100,7 @@ def draw_jobs(draw: st.DrawFn) -> Any:  # noqa: ANN401 - a job
     if draw(st.booleans()):
         workload = replace(workload, kernels=Kernels.LIGER, loss=Loss.FUSED_LINEAR)
     job = _draw_engine(draw, workload, sharding)
-    if job.layout.context_parallel == 1:
+    if job.layout.context_parallel == 1 or not isinstance(job.workload, TrainWorkload):
         return job
     # Of an evaluation whose sequences ranks share there is no term, and a launch of it is not read.
     return replace(job, workload=replace(job.workload, evaluation=None))

@@ -99,9 +99,11 @@ def test_losses_alone_are_told_as_a_loss_of_metrics() -> None:
     """Fewer batches, and smaller ones, change no result."""
     evaluation = Evaluation(batch_size=6, kept_batches=4)
     before = replace(SHORT, evaluation=evaluation), ONE_GPU
-    changed = [
-        (replace(SHORT, evaluation=replace(evaluation, **change)), ONE_GPU)
-        for change in ({"kept_batches": 0}, {"kept_batches": 1}, {"batch_size": 1})
-    ]
+    fewer = (
+        replace(evaluation, kept_batches=0),
+        replace(evaluation, kept_batches=1),
+        replace(evaluation, batch_size=1),
+    )
+    changed = [(replace(SHORT, evaluation=less), ONE_GPU) for less in fewer]
 
     assert [len(describe_effects(GPT2, before, after)) for after in changed] == [1, 0, 0]
