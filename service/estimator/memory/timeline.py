@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from operator import attrgetter, itemgetter
 
+from service.estimator.memory.evaluated_batch import EvaluatedBatch
 from service.estimator.memory.offloading import count_host_activation_bytes
 from service.estimator.memory.phase_peaks import PhasePeak, PhasePeakBytes, correct_phase_peaks
 from service.estimator.memory.setup import resolve_setup
@@ -16,7 +17,6 @@ from service.estimator.memory.static import StaticMemory, build_static_memory
 from service.estimator.memory.step_prices import INSTANTS, SECTION_INSTANTS, StepPrices, price_step
 from service.estimator.memory.trained import TrainedParameters
 from service.estimator.memory.training_pass import (
-    EvaluatedBatch,
     build_setup_pass,
     resolve_batch_shape,
 )

@@ -18,9 +18,9 @@ from service.estimator.passes.config import (
     resolve_attention,
 )
 from service.estimator.passes.heads import list_task_labels
-from service.estimator.passes.losses import LossPass, record_loss
+from service.estimator.passes.losses import record_loss
 from service.estimator.passes.step import ModelWalk
-from service.estimator.passes.whole_logits import convert_outputs, record_logits
+from service.estimator.passes.whole_logits import convert_outputs, record_second_pass
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events, LoggingTape
 from service.estimator.tape.flat_units import FlatUnits
@@ -34,7 +34,6 @@ from service.estimator.tape.reentrant import checkpoint_in_frozen_unit, checkpoi
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import FsdpConfig, ShardedUnits
 from service.estimator.tape.unrolling import unroll_repeats
-from service.estimator.values.dtypes import DType
 from service.estimator.values.losses import (
     BALANCED_FAMILIES,
     LIGER_COPYING_FAMILIES,
@@ -194,41 +193,17 @@ def _run_forward(
     hidden = walk.hidden_states(walk.inputs())
     if config.evaluation is not None:
         walk.drop_tables()
-    if config.loss is not None and config.loss.kind in LOG_PROB_LOSSES and keeps_logits:
-        return _run_twice(walk, hidden, config, config.loss)
     holds_logits = keeps_logits or config.converts_outputs
     if config.loss is None:
         loss = walk.loss(hidden, keeps_logits=holds_logits)
     else:
         loss = record_loss(walk, hidden, config.loss, keeps_logits=holds_logits)
     end_autocast(walk.tape)
+    if keeps_logits and config.loss is not None and config.loss.kind in LOG_PROB_LOSSES:
+        walk = record_second_pass(walk)
     if config.converts_outputs:
         return loss, convert_outputs(walk, keeps_logits=keeps_logits)
     return loss, walk.returned() if keeps_logits else ()
-
-
-def _run_twice(
-    walk: ModelWalk, hidden: Value, config: TrainingPass, loss_pass: LossPass
-) -> tuple[Value, tuple[Value, ...]]:
-    """Record a loss without logits, and a pass that makes them.
-
-    Return both. ``hidden`` is dropped (TRL 1.16 ``trl/trainer/sft_trainer.py``, ``compute_loss``
-    with ``return_outputs``).
-    """
-    tape = walk.tape
-    loss = record_loss(walk, hidden, loss_pass, keeps_logits=False)
-    end_autocast(tape)
-    other = type(walk)(walk.model, Recording(tape, walk.ctx.settings, units=walk.units))
-    tape.ledger.enter(Section.FORWARD)
-    hidden = other.hidden_states(Value(None, walk.ctx.shape.tokens(1), DType.FP32))
-    other.drop_tables()
-    tape.ledger.enter(Section.LOSS_FORWARD)
-    other.logits = record_logits(other, hidden)
-    tape.free(hidden)
-    end_autocast(tape)
-    if config.converts_outputs:
-        return loss, convert_outputs(other, keeps_logits=True)
-    return loss, other.returned()
 
 
 def _run_evaluation(

@@ -1,5 +1,6 @@
 """Logits of every position, and the log-probabilities that are read from them."""
 
+from service.estimator.model.recording import Recording
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
@@ -23,6 +24,24 @@ def record_logits(walk: ModelWalk, hidden: Value) -> Value:
     model = walk.model
     logits = walk.record_logits(hidden, walk.ctx.shape.tokens(model.vocab_size))
     return logits if model.finish_logits is None else model.finish_logits(walk.ctx, logits)
+
+
+def record_second_pass(walk: ModelWalk) -> ModelWalk:
+    """Record a batch once more, for its logits; return that walk.
+
+    Losses that make none have it where somebody reads them (TRL 1.16
+    ``trl/trainer/sft_trainer.py``, ``compute_loss`` with ``return_outputs``).
+    """
+    tape, context = walk.tape, walk.ctx
+    again = type(walk)(walk.model, Recording(tape, context.settings, units=walk.units))
+    tape.ledger.enter(Section.FORWARD)
+    hidden = again.hidden_states(Value(None, context.shape.tokens(1), DType.FP32))
+    again.drop_tables()
+    tape.ledger.enter(Section.LOSS_FORWARD)
+    again.logits = record_logits(again, hidden)
+    tape.free(hidden)
+    end_autocast(tape)
+    return again
 
 
 def convert_outputs(walk: ModelWalk, *, keeps_logits: bool) -> tuple[Value, ...]:

@@ -5,9 +5,12 @@ from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.allocator.kernel_buffers import KernelBuffers, select_kernels
+from service.estimator.memory.evaluated_batch import EvaluatedBatch
 from service.estimator.memory.phase_peaks import PhasePeak
 from service.estimator.memory.static import StaticMemory
-from service.estimator.memory.training_pass import BatchNotes, EvaluatedBatch
+from service.estimator.memory.training_pass import (
+    BatchNotes,
+)
 from service.estimator.tape.ledger import find_highest_point
 
 EVALUATION = "evaluation"

@@ -25,6 +25,7 @@ from service.estimator.memory.allocator.replay_cache import find_peak_bytes, mak
 from service.estimator.memory.answer.assemble import assemble
 from service.estimator.memory.answer.explain import TrainFormulas
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
+from service.estimator.memory.evaluated_batch import resolve_evaluation
 from service.estimator.memory.head_copies import list_head_warnings
 from service.estimator.memory.offloading import count_host_activation_bytes, count_ranks_per_node
 from service.estimator.memory.optimizers.tensors import TABLE
@@ -42,7 +43,6 @@ from service.estimator.memory.training_pass import (
     describe_batch,
     get_fixed_fields,
     resolve_batch_shape,
-    resolve_evaluation,
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS

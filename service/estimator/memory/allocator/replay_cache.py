@@ -29,9 +29,9 @@ from service.estimator.memory.allocator.replay import (
 )
 from service.estimator.memory.allocator.serving_replay import ReplicaHistory, replay_replica
 from service.estimator.memory.allocator.tensors import list_training_tensors
+from service.estimator.memory.evaluated_batch import EvaluatedBatch
 from service.estimator.memory.timeline import Timeline
 from service.estimator.memory.training_pass import (
-    EvaluatedBatch,
     build_setup_pass,
     resolve_batch_shape,
 )

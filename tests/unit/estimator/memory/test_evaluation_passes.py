@@ -13,8 +13,8 @@ from transformers.trainer_pt_utils import EvalLoopContainer
 
 from service.catalog.gpus import resolve_device
 from service.estimator.estimate import estimate
+from service.estimator.memory.evaluated_batch import build_evaluation_pass, make_evaluated_workload
 from service.estimator.memory.setup import resolve_setup
-from service.estimator.memory.training_pass import build_evaluation_pass, make_evaluated_workload
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.passes.recorder import record_training
