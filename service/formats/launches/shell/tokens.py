@@ -1,5 +1,6 @@
 """Words and operators of a shell script, not yet expanded."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,11 +12,10 @@ MAX_SIGNS = 100_000
 """Blanks, operators, quotes and expansions: a second of parsing. Scripts that people write have
 some thousand.
 """
-_OPERATORS = (
-    *("&>>", "&&", "||", ";;", ">>", "&>", ">&", "<<<", "<<-", "<<", "<&", "<(", ">("),
-    *("\n", ";", "&", "|", "(", ")", "<", ">"),
-)
-_PLAIN_ENDS = frozenset(" \t\n;&|()<>\"'\\$`")
+_OPERATOR = re.compile(r"&>>|&&|\|\||;;|>>|&>|>&|<<<|<<-|<<|<&|<\(|>\(|[\n;&|()<>]")
+_BLANKS = re.compile(r"[ \t]+")
+_PLAIN = re.compile(r"""[^ \t\n;&|()<>"'\\$`]+""")
+_QUOTED = re.compile(r"""[^"\\$`]*""")
 _SPECIAL = frozenset("@*#?$!-0123456789")
 _CLOSING = {"{": "}", "(": ")"}
 
@@ -109,23 +109,22 @@ class _Lexer:
         is_glued = not self._skip_blanks()
         if self.position >= len(self.text):
             return None
-        operator = next(
-            (entry for entry in _OPERATORS if self.text.startswith(entry, self.position)), None
-        )
+        operator = _OPERATOR.match(self.text, self.position)
         if operator is None:
             return self._read_word()
-        token = Operator(text=operator, line=self.line, is_glued=is_glued)
-        self._advance(len(operator))
+        token = Operator(text=operator[0], line=self.line, is_glued=is_glued)
+        self._advance(len(operator[0]))
         return token
 
     def _skip_blanks(self) -> bool:
         """Pass blanks, continued lines and a comment; return whether there were any."""
         start = self.position
         while self.position < len(self.text):
-            if self.text.startswith("\\\n", self.position):
+            blanks = _BLANKS.match(self.text, self.position)
+            if blanks is not None:
+                self._advance(len(blanks[0]), num_signs=len(blanks[0]))
+            elif self.text.startswith("\\\n", self.position):
                 self._advance(2)
-            elif self.text[self.position] in " \t":
-                self._advance(1)
             elif self.text[self.position] == "#" and self._begins_word():
                 end = self.text.find("\n", self.position)
                 self.position = len(self.text) if end < 0 else end
@@ -136,8 +135,8 @@ class _Lexer:
     def _begins_word(self) -> bool:
         return self.position == 0 or self.text[self.position - 1] in " \t\n;&|()"
 
-    def _advance(self, count: int) -> None:
-        self.num_signs += 1
+    def _advance(self, count: int, *, num_signs: int = 1) -> None:
+        self.num_signs += num_signs
         if self.num_signs > MAX_SIGNS:
             message = f"has more than {MAX_SIGNS:,} blanks, operators, quotes and expansions"
             raise LaunchFormatError(message, where=self.name)
@@ -168,10 +167,10 @@ class _Lexer:
             return [Piece(kind=PieceKind.TEXT, text=text, is_quoted=bool(text))]
         if sign in "$`":
             return [self._read_expansion(is_quoted=False)]
-        start = self.position
-        while self.position < len(self.text) and self.text[self.position] not in _PLAIN_ENDS:
-            self.position += 1
-        return [Piece(kind=PieceKind.TEXT, text=self.text[start : self.position])]
+        plain = _PLAIN.match(self.text, self.position)
+        text = "" if plain is None else plain[0]
+        self.position += len(text)
+        return [Piece(kind=PieceKind.TEXT, text=text)]
 
     def _read_until(self, end: str, *, is_quoted: bool) -> Piece:
         stop = self.text.find(end, self.position + 1)
@@ -209,10 +208,8 @@ class _Lexer:
         return pieces
 
     def _find_special(self) -> int:
-        stop = self.position + 1
-        while stop < len(self.text) and self.text[stop] not in '"\\$`':
-            stop += 1
-        return stop
+        plain = _QUOTED.match(self.text, self.position + 1)
+        return self.position + 1 if plain is None else plain.end()
 
     def _read_expansion(self, *, is_quoted: bool) -> Piece:
         if self.text[self.position] == "`":
