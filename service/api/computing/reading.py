@@ -1,6 +1,7 @@
 """Reading of what strangers hand in, in processes with limits."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from service.api.computing.budgets import Budget, TooCostlyError
@@ -17,7 +18,7 @@ from service.runtime.children.pool import (
 from service.runtime.children.starting import ChildStartError
 
 T = TypeVar("T")
-FILE_MODULES = ("service.api.resources.handed_in.bodies",)
+FILE_MODULES = ("service.api.resources.handed_in.bodies", "service.api.resources.handed_in.jobs")
 """What a process that reads has loaded before it is asked."""
 SMALL_BYTES = 1 << 16
 """Up to which a file is read in the server's process. The costliest bytes that any reader takes
@@ -49,31 +50,38 @@ class FileReader:
         Raises what it refuses, and TooCostlyError for what takes more memory or time than a body of
         its size may.
         """
-        if self._pool is None or len(body) <= SMALL_BYTES:
-            return function(body)
-        memory_bytes = min(LEAST_MEMORY_BYTES + MEMORY_RATIO * len(body), self._most_memory_bytes)
+        return self.call(partial(function, body), len(body), budget)
+
+    def call(self, function: Callable[[], T], num_bytes: int, budget: Budget) -> T:
+        """Return what a function reads of so many bytes.
+
+        It brings them along. Raises what ``read`` raises.
+        """
+        if self._pool is None or num_bytes <= SMALL_BYTES:
+            return function()
+        memory_bytes = min(LEAST_MEMORY_BYTES + MEMORY_RATIO * num_bytes, self._most_memory_bytes)
         limits = Limits(
             memory_bytes=memory_bytes, processor_s=budget.seconds, reply_bytes=REPLY_BYTES
         )
         try:
-            return self._pool.call(function, body, limits=limits, count=budget.add)
+            return self._pool.call(function, limits=limits, count=budget.add)
         except ReplyExceededError as error:
             message = (
-                f"what these {format_bytes(len(body))} say takes more than "
+                f"what these {format_bytes(num_bytes)} say takes more than "
                 f"{format_bytes(REPLY_BYTES)}, which is what may be read of one file; send it in "
                 "parts"
             )
             raise TooCostlyError(message, budget_bytes=REPLY_BYTES) from error
         except MemoryExceededError as error:
             message = (
-                f"reading these {format_bytes(len(body))} takes more than "
+                f"reading these {format_bytes(num_bytes)} takes more than "
                 f"{format_bytes(memory_bytes)} of memory, which is what a file of this size may; "
                 "send a part of it, or what the tool itself wrote"
             )
             raise TooCostlyError(message, budget_bytes=memory_bytes) from error
         except TimeExceededError as error:
             message = (
-                f"reading these {format_bytes(len(body))} takes more than {budget.seconds:g} s of "
+                f"reading these {format_bytes(num_bytes)} takes more than {budget.seconds:g} s of "
                 "a processor, which is what one question may; send a part of it"
             )
             raise TooCostlyError(message, budget_s=budget.seconds) from error

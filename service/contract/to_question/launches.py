@@ -32,6 +32,8 @@ from service.formats.launches.values.launch import (
 )
 
 ResolveModel = Callable[[ModelReference], ResolvedModel]
+FindCheckpoint = Callable[[ModelReference], Checkpoint]
+"""Raises ServiceError or EstimatorError for a model that is not known."""
 _Find = Callable[[str], Checkpoint | None]
 _GIVEN = "given"
 """Name by which a launch's model is known where the request brings one along."""
@@ -57,20 +59,33 @@ class LaunchQuestion:
 
 
 def read_launch_request(request: LaunchImportRequest, resolve: ResolveModel) -> LaunchQuestion:
+    """Return the question of a launch, whose models are resolved.
+
+    Raises what ``read_launch_by`` raises.
+    """
+    return read_launch_by(request, find_by(resolve))
+
+
+def find_by(resolve: ResolveModel) -> FindCheckpoint:
+    """Return what tells of a model by resolving it."""
+    return lambda reference: _describe_checkpoint(resolve(reference))
+
+
+def read_launch_by(request: LaunchImportRequest, find: FindCheckpoint) -> LaunchQuestion:
     """Return the question of a launch.
 
     Raises InvalidInputError for a launch that cannot be read, InvalidRequestError for a request
     that says otherwise than the launch.
     """
     model = get_or_none(request.model)
-    imported = read_launch(_read_sources(request, resolve))
+    imported = read_launch(_read_sources(request, find))
     document = _copy(imported.question)
     questions = imported.questions
     if model is not None:
         document["model"] = msgspec.to_builtins(model)
         questions = tuple(question for question in questions if question.field != "model")
     else:
-        questions += _ask_model(document, resolve)
+        questions += _ask_model(document, find)
     if not isinstance(request.gpu, UnsetType):
         gpu = msgspec.to_builtins(request.gpu)
         imported = _warn_of_gpu(imported, gpu)
@@ -92,7 +107,7 @@ def read_launch_request(request: LaunchImportRequest, resolve: ResolveModel) -> 
     )
 
 
-def _read_sources(request: LaunchImportRequest, resolve: ResolveModel) -> Launch:
+def _read_sources(request: LaunchImportRequest, find: FindCheckpoint) -> Launch:
     command = get_or_none(request.command)
     files = [
         LaunchFile(name=file.name, content=file.content)
@@ -110,7 +125,7 @@ def _read_sources(request: LaunchImportRequest, resolve: ResolveModel) -> Launch
         arguments=get_or_none(request.arguments) or {},
         model=None if isinstance(request.model, UnsetType) else _GIVEN,
         layout=_list_degrees(request),
-        find_checkpoint=_make_finder(request.model, resolve),
+        find_checkpoint=_make_finder(request.model, find),
         find_skus=find_site_gpus,
     )
 
@@ -146,22 +161,22 @@ def _list_degrees(request: LaunchImportRequest) -> dict[str, int]:
     return {name: value for name, value in degrees.items() if name.endswith("_parallel")}
 
 
-def _make_finder(model: ModelReference | UnsetType, resolve: ResolveModel) -> _Find:
+def _make_finder(model: ModelReference | UnsetType, find: FindCheckpoint) -> _Find:
     """Return what tells of a model by a launch's name for it.
 
     The model that the request gives is every name's.
     """
     if not isinstance(model, UnsetType):
-        checkpoint = _describe_checkpoint(resolve(model))
+        checkpoint = find(model)
         return lambda _name: checkpoint
 
-    def find(name: str) -> Checkpoint | None:
+    def find_named(name: str) -> Checkpoint | None:
         try:
-            return _describe_checkpoint(resolve(name))
+            return find(name)
         except (ServiceError, EstimatorError):
             return None
 
-    return find
+    return find_named
 
 
 def _describe_checkpoint(model: ResolvedModel) -> Checkpoint:
@@ -186,13 +201,13 @@ def _describe_checkpoint(model: ResolvedModel) -> Checkpoint:
     )
 
 
-def _ask_model(document: Mapping[str, object], resolve: ResolveModel) -> tuple[OpenQuestion, ...]:
+def _ask_model(document: Mapping[str, object], find: FindCheckpoint) -> tuple[OpenQuestion, ...]:
     """Return the question for a model that nobody here knows."""
     name = document.get("model")
     if not isinstance(name, str):
         return ()
     try:
-        resolve(name)
+        find(name)
     except (ServiceError, EstimatorError) as error:
         why = error.detail if isinstance(error, ServiceError) else error.message
         return (OpenQuestion(field="model", why=why, is_assumed=True),)

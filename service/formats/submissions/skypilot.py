@@ -28,6 +28,8 @@ from service.formats.submissions.submission import (
 
 _CHOICES = ("any_of", "ordered")
 _TPU = "tpu"
+_DUMPER: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""libyaml's where the package was built with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,7 @@ def name_question(task: SkyTask, digest: str) -> SkyTask:
 
 def write_task(task: SkyTask) -> str:
     """Return a task as YAML."""
-    text: str = yaml.safe_dump(task.document, sort_keys=False, allow_unicode=True)
+    text: str = yaml.dump(task.document, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
     return text
 
 

@@ -83,6 +83,14 @@ class Submission:
     """Whether it runs on the GPUs that it names, whatever its question says."""
 
     @property
+    def length(self) -> int:
+        """Characters of all that its question may be read from."""
+        texts = (self.note, self.script, *self.command, *self.environment.values())
+        return sum(len(text or "") for text in texts) + sum(
+            len(file.content) for file in self.files
+        )
+
+    @property
     def has_question(self) -> bool:
         """Whether anything of it may say a model and a workload."""
         return bool(self.note or self.command or self.script or self.files)

@@ -7,7 +7,10 @@ from typing import Any
 from litestar import Request
 
 from service.api.computing.budgets import Budget
+from service.api.computing.reading import SMALL_BYTES
 from service.api.http.dependencies import Dependencies
+from service.api.resources.handed_in.checkpoints import Checkpoints, read_with_models
+from service.api.resources.handed_in.jobs import read_job
 from service.api.resources.hooks.digests import digest_question
 from service.api.resources.hooks.shortages import (
     JudgedJob,
@@ -17,6 +20,7 @@ from service.api.resources.hooks.shortages import (
 )
 from service.api.resources.resolving import resolve_model
 from service.contract.to_question.fits import read_fit
+from service.contract.to_question.launches import find_by
 from service.contract.to_question.submissions.questions import (
     SubmissionQuestion,
     read_submission,
@@ -64,7 +68,7 @@ def compute_decision(
     decision = (
         _allow(job) if shortage is None else _settle(submission, job.question, shortage, terms.mode)
     )
-    changed = _name_changed(deps, request, submission, decision)
+    changed = _name_changed(deps, request, submission, decision, budget)
     return replace(
         decision,
         sentence=make_line(decision.sentence, link),
@@ -78,9 +82,8 @@ def compute_decision(
 def _judge(
     deps: Dependencies, request: Request[Any, Any, Any], submission: Submission, budget: Budget
 ) -> JudgedJob:
-    resolve = partial(resolve_model, deps, scope=request.scope)
-    question = read_submission(submission, resolve, default_gpu=deps.settings.hook_gpu)
-    model = resolve(question.request.model)
+    question = _read_question(deps, request, submission, budget)
+    model = resolve_model(deps, question.request.model, request.scope)
     calibrations = deps.corrections.version
     parts = frozenset({FitPart.REPLAY}) if deps.settings.hook_replay else NO_PARTS
     fit_question = replace(read_fit(question.request, model), parts=parts)
@@ -101,6 +104,7 @@ def _name_changed(
     request: Request[Any, Any, Any],
     submission: Submission,
     decision: Decision,
+    budget: Budget,
 ) -> HookQuestion | None:
     """Return the question of a job on the GPUs that it gets.
 
@@ -110,10 +114,27 @@ def _name_changed(
     if decision.action is not Action.CHANGE or gpus is None or decision.per_node is None:
         return None
     changed = replace(submission, gpus=replace(gpus, per_node=decision.per_node))
-    resolve = partial(resolve_model, deps, scope=request.scope)
-    return digest_question(
-        read_submission(changed, resolve, default_gpu=deps.settings.hook_gpu).request
-    )
+    return digest_question(_read_question(deps, request, changed, budget).request)
+
+
+def _read_question(
+    deps: Dependencies, request: Request[Any, Any, Any], submission: Submission, budget: Budget
+) -> SubmissionQuestion:
+    """Return the question of a job.
+
+    A long script is read in a process of its own.
+    """
+    find = find_by(partial(resolve_model, deps, scope=request.scope))
+    default_gpu, length = deps.settings.hook_gpu, submission.length
+    if length <= SMALL_BYTES:
+        return read_submission(submission, find, default_gpu=default_gpu)
+
+    def read(checkpoints: Checkpoints) -> SubmissionQuestion:
+        return deps.files.call(
+            partial(read_job, submission, default_gpu, checkpoints), length, budget
+        )
+
+    return read_with_models(read, find)
 
 
 def _link(deps: Dependencies, question: HookQuestion | None) -> str | None:

@@ -1,5 +1,6 @@
 """POST /v1/hooks/dstack/{mode}/apply_policies/{policy}: dstack's REST plugin."""
 
+from functools import partial
 from typing import Any
 
 from litestar import Request, Router, post
@@ -10,8 +11,8 @@ from service.api.http.decoding import read_body
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.hooks.deciding import decide_submission, decide_unreadable
-from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.modes import read_mode
+from service.api.resources.hooks.reading import read_contained, run_beside
 from service.base.errors import NotFoundError
 from service.contract.schemas.hooks.dstack import (
     DstackAnswer,
@@ -63,13 +64,13 @@ _SPEC = {
 async def judge_spec(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Judge what is applied."""
     mode, policy = read_mode(request), _read_policy(request)
-    applied = read_body(request.scope, body, DstackRequest)
+    applied = await run_beside(body, partial(read_body, request.scope, body, DstackRequest))
     if policy is not DstackPolicy.RUN:
         return json_response(DstackAnswer(spec=applied.spec))
     user, project = applied.user or None, applied.project or None
     try:
-        with contain_faults(request):
-            run = read_run(applied.spec, user=user, project=project)
+        read = partial(read_run, applied.spec, user=user, project=project)
+        run = await read_contained(request, body, read)
     except EstimatorError as error:
         unread = Submission(scheduler="dstack", user=user, queue=project)
         decision = decide_unreadable(request, unread, mode, error)

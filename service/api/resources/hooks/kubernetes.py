@@ -2,6 +2,7 @@
 
 import base64
 import json
+from functools import partial
 from typing import Any
 
 from litestar import Request, Router, post
@@ -13,8 +14,8 @@ from service.api.http.decoding import read_body
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.hooks.deciding import decide_submission, decide_unreadable
-from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.modes import read_mode
+from service.api.resources.hooks.reading import read_contained, run_beside
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.hooks.kubernetes import (
     AdmissionAnswer,
@@ -107,7 +108,8 @@ async def review_in_mode(request: Request[Any, Any, Any], body: RawBody) -> ASGI
 
 async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     mode = read_mode(request)
-    reviewed = read_body(request.scope, body, AdmissionReview).request
+    read = partial(read_body, request.scope, body, AdmissionReview)
+    reviewed = (await run_beside(body, read)).request
     user = get_or_none(reviewed.user_info)
     # Of what is not stored there is nothing to look up later.
     is_logged = get_or_none(reviewed.dry_run) is not True
@@ -115,8 +117,10 @@ async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     document = get_or_none(reviewed.object) if reviewed.operation == "CREATE" else None
     job: PodJob | None = None
     try:
-        with contain_faults(request):
-            job = None if document is None else read_object(document, user=user_name)
+        if document is not None:
+            job = await read_contained(
+                request, body, partial(read_object, document, user=user_name)
+            )
     except EstimatorError as error:
         unread = name_object(document or {}, user=user_name)
         decision = decide_unreadable(request, unread, mode, error, is_logged=is_logged)

@@ -4,6 +4,7 @@ It asks again and again: what is decided alike has one row a day.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from litestar import Request, Router, post
@@ -14,9 +15,9 @@ from service.api.http.decoding import read_body
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
 from service.api.resources.hooks.deciding import decide_alternatives, decide_unreadable
-from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.kubernetes import EXAMPLE as REVIEW
 from service.api.resources.hooks.modes import read_mode
+from service.api.resources.hooks.reading import read_contained, run_beside
 from service.contract.schemas.hooks.kubernetes import HookMode
 from service.contract.schemas.hooks.kueue import KueueAnswer, KueueRequest
 from service.estimator.values.errors import EstimatorError
@@ -47,11 +48,11 @@ _SCHEDULER = "kueue"
 )
 async def judge_job(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Judge a job."""
-    mode, payload = read_mode(request), read_body(request.scope, body, KueueRequest)
+    mode = read_mode(request)
+    payload = await run_beside(body, partial(read_body, request.scope, body, KueueRequest))
     jobs: list[PodJob | None] = []
     try:
-        with contain_faults(request):
-            jobs += [read_object(document) for document in payload.objects]
+        jobs += await read_contained(request, body, partial(_read_objects, payload))
     except EstimatorError as error:
         unread = replace(name_object(payload.objects[0]), scheduler=_SCHEDULER)
         decision = decide_unreadable(
@@ -62,6 +63,10 @@ async def judge_job(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         request, [_submit(job, payload) for job in jobs], mode, fails_closed=payload.fails_closed
     )
     return json_response(_build_answer(choice, jobs[choice], decision))
+
+
+def _read_objects(payload: KueueRequest) -> list[PodJob | None]:
+    return [read_object(document) for document in payload.objects]
 
 
 def _submit(job: PodJob | None, payload: KueueRequest) -> Submission | None:

@@ -1,5 +1,6 @@
 """POST /v1/hooks/skypilot/{mode}: SkyPilot's RESTful admin policy."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,8 +12,8 @@ from service.api.http.decoding import read_json, require_json
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response, text_response
 from service.api.resources.hooks.deciding import decide_submission, decide_unreadable
-from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.modes import read_mode
+from service.api.resources.hooks.reading import read_contained, run_beside
 from service.base.typed import get_decoder
 from service.contract.schemas.hooks.kubernetes import HookMode
 from service.contract.schemas.hooks.skypilot import SkyPilotAnswer, SkyPilotRequest
@@ -64,11 +65,10 @@ async def judge_task(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     mode = read_mode(request)
     require_json(request.scope)
     is_text = body.lstrip().startswith(b'"')
-    applied = read_json(_unwrap(body) if is_text else body, SkyPilotRequest)
+    applied = await run_beside(body, partial(_read_request, body, is_text=is_text))
     task: SkyTask | None = None
     try:
-        with contain_faults(request):
-            task = read_task(applied.task, user=read_user(applied.user))
+        task = await read_contained(request, body, partial(_read_task, applied))
     except EstimatorError as error:
         decision = decide_unreadable(request, Submission(scheduler="skypilot"), mode, error)
     else:
@@ -80,10 +80,20 @@ async def judge_task(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         changed = change_task(changed, decision.per_node)
     if decision.question is not None and changed is not None:
         changed = name_question(changed, decision.question.digest)
-    # What is not touched stays as its user wrote it.
-    text = applied.task if changed is None or changed is task else write_task(changed)
+    text = applied.task
+    if changed is not None and changed is not task:
+        # What is not touched stays as its user wrote it.
+        text = await run_beside(body, partial(write_task, changed))
     answer = SkyPilotAnswer(task=text, skypilot_config=applied.skypilot_config)
     return json_response(msgspec.json.encode(answer).decode() if is_text else answer)
+
+
+def _read_request(body: bytes, *, is_text: bool) -> SkyPilotRequest:
+    return read_json(_unwrap(body) if is_text else body, SkyPilotRequest)
+
+
+def _read_task(applied: SkyPilotRequest) -> SkyTask:
+    return read_task(applied.task, user=read_user(applied.user))
 
 
 def _unwrap(body: bytes) -> bytes:

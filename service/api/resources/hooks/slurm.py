@@ -1,5 +1,6 @@
 """POST /v1/hooks/slurm: what Slurm's cli_filter asks before a job is submitted."""
 
+from functools import partial
 from typing import Any
 
 from litestar import Request, Router, post
@@ -11,8 +12,8 @@ from service.api.http.negotiation import is_text_preferred
 from service.api.http.operation import BODY_PROBLEMS, JSON, Operation, Reply
 from service.api.http.responses import json_response, text_response
 from service.api.resources.hooks.deciding import decide_submission, decide_unreadable
-from service.api.resources.hooks.faults import contain_faults
 from service.api.resources.hooks.modes import read_mode
+from service.api.resources.hooks.reading import read_contained, run_beside
 from service.contract.schemas.hooks.kubernetes import HookMode
 from service.contract.schemas.hooks.slurm import SlurmAnswer, SlurmSubmission
 from service.estimator.values.errors import EstimatorError
@@ -82,17 +83,19 @@ async def review_in_mode(request: Request[Any, Any, Any], body: RawBody) -> ASGI
 
 
 async def _review(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
-    mode, sent = read_mode(request), read_body(request.scope, body, SlurmSubmission)
+    mode = read_mode(request)
+    sent = await run_beside(body, partial(read_body, request.scope, body, SlurmSubmission))
     job: SlurmJob | None = None
     try:
-        with contain_faults(request):
-            job = read_options(
-                sent.command,
-                sent.options,
-                script=sent.script,
-                user=sent.user,
-                environment=sent.environment,
-            )
+        read = partial(
+            read_options,
+            sent.command,
+            sent.options,
+            script=sent.script,
+            user=sent.user,
+            environment=sent.environment,
+        )
+        job = await read_contained(request, body, read)
     except EstimatorError as error:
         unread = Submission(scheduler="slurm", user=sent.user or None)
         decision = decide_unreadable(request, unread, mode, error)

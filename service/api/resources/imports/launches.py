@@ -3,20 +3,24 @@
 from functools import partial
 from typing import Any
 
+import anyio.from_thread
 from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
-from service.api.http.computing import run_in_thread_until_disconnect
-from service.api.http.decoding import read_body
+from service.api.computing.reading import SMALL_BYTES
+from service.api.http.computing import compute_import, run_in_thread_until_disconnect
+from service.api.http.decoding import read_json, require_json
 from service.api.http.dependencies import get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.responses import json_response
+from service.api.resources.handed_in.checkpoints import Checkpoints, read_with_models
+from service.api.resources.handed_in.jobs import read_launch_body
 from service.api.resources.resolving import resolve_model
 from service.contract.schemas.imports.launches import LaunchImportAnswer, LaunchImportRequest
 from service.contract.schemas.models import HubToken
 from service.contract.to_answer.imports.launches import build_launch_answer
-from service.contract.to_question.launches import read_launch_request
+from service.contract.to_question.launches import LaunchQuestion, find_by, read_launch_by
 
 EXAMPLE = {
     "launcher": "trl_sft",
@@ -54,10 +58,28 @@ async def import_launch(request: Request[Any, Any, Any], body: RawBody) -> ASGIA
 
 
 def _import(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
-    deps = get_dependencies(request)
-    payload = read_body(request.scope, body, LaunchImportRequest)
-    question = read_launch_request(payload, partial(resolve_model, deps, scope=request.scope))
+    require_json(request.scope)
+    find = find_by(partial(resolve_model, get_dependencies(request), scope=request.scope))
+    if len(body) <= SMALL_BYTES:
+        question = read_launch_by(read_json(body, LaunchImportRequest), find)
+    else:
+        question = read_with_models(partial(_read_beside, request, body), find)
     return json_response(build_launch_answer(question))
+
+
+def _read_beside(
+    request: Request[Any, Any, Any], body: RawBody, checkpoints: Checkpoints
+) -> LaunchQuestion:
+    """Read a large launch in a process of its own.
+
+    It takes a turn at files, which ends before anybody waits for a database or a hub.
+    """
+    read = partial(
+        get_dependencies(request).files.call,
+        partial(read_launch_body, body, checkpoints),
+        len(body),
+    )
+    return anyio.from_thread.run(compute_import, request, read)
 
 
 router = Router(path="/v1/launches", route_handlers=[import_launch])

@@ -14,7 +14,7 @@ from service.catalog.gpus import find_gpus
 from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.imports.launches import LaunchFileRequest, LaunchImportRequest
 from service.contract.schemas.layouts import LayoutRequest
-from service.contract.to_question.launches import ResolveModel, read_launch_request
+from service.contract.to_question.launches import FindCheckpoint, read_launch_by
 from service.contract.to_question.submissions.words import read_words
 from service.contract.to_question.validation_errors import decode
 from service.estimator.values.errors import InvalidInputError
@@ -54,7 +54,7 @@ class OpenSubmissionError(InvalidInputError):
 
 
 def read_submission(
-    submission: Submission, resolve: ResolveModel, *, default_gpu: str | None = None
+    submission: Submission, find: FindCheckpoint, *, default_gpu: str | None = None
 ) -> SubmissionQuestion:
     """Return the question of a job.
 
@@ -68,7 +68,7 @@ def read_submission(
         document = _spread(_read_note(note), submission.gpus)
     else:
         try:
-            document, missing, choices = _read_launch(submission, resolve)
+            document, missing, choices = _read_launch(submission, find)
         except LaunchFormatError as error:
             message = f"its launch cannot be read: {error.message}"
             raise OpenSubmissionError(message, field="question") from error
@@ -158,7 +158,7 @@ def _get_section(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _read_launch(
-    submission: Submission, resolve: ResolveModel
+    submission: Submission, find: FindCheckpoint
 ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
     """Return a launch's question, its missing fields and possible GPUs."""
     files = [LaunchFileRequest(name=file.name, content=file.content) for file in submission.files]
@@ -171,11 +171,11 @@ def _read_launch(
         message = f"nothing of the job says what it runs; {_SAY}"
         raise OpenSubmissionError(message, field="question")
     request = LaunchImportRequest(**sources)
-    question = read_launch_request(request, resolve)
+    question = read_launch_by(request, find)
     replicas = _count_replicas(question.document, submission.gpus)
     if replicas > 1:
         spread = msgspec.structs.replace(request, layout=LayoutRequest(data_parallel=replicas))
-        question = read_launch_request(spread, resolve)
+        question = read_launch_by(spread, find)
     asked_gpus = [entry for entry in question.questions if entry.field == "gpu"]
     choices = tuple(str(choice) for entry in asked_gpus for choice in entry.choices)
     return dict(question.document), question.missing, choices

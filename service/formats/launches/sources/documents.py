@@ -14,6 +14,10 @@ from service.formats.launches.values.settings import Setting, Settings
 
 _MAX_BITS = 1024
 """Of a whole number below the largest float (IEEE 754, binary64)."""
+_MAX_DIGITS = 2 + 2 * _MAX_BITS
+"""Of a number in the longest way that YAML has for it: bits, with a line between any two. What is
+longer is text: a number of a base of sixty is made in the square of its length.
+"""
 _MERGE = "tag:yaml.org,2002:merge"
 _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where the package was built with it: twenty times as fast."""
@@ -160,13 +164,17 @@ class _Builder:
 
     def _make_scalar(self, node: yaml.Node) -> object:
         """Return a scalar; a date or a tagged one is text."""
-        if node.tag in _SCALARS and isinstance(node, yaml.ScalarNode):
+        if isinstance(node, yaml.ScalarNode) and _may_be_plain(node):
             try:
                 value: object = self._scalars.construct_object(node)
             except (yaml.YAMLError, ValueError):
                 return node.value
             return node.value if _is_long(value) else value
         return node.value
+
+
+def _may_be_plain(node: yaml.ScalarNode) -> bool:
+    return node.tag in _SCALARS and len(node.value) <= _MAX_DIGITS
 
 
 def _is_long(value: object) -> bool:

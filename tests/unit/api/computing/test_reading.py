@@ -25,7 +25,7 @@ from service.formats.measured.detect import parse
 from service.formats.measured.reading import MeasuredFormatError
 from service.runtime.children.pool import ChildPool, ReplyExceededError
 from service.runtime.children.starting import ChildStarter
-from tests.unit.api.builders import parts, served
+from tests.unit.api.builders import patient_parts, served
 
 MIB = 2**20
 LIMIT_BYTES = 32 * MIB
@@ -49,13 +49,19 @@ NODES = [
     for number in range(400)
 ]
 
+SCRIPT = (
+    "#!/bin/bash\n" + "# what nobody runs\n" * 4000 + "vllm serve llama-2-7b --max-model-len 2048\n"
+)
+UNKNOWN = SCRIPT.replace("llama-2-7b", "nobody/has-this")
+SLURM = {"gres": "gres/gpu:nvidia_a100-sxm4-80gb:1", "argv": ["job.sh"]}
+
 
 @pytest.fixture(scope="module")
 def deps() -> Iterator[Dependencies]:
     """Return the parts of an API that reads files in children."""
     starter = ChildStarter(FILE_MODULES)
     files = FileReader(ChildPool(starter, keeps=False), most_memory_bytes=LIMIT_BYTES)
-    yield replace(parts(), files=files)
+    yield replace(patient_parts(), files=files)
     starter.close()
 
 
@@ -111,6 +117,11 @@ def test_a_small_bomb_takes_little() -> None:
         ("/v1/measurements/import", QUESTION | {"content": "a line\n" * 20_000}),
         ("/v1/clusters/lab/import", {"content": {"nodes": NODES}}),
         ("/v1/clusters/lab/import", {"content": {"nodes": "x" * SMALL_BYTES}}),
+        ("/v1/launches/import", {"files": [{"name": "run.sh", "content": SCRIPT}]}),
+        ("/v1/launches/import", {"files": [{"name": "run.sh", "content": UNKNOWN}]}),
+        ("/v1/launches/import", {"files": [{"name": "c.yaml", "content": "a: [" + "1," * 60_000}]}),
+        ("/v1/hooks/slurm/warn", {"command": "sbatch", "options": SLURM, "script": SCRIPT}),
+        ("/v1/hooks/slurm/warn", {"command": "sbatch", "options": SLURM, "script": UNKNOWN}),
     ],
 )
 def test_a_large_file_is_answered_as_in_the_servers_process(
@@ -121,7 +132,7 @@ def test_a_large_file_is_answered_as_in_the_servers_process(
 
     answer = client.post(path, json=body)
 
-    with served() as plain:
+    with served(patient_parts()) as plain:
         expected = plain.post(path, json=body)
     assert (answer.status_code, _drop_id(answer.json())) == (
         expected.status_code,
@@ -156,13 +167,20 @@ def test_what_a_file_says_has_a_bound_of_its_own() -> None:
         FileReader(pool).read(len, b"x" * (SMALL_BYTES + 1), budget)
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/explain", {"content": "a line\n" * 20_000}),
+        ("/v1/launches/import", {"files": [{"name": "run.sh", "content": SCRIPT}]}),
+    ],
+)
 def test_what_a_file_took_counts_against_its_sender(
-    client: TestClient[Any], deps: Dependencies
+    client: TestClient[Any], deps: Dependencies, path: str, body: dict[str, Any]
 ) -> None:
     """The time of another process is counted as the server's own is."""
     before = deps.import_turns.get_usage("testclient")
 
-    client.post("/v1/explain", json={"content": "a line\n" * 20_000})
+    client.post(path, json=body)
 
     assert deps.import_turns.get_usage("testclient") > before
 

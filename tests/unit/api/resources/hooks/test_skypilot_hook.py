@@ -1,5 +1,6 @@
 """SkyPilot's admin policy: bodies as its client sends them, a JSON string in JSON."""
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ import pytest
 import yaml
 from litestar.testing import TestClient
 
+from service.api.resources.hooks import skypilot
+from service.formats.submissions.skypilot import read_task
 from tests.unit.api.builders import patient_parts, served
 
 FITS = "llama-3.2-1b --task train --sequence-length 1024"
@@ -150,3 +153,26 @@ def test_what_is_no_request_is_refused(client: TestClient[Any], body: str) -> No
 
     assert answer.status_code in {400, 422}
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_long_task_is_read_beside_the_event_loop(
+    client: TestClient[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others are answered meanwhile; a short one is worth no thread."""
+    is_beside: list[bool] = []
+
+    def read_noting(text: str, **names: Any) -> Any:  # noqa: ANN401 - whatever is read
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            is_beside.append(True)
+        else:
+            is_beside.append(False)
+        return read_task(text, **names)
+
+    monkeypatch.setattr(skypilot, "read_task", read_noting)
+
+    answers = [ask(client, FITS, "warn", run="echo\n" * number) for number in (1, 2000)]
+
+    assert [read(answer)["name"] for answer in answers] == ["t", "t"]
+    assert is_beside == [False, True]

@@ -133,3 +133,12 @@ def test_a_number_of_thousands_of_digits_is_refused(name: str, text: str) -> Non
     """Python writes no number of more than 4,300 digits as text."""
     with pytest.raises(LaunchFormatError):
         import_launch({name: text.format("f" * 5_000)})
+
+
+def test_a_number_that_no_float_holds_is_text() -> None:
+    """One of a base of sixty would be made in the square of its length: 14 s for 0.9 MB."""
+    text = "1" + ":1" * 450_000
+
+    value = read_document("t.yaml", f"a: {text}\nb: 1:30\n")
+
+    assert (value.take("a").value, value.take("b").value) == (text, 90)  # type: ignore[union-attr]
