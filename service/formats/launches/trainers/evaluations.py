@@ -41,7 +41,8 @@ def read_evaluation(setup: TrainerSetup, draft: Draft) -> None:
         return
     draft.note(settings.pop(reason), "an evaluation runs beside what stays between steps")
     _put_sizes(settings, draft)
-    if setup.applies_liger and draft.get("workload.kernels") == "liger":
+    is_plain = setup.client is Client.TRAINER
+    if is_plain and setup.applies_liger and draft.get("workload.kernels") == "liger":
         draft.put(f"{_EVALUATION}.loss", "full_logits")
         draft.warn(
             "Liger's kernels make all logits in an evaluation, since Trainer does not know of them"
@@ -57,9 +58,8 @@ def read_evaluation(setup: TrainerSetup, draft: Draft) -> None:
 def _find_reason(settings: dict[str, Setting]) -> str | None:
     """Return the name of the setting that an evaluation runs by.
 
-    None is no evaluation.
-
-    A script that is told ``do_eval`` evaluates after training, beside the same states.
+    None is no evaluation. A script that is told ``do_eval`` evaluates after training, beside the
+    same states.
     """
     for name in ("eval_strategy", "evaluation_strategy"):
         strategy = settings.get(name)

@@ -117,6 +117,7 @@ def test_trl_asks_for_losses_alone(
             f"val_set_size: 0.1\neval_steps: 10\n{_LIGER}",
             {"batch_size": 2, "loss": "full_logits"},
         ),
+        (f"val_set_size: 0.1\neval_steps: 10\nrl: dpo\n{_LIGER}", {"batch_size": 2}),
     ],
 )
 def test_axolotl_evaluates_where_it_has_data_and_steps(
