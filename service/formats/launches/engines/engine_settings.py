@@ -20,6 +20,7 @@ _ENVIRONMENT_WITHOUT_EFFECT = (
 _STARTER_WITHOUT_EFFECT = (
     *("partition", "job_name", "time", "label", "unbuffered", "exclusive", "cpus_per_task"),
     *("output", "error", "account", "qos", "container_*", "no_container_*", "export", "mpi"),
+    *("nodes", "ntasks*", "gpus*", "gres", "constraint", "nodelist", "exclude", "w", "mem*"),
 )
 """Of ``srun`` and others that start an engine: what says where it runs, not on how much."""
 

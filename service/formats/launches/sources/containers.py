@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from service.formats.launches.sources.argv import Grammar
-from service.formats.launches.sources.documents import read_mapping
 from service.formats.launches.sources.kubeflow import find_trainer, list_operator_variables
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Settings
@@ -139,9 +138,10 @@ def _list_variables(options: Sequence[str]) -> Iterator[str]:
 
 
 def is_manifest(settings: Settings) -> bool:
-    """Return whether a document is Kubernetes', or of compose."""
+    """Return whether a document is Kubernetes', compose's, Ray Serve's or a chart's."""
     is_object = "apiVersion" in settings and "kind" in settings
-    return is_object or any(_SERVICE.fullmatch(name) for name in settings)
+    is_values = "applications" in settings or "servingEngineSpec.modelSpec" in settings
+    return is_object or is_values or any(_SERVICE.fullmatch(name) for name in settings)
 
 
 def split_documents(text: str) -> list[str]:
@@ -154,25 +154,21 @@ def _holds_anything(text: str) -> bool:
     return any(line and not line.startswith("#") for line in lines)
 
 
-def list_containers(name: str, text: str) -> Iterator[Container]:
-    """Yield the containers of a manifest that run something."""
-    for part in split_documents(text):
-        document = read_mapping(name, part)
-        services = document.get("services")
-        if "kind" not in document and isinstance(services, Mapping):
-            for service in services.values():
-                if isinstance(service, Mapping):
-                    yield from _read_service(name, service)
-        else:
-            variables = list_operator_variables(document)
-            is_single = document.get("kind") in _SINGLE
-            trainer = find_trainer(document)
-            trained = {**trainer, "resources": trainer.get("resourcesPerNode")}
-            for container, spec in ((trained, {}), *_list_pod_containers(document)):
-                for result in _read_pod_container(container, variables):
-                    yield replace(
-                        result, pod=Pod(container=container, spec=spec, is_single=is_single)
-                    )
+def list_document_containers(name: str, document: Mapping[str, object]) -> Iterator[Container]:
+    """Yield the containers of a document that run something."""
+    services = document.get("services")
+    if "kind" not in document and isinstance(services, Mapping):
+        for service in services.values():
+            if isinstance(service, Mapping):
+                yield from _read_service(name, service)
+        return
+    variables = list_operator_variables(document)
+    is_single = document.get("kind") in _SINGLE
+    trainer = find_trainer(document)
+    trained = {**trainer, "resources": trainer.get("resourcesPerNode")}
+    for container, spec in ((trained, {}), *_list_pod_containers(document)):
+        for result in _read_pod_container(container, variables):
+            yield replace(result, pod=Pod(container=container, spec=spec, is_single=is_single))
 
 
 def _list_pod_containers(

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from service.formats.launches.shell.inner_shells import find_shell
@@ -12,10 +13,11 @@ from service.formats.launches.shell.scripts import MAX_COMMANDS, ScriptCommand, 
 from service.formats.launches.shell.variables import is_open, is_unknown
 from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.commands import STARTERS, Command, read_command
-from service.formats.launches.sources.containers import Container, list_containers
+from service.formats.launches.sources.containers import Container
 from service.formats.launches.sources.documents import read_document
 from service.formats.launches.sources.handed_in import HandedIn, find_typed_script, is_shell
 from service.formats.launches.sources.kubeflow import NODES, PROCESSES
+from service.formats.launches.sources.serving_objects import list_containers
 from service.formats.launches.sources.units import SUFFIX, list_unit_commands
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings
@@ -24,6 +26,7 @@ _SBATCH = re.compile(r"^#SBATCH[ \t]+([^#\n]*)", re.MULTILINE)
 _COUNTS = ("nodes", "ntasks", "ntasks_per_node")
 _MODULE = re.compile(r"[\w.]+\.py|\w+(\.\w+)+")
 _DOCUMENTS = frozenset({".json", ".yaml", ".yml"})
+_MAX_SHOWN, _MAX_TEXT = 2, 80
 _KNOWN, _STARTED, _PYTHON = 3, 2, 1
 
 
@@ -112,10 +115,17 @@ def choose_command(commands: Iterable[Command], programs: frozenset[str]) -> Com
     if not best or not chosen:
         return None
     if len(chosen) > 1:
-        places = ", ".join(f"{entry.program} ({entry.where})" for entry in chosen[:6])
+        places = ", ".join(map(_describe, chosen[:6]))
         message = f"{len(chosen)} launches: {places}; hand in the one that is meant as a command"
         raise LaunchFormatError(message)
     return chosen[0]
+
+
+def _describe(command: Command) -> str:
+    """Return a command's program, what it is about, and its place."""
+    subject = takewhile(lambda word: not word.startswith("-"), command.arguments[:_MAX_SHOWN])
+    text = " ".join((command.program, *subject))
+    return f"{text[:_MAX_TEXT]} ({command.where})"
 
 
 def cut_unknown(command: Command) -> tuple[Command, list[Setting]]:

@@ -251,5 +251,5 @@ def test_what_starts_the_engine_is_accounted_for() -> None:
         f"srun -N 2 --partition gpu env VLLM_USE_V1=1 CUDA_VISIBLE_DEVICES=0 {SERVE}"
     ).imported
 
-    assert imported.ignored == ("VLLM_USE_V1", "-N")
-    assert imported.without_effect == ("CUDA_VISIBLE_DEVICES", "--partition")
+    assert imported.ignored == ("VLLM_USE_V1",)
+    assert imported.without_effect == ("CUDA_VISIBLE_DEVICES", "-N", "--partition")

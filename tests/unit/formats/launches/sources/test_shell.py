@@ -154,7 +154,9 @@ def test_several_launches_are_refused_with_their_lines() -> None:
     """Which of them is meant, only its author knows."""
     text = "vllm serve a/b --port 1\nvllm serve c/d --port 2\n"
 
-    with pytest.raises(LaunchFormatError, match=r"2 launches: vllm \(s\.sh:1\), vllm \(s\.sh:2\)"):
+    with pytest.raises(
+        LaunchFormatError, match=r"2 launches: vllm serve a/b \(s\.sh:1\), vllm serve c/d"
+    ):
         import_launch({"s.sh": text})
 
 
