@@ -18,6 +18,7 @@ from service.estimator.model.task_head import TaskHead
 from service.estimator.model.weights.gguf_bytes import GgufBytes
 from service.estimator.model.weights.scheme import Scheme
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.model.weights.unpacked import UnpackedWeights
 from service.estimator.tape.nodes import Value
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
@@ -140,8 +141,8 @@ class Architecture:
     """Storage of the checkpoint's own weights, where they are quantised; counts of parameters are
     those of the model.
     """
-    unpacked: str | None = None
-    """Warning to give where a library unpacked them while it loaded them."""
+    unpacked: UnpackedWeights | None = None
+    """Storage of the checkpoint's weights where a library unpacked them while it loaded them."""
     gguf: GgufBytes | None = None
     """Bytes of the tensors of the GGUF file that it came as."""
     counts: ParameterCounts = field(init=False)
@@ -259,6 +260,7 @@ class Architecture:
             - self.layer_buffer_elements * (self.num_hidden_layers - num_layers),
             layer_buffer_bytes=self.layer_buffer_bytes[: len(kept_blocks)],
             gguf=self.gguf and self.gguf.with_layers(num_layers),
+            unpacked=self.unpacked and self.unpacked.with_layers(num_layers),
         )
 
     def runs(self) -> tuple[tuple[tuple[tuple[BlockModule, int], ...], int], ...]:

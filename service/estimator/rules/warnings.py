@@ -41,7 +41,7 @@ def list_effect_warnings(
 
     A sequence beyond the model's positions has one too.
     """
-    unpacked = () if model.unpacked is None else (model.unpacked,)
+    unpacked = () if model.unpacked is None else (model.unpacked.reason,)
     if isinstance(workload, ServeWorkload):
         return (
             *unpacked,

@@ -13,6 +13,7 @@ from service.estimator.memory.answer.corrections import (
 )
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.speed.learning import find_learnt_rates
 from service.estimator.speed.throughput import WorkCache, estimate_throughput
 from service.estimator.values.corrections import (
@@ -95,6 +96,10 @@ class Evaluator:
             return self.get_throughput(workload, layout, estimate)
         return self._estimate_on_machine(workload, layout, estimate, speeds)
 
+    def get_loaded(self, workload: Workload) -> Architecture:
+        """Return the model as a workload's framework or engine loads its weights."""
+        return as_loaded(self.architecture, workload)
+
     def get_analytic_throughput(
         self, workload: Workload, layout: Layout, estimate: Estimate
     ) -> Throughput | None:
@@ -103,7 +108,7 @@ class Evaluator:
         None where these are unknown.
         """
         return estimate_throughput(
-            self.architecture, workload, layout, self.device, estimate, self.works
+            self.get_loaded(workload), workload, layout, self.device, estimate, self.works
         )
 
     def _estimate_on_machine(
@@ -113,8 +118,9 @@ class Evaluator:
         rates = find_learnt_rates(self.device.name, speeds)
         if rates is None:
             return self.get_analytic_throughput(workload, layout, estimate)
+        model = self.get_loaded(workload)
         throughput = estimate_throughput(
-            self.architecture, workload, layout, self.device, estimate, self.works, rates=rates
+            model, workload, layout, self.device, estimate, self.works, rates=rates
         )
         return None if throughput is None else replace(throughput, basis=CALIBRATED)
 

@@ -23,6 +23,7 @@ from service.planner.fit.evaluator import Config
 
 _LOADED = frozenset({Quantization.INT8, Quantization.NF4, Quantization.FP8})
 """Formats into which weights are rounded as they are loaded; others need a checkpoint in them."""
+_KERNELS = "for which transformers takes triton 3.4 and the package kernels"
 _EIGHT_BITS = "8bit"
 
 
@@ -52,7 +53,7 @@ def _iter_effects(model: Architecture, before: Config, after: Config) -> Iterato
             yield from _iter_training_effects(model, first, second)
             yield from _iter_batch_effects((first, layout), (second, changed))
         case (ServeWorkload() as first, _), (ServeWorkload() as second, _):
-            yield from _iter_serving_effects(first, second)
+            yield from _iter_serving_effects(model, first, second)
 
 
 def _iter_training_effects(
@@ -122,8 +123,12 @@ def count_global_batch(workload: TrainWorkload, layout: Layout) -> int:
     return per_rank * layout.data_parallel
 
 
-def _iter_serving_effects(before: ServeWorkload, after: ServeWorkload) -> Iterator[Effect]:
-    if after.quantization is not before.quantization:
+def _iter_serving_effects(
+    model: Architecture, before: ServeWorkload, after: ServeWorkload
+) -> Iterator[Effect]:
+    if after.quantization is not before.quantization and model.unpacked is not None:
+        yield _LIMIT, f"the experts stay in {after.quantization.value}, {_KERNELS}"
+    elif after.quantization is not before.quantization:
         source = "" if after.quantization in _LOADED else ", of which it takes a checkpoint"
         yield "weights", f"the weights are rounded to {after.quantization.value}{source}"
     if after.kv_cache_dtype is not before.kv_cache_dtype:

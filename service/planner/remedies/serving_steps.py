@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from service.estimator.backends.registry import get_backend
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.weights.scheme import Packing
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.planner.fit.evaluator import Config
@@ -26,6 +27,15 @@ def quantize_weights(config: Config) -> Iterator[Config]:
         case (ServeWorkload(quantization=Quantization.NONE) as workload, layout):
             for quantization in get_backend(workload.engine).weight_formats:
                 yield replace(workload, quantization=quantization), layout
+
+
+def leave_packed(model: Architecture, config: Config) -> Iterator[Config]:
+    """Serve a checkpoint's experts as it packs them, with the kernels that this takes."""
+    match config:
+        case (ServeWorkload(quantization=Quantization.NONE) as workload, layout):
+            stored = None if model.unpacked is None else model.unpacked.quantization
+            if stored is not None and stored.packing is Packing.MXFP4:
+                yield replace(workload, quantization=Quantization.MXFP4), layout
 
 
 def reduce_sequences(config: Config) -> Iterator[Config]:

@@ -47,7 +47,10 @@ STEPS: tuple[RemedyStep, ...] = (
     serving_steps.limit_scheduled_sequences,
     layout_steps.raise_zero_stage,
 )
-MODEL_STEPS: tuple[ModelStep, ...] = (training_steps.adapt_attention_only,)
+MODEL_STEPS: tuple[ModelStep, ...] = (
+    training_steps.adapt_attention_only,
+    serving_steps.leave_packed,
+)
 GRADED_MODEL_STEPS: tuple[ModelStep, ...] = (serving_steps.shorten_sequences,)
 GRADED_STEPS: tuple[RemedyStep, ...] = (
     policy_steps.shrink_engine,

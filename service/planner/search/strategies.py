@@ -108,6 +108,7 @@ def list_quantizations(model: Architecture, question: Question) -> tuple[Quantiz
         question.is_open("quantization")
         and question.is_open("weight_dtype")
         and model.quantization is None
+        and model.unpacked is None
     )
     return (
         workload.quantization,

@@ -17,6 +17,7 @@ from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.model.weights.gguf_bytes import GgufBytes, read_gguf_bytes
 from service.estimator.model.weights.scheme import Scheme, read_scheme
+from service.estimator.model.weights.unpacked import UnpackedWeights
 from service.estimator.values.errors import (
     InvalidConfigError,
     NotModelledError,
@@ -248,7 +249,10 @@ def _reduce(model: Architecture) -> tuple[Callable[..., Architecture], tuple[obj
 
 
 def _rebuild(
-    spec: DecoderSpec, quantization: Scheme | None, gguf: GgufBytes | None, unpacked: str | None
+    spec: DecoderSpec,
+    quantization: Scheme | None,
+    gguf: GgufBytes | None,
+    unpacked: UnpackedWeights | None,
 ) -> Architecture:
     built = _build(_load_module(spec.family), spec)
     return replace(built, quantization=quantization, gguf=gguf, unpacked=unpacked)

@@ -9,6 +9,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.heads.classes import list_classes
 from service.estimator.model.heads.decoders import put_task_head
 from service.estimator.model.weights.scheme import Packing, Scheme, Scope
+from service.estimator.model.weights.unpacked import UnpackedWeights
 from service.estimator.values.dtypes import DType
 from service.estimator.values.heads import Head
 from service.estimator.values.library_versions import has_stacked_experts
@@ -47,21 +48,40 @@ LEFT_EXPERTS = (
 def as_loaded(model: Architecture, workload: Workload) -> Architecture:
     """Return a model as its framework or engine loads it.
 
-    Every other format, and mxfp4 on serving engines, stays packed. transformers 5.23,
+    What was unpacked for another workload is taken as its checkpoint stores it. Every other format,
+    and mxfp4 on serving engines, stays packed. transformers 5.23,
     ``quantizer_mxfp4.py``: ``is_trainable`` and ``validate_environment``.
     """
     if isinstance(workload, TrainWorkload) and workload.trainer is Trainer.REWARD:
         model = _with_score(model)
-    if model.gguf is not None and _unpacks_gguf(workload):
-        return replace(model, gguf=None, unpacked=_READ_GGUF)
-    scheme = model.quantization
-    if (
-        scheme is None
-        or scheme.packing is not Packing.MXFP4
-        or (reason := _explain_unpacking(workload)) is None
-    ):
+    reason, unpacked = explain_unpacking(model, workload), model.unpacked
+    if reason == (None if unpacked is None else unpacked.reason):
         return model
-    return replace(model, quantization=None, unpacked=reason)
+    stored = model if unpacked is None else unpacked
+    quantization, gguf = stored.quantization, stored.gguf
+    if reason is None:
+        return replace(model, quantization=quantization, gguf=gguf, unpacked=None)
+    return replace(
+        model,
+        quantization=None,
+        gguf=None,
+        unpacked=UnpackedWeights(reason=reason, quantization=quantization, gguf=gguf),
+    )
+
+
+def explain_unpacking(model: Architecture, workload: Workload) -> str | None:
+    """Return the reason why a workload's library unpacks a checkpoint.
+
+    None where its weights stay as they are, or are refused. The checkpoint may have been unpacked
+    for another workload.
+    """
+    stored = model if model.unpacked is None else model.unpacked
+    if stored.gguf is not None:
+        return _READ_GGUF if _unpacks_gguf(workload) else None
+    scheme = stored.quantization
+    if scheme is None or scheme.packing is not Packing.MXFP4:
+        return None
+    return _explain_unpacked_blocks(workload)
 
 
 def _unpacks_gguf(workload: Workload) -> bool:
@@ -90,7 +110,7 @@ def _with_score(model: Architecture) -> Architecture:
     return put_task_head(replace(model, spec=spec))
 
 
-def _explain_unpacking(workload: Workload) -> str | None:
+def _explain_unpacked_blocks(workload: Workload) -> str | None:
     """Return the reason why mxfp4 is unpacked.
 
     None where it stays, or is refused.

@@ -17,6 +17,7 @@ from service.estimator.model.recording import Recording
 from service.estimator.model.weights.gguf_bytes import GgufBytes
 from service.estimator.model.weights.scheme import Scheme
 from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.model.weights.unpacked import UnpackedWeights
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value
@@ -265,7 +266,7 @@ def _rebuild(
     recorded: RecordedModel,
     quantization: Scheme | None,
     gguf: GgufBytes | None,
-    unpacked: str | None,
+    unpacked: UnpackedWeights | None,
 ) -> RecordedArchitecture:
     return replace(
         build_recorded(recorded), quantization=quantization, gguf=gguf, unpacked=unpacked

@@ -18,6 +18,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.recorded.architecture import build_recorded
 from service.estimator.model.recorded.narrowing import is_recorded
+from service.estimator.model.weights.gguf_bytes import GgufBytes
 from service.planner.cluster.inventory import ClusterInventory, Node, Pool
 from service.planner.cluster.reservation import Reservation, Share
 from service.usecases.stored import StoredCluster
@@ -93,7 +94,7 @@ def test_a_recording_is_compared_by_its_digest(recorded: Architecture) -> None:
             recorded,
             build_recorded(recording),
             build_recorded(other),
-            replace(recorded, unpacked="it was unpacked"),
+            replace(recorded, gguf=GgufBytes(table=1, head=1, outside=1, by_layer=())),
         )
     )
 

@@ -13,6 +13,8 @@ from service.contract.to_question.plans import PriceBook
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config, list_model_types
 from service.estimator.model.families.synthetic import build_synthetic_architecture
+from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.model.weights.gguf_bytes import GgufBytes
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Lora, Method, TrainWorkload
 from service.formats.renderings.job import JobNames
@@ -55,7 +57,13 @@ def test_a_model_of_every_family_goes_there_and_back(pool: ChildPool, family: st
             | {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32}}
         ),
         architecture_from_config(tiny_config("llama")).with_layers(1),
-        replace(architecture_from_config(tiny_config("llama")), unpacked="it was unpacked"),
+        as_loaded(
+            replace(
+                architecture_from_config(tiny_config("llama")),
+                gguf=GgufBytes(table=1, head=1, outside=1, by_layer=()),
+            ),
+            TrainWorkload(sequence_length=64),
+        ),
     ],
     ids=["synthetic", "recorded", "quantised", "cut", "unpacked"],
 )

@@ -120,6 +120,24 @@ def test_files_keep_the_experts_of_the_checkpoint() -> None:
     assert weights(asked) < weights(plain) < PACKED
 
 
+def test_what_was_unpacked_for_one_workload_is_packed_for_another() -> None:
+    """A change of the workload starts at the checkpoint: the engine has what it would load, and
+    what its config refuses stays refused.
+    """
+    checkpoint = load_architecture(resolve_model("openai/gpt-oss-20b"))
+    unpacked = as_loaded(checkpoint, serving(Engine.TRANSFORMERS))
+
+    assert unpacked.quantization is None
+    assert as_loaded(unpacked, serving(Engine.TRANSFORMERS)) is unpacked
+    assert as_loaded(unpacked, serving(Engine.VLLM)).quantization == checkpoint.quantization
+    for workload in (
+        serving(Engine.TRANSFORMERS, quantization=Quantization.NF4),
+        TrainWorkload(sequence_length=64, method=Method.QLORA, lora=Lora(rank=8)),
+    ):
+        with pytest.raises(InvalidInputError, match="mxfp4"):
+            estimate(unpacked, workload, layout=Layout(), device=H100)
+
+
 @pytest.mark.parametrize("name", ["deepseek-v3", "llama-3-8b"])
 def test_other_formats_are_loaded_as_they_are(name: str) -> None:
     """Nothing else is unpacked."""
