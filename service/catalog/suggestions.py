@@ -74,10 +74,17 @@ def split_name(text: str) -> tuple[str, ...]:
 
 
 def list_slips(name: str) -> tuple[str, ...]:
-    """Return the names of the same numbers that are spelt nearly alike."""
+    """Return the names of the same numbers that are spelt nearly alike.
+
+    A word of other names is no slip of another word: medium is not mini.
+    """
     last = _get_last_part(name)
-    numbers = _NUMBER.findall(last)
-    same = [key for key in _index_names() if _NUMBER.findall(key) == numbers]
+    numbers, words = _NUMBER.findall(last), _list_words() & set(split_name(last))
+    same = [
+        key
+        for key in _index_names()
+        if _NUMBER.findall(key) == numbers and words <= set(split_name(key))
+    ]
     slips = get_close_matches(last, same, n=_MAX_NAMES, cutoff=_SLIP)
     return tuple(dict.fromkeys(_index_names()[slip] for slip in slips))
 
@@ -125,6 +132,13 @@ def _index_names() -> Mapping[str, str]:
         for entry in list_all_models()
         for name in (*entry.aliases, entry.name)
     }
+
+
+@cache
+def _list_words() -> frozenset[str]:
+    """Return the words of the catalogue's names that are no slip of another."""
+    words = (word for name in _index_names() for word in split_name(name))
+    return frozenset(word for word in words if word.isalpha() and len(word) > _MIN_FAMILY)
 
 
 @cache

@@ -7,6 +7,7 @@ from operator import attrgetter
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.peft_methods import resolve_peft_method
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.positions import count_served_positions
 from service.estimator.values.backend import Backend, Task
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
@@ -72,7 +73,8 @@ class ServeQuestion(_Setting):
         A longer one that is asked for counts instead.
         """
         tokens = self.workload.prompt_tokens + self.workload.output_tokens
-        return max(tokens, self.workload.max_model_len or self.model.spec.max_position_embeddings)
+        positions = count_served_positions(self.model.spec, self.workload.engine)
+        return max(tokens, self.workload.max_model_len or positions)
 
     @property
     def replica_key(self) -> tuple[object, ...]:

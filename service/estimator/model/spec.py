@@ -34,6 +34,10 @@ class DecoderSpec:
     fused_projections: bool = False
     rotary: bool = True
     max_position_embeddings: int = 0
+    position_factor: float = 1.0
+    """Factor by which a config scales rotary positions beyond ``max_position_embeddings``."""
+    original_positions: int = 0
+    """What it scales, where it names them (yarn); 0 for ``max_position_embeddings``."""
     num_experts: int = 0
     num_experts_per_token: int = 0
     sliding_window: int | None = None

@@ -6,6 +6,7 @@ from service.estimator.memory.adapter_bases import resolve_base_weights
 from service.estimator.memory.kv_cache import compiles_decode
 from service.estimator.model.adapters.stacks import build_stack_adapters
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.positions import count_scaled_positions
 from service.estimator.model.quantization.loading import LEFT_EXPERTS, has_unquantised_experts
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.values.backend import Backend
@@ -61,7 +62,7 @@ def _iter_length_warnings(model: Architecture, tokens: int) -> Iterator[str]:
 
     Learned ones are refused elsewhere.
     """
-    max_positions = model.spec.max_position_embeddings
+    max_positions = count_scaled_positions(model.spec)
     if model.spec.rotary and 0 < max_positions < tokens and not isinstance(model, EncoderDecoder):
         yield (
             f"a sequence of {tokens:,} tokens is longer than max_position_embeddings "

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from service.estimator.backends.registry import get_backend
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.positions import count_served_positions
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
@@ -74,7 +75,8 @@ def shorten_sequences(model: Architecture, config: Config) -> Iterator[Config]:
             if not backend.sized_by_length:
                 return
             tokens = workload.prompt_tokens + workload.output_tokens
-            positions = 0 if backend.follows_request else model.spec.max_position_embeddings
+            positions = count_served_positions(model.spec, workload.engine)
+            positions = 0 if backend.follows_request else positions
             longest = workload.resolve_max_model_len(positions)
             length = longest // 2
             while length > tokens:

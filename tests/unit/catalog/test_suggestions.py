@@ -15,6 +15,15 @@ def test_a_slip_of_the_finger_is_told_what_was_meant(name: str, meant: str) -> N
     assert list_slips(name) == (meant,)
 
 
+@pytest.mark.parametrize(
+    "name", ["microsoft/Phi-3-small-128k-instruct", "microsoft/Phi-3-vision-128k-instruct"]
+)
+def test_a_word_of_other_models_is_no_slip(name: str) -> None:
+    """Small is not mini, though spelt nearly alike: its relatives are named instead."""
+    assert list_slips(name) == ()
+    assert list_relatives(name)[0].startswith("phi-3-")
+
+
 @pytest.mark.parametrize("name", ["google/gemma-4-31B-it", "deepseek-ai/DeepSeek-V3.2", "gpt-9"])
 def test_other_numbers_are_another_model(name: str) -> None:
     """Gemma 4 31B is spelt nearly like Gemma 3 1B, which nobody means."""

@@ -24,6 +24,7 @@ from service.estimator.backends.paged_pool.recorded_ranks import split_recorded
 from service.estimator.backends.paged_pool.stage_weights import StageWeights
 from service.estimator.backends.paged_pool.vision_towers import split_tower
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.positions import count_scaled_positions
 from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.tensor_parallel.local import local_architecture
@@ -285,14 +286,11 @@ def _count_table_bytes(model: Architecture, dtype: DType) -> int:
     linearly are all of those that come of it (``linear_scaling_rope.py``). gpt-oss has its table in
     fp32 (``models/gpt_oss.py``), and names halves.
     """
+    positions = count_scaled_positions(model.spec)
     if model.family == _FP32_TABLE and not is_recorded(model):
-        return (
-            model.spec.max_position_embeddings
-            * sum(model.rotary_tables)
-            * DType.FP32.bytes_per_element
-        )
+        return positions * sum(model.rotary_tables) * DType.FP32.bytes_per_element
     if model.family == _FP32_TABLE:
         dtype = DType.FP32
     tables = model.rotary_tables[: max(1, len(model.rotary_tables) // 2)]
     rows = sum(tables) + sum(tables[:1]) * (model.rotary_stretch - 1)
-    return model.spec.max_position_embeddings * rows * dtype.bytes_per_element
+    return positions * rows * dtype.bytes_per_element

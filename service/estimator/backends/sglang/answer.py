@@ -62,6 +62,7 @@ from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.speculative import get_draft_model
+from service.estimator.model.positions import count_served_positions
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
 from service.estimator.model.recorded.engine_models import runs_transformers_code
@@ -174,8 +175,9 @@ def _resolve_settings(
 def _resolve_max_model_len(model: Architecture, workload: ServeWorkload) -> int:
     if is_encoder(model):
         return workload.resolve_max_model_len(count_positions(model))
-    length = workload.resolve_max_model_len(model.spec.max_position_embeddings)
-    given = workload.max_model_len or model.spec.max_position_embeddings
+    positions = count_served_positions(model.spec, workload.engine)
+    length = workload.resolve_max_model_len(positions)
+    given = workload.max_model_len or positions
     return length if given else max(length, CONTEXT_TOKENS)
 
 

@@ -16,6 +16,7 @@ from service.estimator.backends.vllm.towers import ImageTower, find_tower
 from service.estimator.memory.kv_cache import is_latent
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.positions import resolve_longest
 from service.estimator.values.workload import ServeWorkload
 
 
@@ -37,7 +38,7 @@ def resolve_max_model_len(model: Architecture, workload: ServeWorkload) -> int:
     """Return the longest sequence that an engine accepts."""
     if is_encoder(model):
         return resolve_encoder_length(model, workload)
-    return workload.resolve_max_model_len(model.spec.max_position_embeddings)
+    return resolve_longest(model.spec, workload)
 
 
 def resolve_settings(

@@ -13,11 +13,11 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.config_reader import put_known_model_type
 from service.estimator.model.heads.config import add_head, check_head, read_head
 from service.estimator.model.heads.decoders import put_task_head
+from service.estimator.model.positions import add_scaling
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
-from service.estimator.model.weights.gguf_bytes import GgufBytes, read_gguf_bytes
-from service.estimator.model.weights.scheme import Scheme, read_scheme
-from service.estimator.model.weights.unpacked import UnpackedWeights
+from service.estimator.model.weights.gguf_bytes import read_gguf_bytes
+from service.estimator.model.weights.scheme import read_scheme
 from service.estimator.values.errors import (
     InvalidConfigError,
     NotModelledError,
@@ -157,7 +157,7 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
     read_spec: Callable[[Mapping[str, object]], DecoderSpec] = getattr(
         module, model_type.replace("-", "_")
     )
-    built = _build(module, add_head(read_spec(config), config, head))
+    built = _build(module, add_head(add_scaling(read_spec(config), config), config, head))
     if config.get("quantization_config") is None:
         _check_nested_quantization(config)
         return built
@@ -248,14 +248,10 @@ def _reduce(model: Architecture) -> tuple[Callable[..., Architecture], tuple[obj
     return _rebuild, (model.spec, model.quantization, model.gguf, model.unpacked)
 
 
-def _rebuild(
-    spec: DecoderSpec,
-    quantization: Scheme | None,
-    gguf: GgufBytes | None,
-    unpacked: UnpackedWeights | None,
-) -> Architecture:
+def _rebuild(spec: DecoderSpec, *stored: object) -> Architecture:
+    names = "quantization", "gguf", "unpacked"
     built = _build(_load_module(spec.family), spec)
-    return replace(built, quantization=quantization, gguf=gguf, unpacked=unpacked)
+    return replace(built, **dict(zip(names, stored, strict=True)))  # type: ignore[arg-type]  # as _reduce has them
 
 
 # Models of which only the size is known are built elsewhere.

@@ -9,6 +9,7 @@ from typing import TypedDict
 from service.estimator.memory.kv_cache import keeps_states
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.moe.tree import MoeSpec
+from service.estimator.model.positions import count_served_positions
 from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.tensor_parallel.local import has_heads
@@ -148,10 +149,10 @@ class Case:
 
         What the request says, or as many as the model has positions.
         """
-        max_model_len = (
-            self.workload.max_model_len if isinstance(self.workload, ServeWorkload) else None
-        )
-        return max_model_len or self.model.num_positions or self.tokens
+        if not isinstance(self.workload, ServeWorkload):
+            return self.model.num_positions or self.tokens
+        positions = count_served_positions(self.model.tree.spec, self.workload.engine)
+        return self.workload.max_model_len or positions or self.tokens
 
 
 def collect_facts(model: Architecture) -> ModelFacts:
