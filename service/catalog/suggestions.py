@@ -79,11 +79,11 @@ def list_slips(name: str) -> tuple[str, ...]:
     A word of other names is no slip of another word: medium is not mini.
     """
     last = _get_last_part(name)
-    numbers, words = _NUMBER.findall(last), _list_words() & set(split_name(last))
+    numbers, terms = _NUMBER.findall(last), _list_words() & set(split_name(last))
     same = [
         key
         for key in _index_names()
-        if _NUMBER.findall(key) == numbers and words <= set(split_name(key))
+        if _NUMBER.findall(key) == numbers and terms <= set(split_name(key))
     ]
     slips = get_close_matches(last, same, n=_MAX_NAMES, cutoff=_SLIP)
     return tuple(dict.fromkeys(_index_names()[slip] for slip in slips))
@@ -136,9 +136,9 @@ def _index_names() -> Mapping[str, str]:
 
 @cache
 def _list_words() -> frozenset[str]:
-    """Return the words of the catalogue's names that are no slip of another."""
-    words = (word for name in _index_names() for word in split_name(name))
-    return frozenset(word for word in words if word.isalpha() and len(word) > _MIN_FAMILY)
+    """Return the words of the catalogue's names."""
+    terms = (term for name in _index_names() for term in split_name(name))
+    return frozenset(term for term in terms if term.isalpha() and len(term) > _MIN_FAMILY)
 
 
 @cache

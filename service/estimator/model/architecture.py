@@ -64,9 +64,7 @@ class Architecture:
     rotary_tables: tuple[int, ...] = ()
     """Elements per position of each table that all layers share (cosine, sine)."""
     rotary_stretch: int = 1
-    """Factor of the longest context for the positions that engines keep in the first of those
-    tables.
-    """
+    """Ratio of the positions that engines keep in the first of those tables to the context's."""
     tables_per_token: bool = False
     """Whether each sequence has tables of its own (Qwen2-VL's three axes)."""
     rotary_dtype: DType | None = None
@@ -142,7 +140,7 @@ class Architecture:
     those of the model.
     """
     unpacked: UnpackedWeights | None = None
-    """Storage of the checkpoint's weights where a library unpacked them while it loaded them."""
+    """Storage of the checkpoint's weights where a library unpacks them."""
     gguf: GgufBytes | None = None
     """Bytes of the tensors of the GGUF file that it came as."""
     counts: ParameterCounts = field(init=False)

@@ -1,4 +1,4 @@
-"""Positions of a model whose rotary ones are scaled, as engines derive them."""
+"""Positions of a model, as engines scale them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 from service.estimator.model.config_reader import Config
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.values.errors import InvalidConfigError
-from service.estimator.values.workload import Engine, ServeWorkload
+from service.estimator.values.workload import Engine
 
 _YARN, _MAX_FACTOR = "yarn", 1024
 _SCALED = frozenset({"linear", "dynamic", "ntk", _YARN})
@@ -42,7 +42,7 @@ def add_scaling(spec: DecoderSpec, config: Config) -> DecoderSpec:
 
 
 def _find_scaling(config: Config) -> Mapping[str, object]:
-    """Return the scaling of a config, of its language model where that is nested."""
+    """Return the scaling of a config's language model."""
     text = config.get("text_config")
     for section in (text if isinstance(text, Mapping) else {}, config):
         for name in ("rope_scaling", "rope_parameters"):
@@ -68,8 +68,3 @@ def count_served_positions(spec: DecoderSpec, engine: Engine) -> int:
     if engine is Engine.VLLM or (engine is Engine.SGLANG and not spec.original_positions):
         return count_scaled_positions(spec)
     return spec.max_position_embeddings
-
-
-def resolve_longest(spec: DecoderSpec, workload: ServeWorkload) -> int:
-    """Return the longest sequence that the workload's engine is started for."""
-    return workload.resolve_max_model_len(count_served_positions(spec, workload.engine))

@@ -12,7 +12,6 @@ from service.estimator.backends.llama_cpp import answer as llama_cpp
 from service.estimator.backends.tensorrt_llm import answer as tensorrt_llm
 from service.estimator.backends.vllm.release import resolve_release
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
-from service.estimator.model.positions import resolve_longest
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import (
@@ -28,6 +27,7 @@ from service.formats.renderings.text import Scalar, as_json, render_flags, selec
 from service.formats.renderings.trainer import TORCH_NAMES
 from service.formats.renderings.weights import (
     get_checkpoint,
+    get_longest,
     list_weights_notes,
     render_speculative,
 )
@@ -86,7 +86,7 @@ def launch_serving(job: Job, workload: ServeWorkload) -> Launch:
 def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
     """Return vLLM's command (0.33.0, ``vllm/engine/arg_utils.py``)."""
     release = resolve_release(workload.engine_version, get_gpu_properties(job.device))
-    longest = resolve_longest(job.model.spec, workload)
+    longest = get_longest(job, workload)
     has_expert_parallel = job.layout.expert_parallel > 1
     sequences = workload.max_num_sequences or max(
         release.get_max_num_sequences(job.device), workload.num_sequences
@@ -144,7 +144,7 @@ def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantization": _QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8_e4m3" if workload.kv_cache_dtype is DType.FP8 else "auto",
-        "context-length": resolve_longest(job.model.spec, workload),
+        "context-length": get_longest(job, workload),
         "chunked-prefill-size": workload.max_num_batched_tokens,
         "max-running-requests": workload.max_num_sequences,
         "mem-fraction-static": workload.gpu_memory_fraction,
@@ -180,7 +180,7 @@ def _launch_tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
         **_make_degrees(job, "tp_size", "pp_size"),
         "tp_size": _count_ranks(job),
         "ep_size": job.layout.expert_parallel if has_expert_parallel else None,
-        "max_seq_len": resolve_longest(job.model.spec, workload),
+        "max_seq_len": get_longest(job, workload),
         "max_batch_size": max(
             workload.max_num_sequences or tensorrt_llm.MAX_BATCH_SIZE, workload.num_sequences
         ),

@@ -5,6 +5,7 @@ They are published ones of the requested model, or those that only the user know
 
 import json
 
+from service.estimator.model.positions import count_served_positions
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.formats.renderings.job import CHECKPOINT, DRAFT, Job
 
@@ -104,3 +105,9 @@ def _list_draft_notes(job: Job, workload: ServeWorkload) -> tuple[str, ...]:
             "directory"
         ),
     )
+
+
+def get_longest(job: Job, workload: ServeWorkload) -> int:
+    """Return the longest sequence that an engine is started for."""
+    positions = count_served_positions(job.model.spec, workload.engine)
+    return workload.resolve_max_model_len(positions)

@@ -31,7 +31,7 @@ def quantize_weights(config: Config) -> Iterator[Config]:
 
 
 def leave_packed(model: Architecture, config: Config) -> Iterator[Config]:
-    """Serve a checkpoint's experts as it packs them, with the kernels that this takes."""
+    """Serve experts as their checkpoint packs them."""
     match config:
         case (ServeWorkload(quantization=Quantization.NONE) as workload, layout):
             stored = None if model.unpacked is None else model.unpacked.quantization

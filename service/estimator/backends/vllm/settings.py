@@ -16,7 +16,7 @@ from service.estimator.backends.vllm.towers import ImageTower, find_tower
 from service.estimator.memory.kv_cache import is_latent
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.positions import resolve_longest
+from service.estimator.model.positions import count_served_positions
 from service.estimator.values.workload import ServeWorkload
 
 
@@ -38,7 +38,8 @@ def resolve_max_model_len(model: Architecture, workload: ServeWorkload) -> int:
     """Return the longest sequence that an engine accepts."""
     if is_encoder(model):
         return resolve_encoder_length(model, workload)
-    return resolve_longest(model.spec, workload)
+    positions = count_served_positions(model.spec, workload.engine)
+    return workload.resolve_max_model_len(positions)
 
 
 def resolve_settings(
