@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from service.estimator.backends.registry import get_backend
-from service.estimator.values.layout import FULLY_SHARDED, Layout, Sharding
+from service.estimator.values.layout import FULLY_SHARDED, ContextMethod, Layout, Sharding
 from service.estimator.values.pipeline import EVEN
 from service.estimator.values.workload import Engine, Framework, ServeWorkload, TrainWorkload
 from service.planner.fit.evaluator import Config
 
 MAX_DATA_PARALLEL = 1024
 MAX_PIPELINE_PARALLEL = 16
+MAX_CONTEXT_PARALLEL = 64
 
 
 def raise_zero_stage(config: Config) -> Iterator[Config]:
@@ -53,6 +54,27 @@ def _shard_fully(workload: TrainWorkload, layout: Layout) -> Layout:
             sharding=layout.sharding if layout.sharding in FULLY_SHARDED else Sharding.FSDP2,
         )
     return replace(layout, zero_stage=3, sharding=Sharding.DEEPSPEED)
+
+
+def share_sequences(config: Config) -> Iterator[Config]:
+    """Share every sequence among twice the ranks, repeatedly.
+
+    transformers passes keys and values on (FSDP2), or exchanges heads (DeepSpeed).
+    """
+    workload, layout = config
+    if isinstance(workload, ServeWorkload):
+        return
+    match workload.framework, layout.sharding:
+        case Framework.MEGATRON, _:
+            shared = replace(layout, sharding=Sharding.MEGATRON)
+        case Framework.TRANSFORMERS, Sharding.DEEPSPEED:
+            shared = replace(layout, context_parallel_method=ContextMethod.ULYSSES)
+        case _:
+            shared = replace(layout, zero_stage=3, sharding=Sharding.FSDP2)
+    ranks = layout.context_parallel * 2
+    while ranks <= MAX_CONTEXT_PARALLEL:
+        yield workload, replace(shared, context_parallel=ranks)
+        ranks *= 2
 
 
 def add_pipeline_stages(config: Config) -> Iterator[Config]:

@@ -61,6 +61,7 @@ GRADED_STEPS: tuple[RemedyStep, ...] = (
     serving_steps.reduce_sequences,
     layout_steps.add_pipeline_stages,
     layout_steps.split_replica,
+    layout_steps.share_sequences,
     layout_steps.add_data_parallel_ranks,
 )
 """Steps of which each further stride needs no more memory than the one before.

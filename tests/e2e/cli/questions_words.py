@@ -73,6 +73,20 @@ STARTS = (
         "and multiplies in 16 (Marlin)",
     ),
     ask(
+        "The 20B of OpenAI on a 4090, by transformers?",
+        f"fit openai/gpt-oss-20b {_4090} {SERVE} {ONE}",
+        DOES_NOT_FIT,
+        "quantization = mxfp4",
+        "the experts stay in mxfp4",
+    ),
+    ask(
+        "DeepSeek Coder on vLLM with 40 GB, without a length?",
+        f"fit deepseek-coder-6.7b --gpu A100-SXM4-40GB {SERVE} --engine vllm {ONE}",
+        DOES_NOT_FIT,
+        "the engine does not start",
+        "max_model_len",
+    ),
+    ask(
         "A million tokens of an 8B on one H100?",
         f"fit llama-3.1-8b {H100} {SERVE} --engine vllm --num-sequences 1 --prompt-tokens 1000000 "
         "--output-tokens 1000 --max-model-len 1001000",

@@ -8,7 +8,7 @@ import pytest
 
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.backends.registry import get_backend
-from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.layout import ContextMethod, Layout, Sharding
 from service.estimator.values.losses import Loss
 from service.estimator.values.workload import (
     Allocator,
@@ -43,7 +43,11 @@ MEGATRON = replace(SHORT, framework=Framework.MEGATRON)
 
 @pytest.mark.parametrize(
     "move",
-    [move for move in (*STEPS, *GRADED_STEPS) if move is not layout_steps.add_data_parallel_ranks],
+    [
+        move
+        for move in (*STEPS, *GRADED_STEPS)
+        if move not in {layout_steps.add_data_parallel_ranks, layout_steps.share_sequences}
+    ],
 )
 def test_what_is_frugal_already_is_left_alone(move: RemedyStep) -> None:
     """No step is offered that was taken before."""
@@ -111,6 +115,27 @@ def test_more_ranks_double_and_shard_everything() -> None:
 
     assert ranks == [(2**power, 3) for power in range(1, 11)]
     assert fsdp == {Sharding.FSDP2}
+
+
+@pytest.mark.parametrize(
+    ("workload", "layout", "sharding", "method"),
+    [
+        (SHORT, ONE_GPU, Sharding.FSDP2, ContextMethod.RING),
+        (SHORT, ZERO_3, Sharding.DEEPSPEED, ContextMethod.ULYSSES),
+        (MEGATRON, ONE_GPU, Sharding.MEGATRON, ContextMethod.RING),
+    ],
+)
+def test_sequences_are_shared_as_each_library_shares_them(
+    workload: TrainWorkload, layout: Layout, sharding: Sharding, method: ContextMethod
+) -> None:
+    """FSDP2 and Megatron pass keys and values on, DeepSpeed exchanges heads."""
+    offered = [shared for _, shared in layout_steps.share_sequences((workload, layout))]
+
+    assert [shared.context_parallel for shared in offered] == [2, 4, 8, 16, 32, 64]
+    assert {(shared.sharding, shared.context_parallel_method) for shared in offered} == {
+        (sharding, method)
+    }
+    assert list(layout_steps.share_sequences((CHAT, ONE_GPU))) == []
 
 
 def test_eager_attention_gives_way_to_flash() -> None:
