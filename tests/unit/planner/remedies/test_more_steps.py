@@ -8,7 +8,9 @@ from service.catalog.models import load_architecture, resolve_model
 from service.estimator.values.batches import Evaluation
 from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Reference, Trainer
+from service.estimator.values.units import GIB
 from service.estimator.values.workload import Engine, Method, ServeWorkload, TrainWorkload
+from service.planner.fit.verdict import Verdict
 from service.planner.remedies import (
     evaluation_steps,
     layout_steps,
@@ -16,8 +18,9 @@ from service.planner.remedies import (
     training_steps,
 )
 from service.planner.remedies.effects import describe_effects
+from service.planner.remedies.find import find_changes
 from service.planner.remedies.steps import RemedyStep
-from tests.unit.planner.builders import ADAPTERS, CHAT, ONE_GPU, SHORT
+from tests.unit.planner.builders import ADAPTERS, CHAT, ONE_GPU, SHORT, a_shallow_subject
 
 ENGINE = replace(CHAT, engine=Engine.VLLM)
 GPT2 = load_architecture(resolve_model("gpt2"))
@@ -107,3 +110,21 @@ def test_losses_alone_are_told_as_a_loss_of_metrics() -> None:
     changed = [(replace(SHORT, evaluation=less), ONE_GPU) for less in fewer]
 
     assert [len(describe_effects(GPT2, before, after)) for after in changed] == [1, 0, 0]
+
+
+def test_sequences_too_long_for_one_gpu_are_shared() -> None:
+    """Ranks that share them run the same job: nothing of its result is lost."""
+    subject = a_shallow_subject(
+        2, usable_bytes=16 * GIB, model="llama-3.2-1b", depth="num_hidden_layers"
+    )
+    workload = replace(ADAPTERS, sequence_length=32768)
+
+    shared = [
+        remedy
+        for remedy in find_changes(subject, workload, ONE_GPU)
+        if remedy.change.get("context_parallel") and not remedy.effects
+    ]
+
+    assert shared
+    assert all(remedy.verdict is Verdict.FITS for remedy in shared)
+    assert all(remedy.layout.context_parallel == remedy.num_gpus for remedy in shared)

@@ -22,7 +22,6 @@ from service.planner.fit.verdict import Verdict, judge, needed_bytes
 from service.planner.remedies.find import find_changes
 from service.planner.remedies.selection import MAX_REMEDIES
 from tests.unit.planner.builders import (
-    ADAPTERS,
     CHAT,
     LONG,
     ONE_GPU,
@@ -219,24 +218,6 @@ def test_recomputing_costs_a_third_more_time_where_nobody_told_the_rates() -> No
         remedy for remedy in remedies if remedy.change == {"activation_checkpointing": "full"}
     )
     assert recomputing.cost.gpu_time_ratio == pytest.approx(4 / 3, abs=0.001)
-
-
-def test_sequences_too_long_for_one_gpu_are_shared() -> None:
-    """Ranks that share them run the same job: nothing of its result is lost."""
-    subject = a_shallow_subject(
-        2, usable_bytes=16 * GIB, model="llama-3.2-1b", depth="num_hidden_layers"
-    )
-    workload = replace(ADAPTERS, sequence_length=32768)
-
-    shared = [
-        remedy
-        for remedy in _remedies(subject, workload)
-        if remedy.change.get("context_parallel") and not remedy.effects
-    ]
-
-    assert shared
-    assert all(remedy.verdict is Verdict.FITS for remedy in shared)
-    assert all(remedy.layout.context_parallel == remedy.num_gpus for remedy in shared)
 
 
 def test_the_largest_sufficient_micro_batch_is_proposed() -> None:
