@@ -93,14 +93,15 @@ class Parser(argparse.ArgumentParser):
     def _find_nearest(self, flag: str) -> Sequence[str]:
         """Return the known flags that an unknown one may mean.
 
-        That is the one it spells with a slip, the three shortest that have all its words, or the
-        one most like it.
+        These are the one it spells with a slip and the shortest that have all its words, three in
+        all, or else the one most like it.
         """
         flags = self._option_string_actions
         parts = frozenset(flag.strip("-").split("-"))
         longer = (name for name in flags if parts <= frozenset(name.strip("-").split("-")))
         slips = get_close_matches(flag, flags, n=1, cutoff=_SLIP)
-        return slips or sorted(longer, key=len)[:3] or get_close_matches(flag, flags, n=1)
+        near = dict.fromkeys((*slips, *sorted(longer, key=len)))
+        return list(near)[:3] or get_close_matches(flag, flags, n=1)
 
     def _point_to_commands(self) -> str:
         """Return where the words of a launcher go, which its command has."""

@@ -59,6 +59,7 @@ def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]
         ("up --prot 8000", "Did you mean --port?"),
         ("fit gpt2 --batch 4", "Did you mean --micro-batch-size"),
         ("fit gpt2 --batch-size 4", "Did you mean --micro-batch-size"),
+        ("measure gpt2 --batch 4", "or --micro-batch-size"),
         ("fit gpt2 --tp 2", "Did you mean --tensor-parallel?"),
         ("fit gpt2 --weight-type fp8", "Did you mean --weight-dtype?"),
         ("fit gpt2 --dtype fp8", "or --weight-dtype"),
