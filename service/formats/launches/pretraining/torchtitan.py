@@ -88,6 +88,7 @@ def read_torchtitan(handed_in: HandedIn, draft: Draft) -> None:
     if allocator is not None and "expandable_segments:true" in str(allocator.value).casefold():
         draft.put("workload.allocator", "expandable_segments", allocator)
     draft.account(environment, ("*",))
+    _read_validation(config, draft)
     _account(config, draft)
 
 
@@ -228,6 +229,23 @@ def _put_batch(batch: Batch, ranks: int, draft: Draft) -> None:
     put_batches(batch.micro, total, ranks, draft)
     for setting in batch.settings:
         draft.note(setting, "micro-batches of a step")
+
+
+def _read_validation(config: Settings, draft: Draft) -> None:
+    """Name a validation, which runs batches of its own.
+
+    There are eight sequences in one unless it is said (torchtitan, ``config/job_config.py``).
+    """
+    validates = config.take("validation.enable", "validator.enable")
+    if validates is None or not validates.as_bool():
+        if validates is not None:
+            draft.drop(validates)
+        return
+    batch = config.take("validation.local_batch_size", "validator.local_batch_size")
+    number = 8 if batch is None else batch.as_int(minimum=1)
+    if batch is not None:
+        draft.note(batch, "sequences of a validation, which is not counted")
+    draft.ignore(validates, f"validations of {number} sequences without a graph are not counted")
 
 
 def _account(config: Settings, draft: Draft) -> None:

@@ -35,7 +35,6 @@ _UNMODELLED = {
     "neftune_noise_alpha": "the noise is one more copy of the embeddings' output",
     "torch_empty_cache_steps": "the cache is emptied between steps, which takes less",
     "auto_find_batch_size": "the batch shrinks by itself where it does not fit",
-    "label_smoothing_factor": "a smoothed loss keeps log-probabilities of every logit",
     "optim_target_modules": "every matrix has the optimizer that optim names",
     "optim_args": "its settings have their defaults",
 }
@@ -60,6 +59,7 @@ def lower_trainer(
     put_engine_precision(engine, draft, handed_in)
     _read_step(setup, draft)
     _read_kernels(setup, draft)
+    _refuse_smoothing(setup)
     read_evaluation(setup, draft)
     read_adapters(setup, draft, handed_in)
     for name, reason in _UNMODELLED.items():
@@ -139,6 +139,19 @@ def _make_checkpointing(setup: TrainerSetup, draft: Draft) -> Setting:
             draft.ask("workload.activation_checkpointing", why, ("full", "none"))
         return make_default("gradient_checkpointing", value=True, source=source)
     return make_default("gradient_checkpointing", value=False, source=f"TRL before {since}")
+
+
+def _refuse_smoothing(setup: TrainerSetup) -> None:
+    """Refuse a smoothed loss, which takes more than the plain one.
+
+    It makes a copy of fp32 logits, their log-probabilities and the negatives of these
+    (transformers 5.23, ``trainer_pt_utils.py``, ``LabelSmoother``); TRL's SFT, whose loss makes no
+    logits, makes them for it. Trainers with a loss of their own leave it out.
+    """
+    factor = setup.training.peek("label_smoothing_factor")
+    smooths = factor is not None and factor.as_float() > 0.0
+    if factor is not None and smooths and setup.client in {Client.TRAINER, Client.SFT}:
+        raise factor.refuse("0: a loss with smoothed labels makes all logits anew, and has no term")
 
 
 def _read_kernels(setup: TrainerSetup, draft: Draft) -> None:

@@ -14,7 +14,7 @@ WITHOUT_EFFECT = (
     *("dataset_*", "eos_token", "pad_token", "chat_template_path", "truncation_mode"),
     *("shuffle_dataset", "completion_only_loss", "assistant_only_loss", "trust_remote_code"),
     *("enable_jit_checkpoint", "use_cache", "accelerator_config.*"),
-    *("beta", "loss_weights", "ld_alpha", "f_divergence_type", "label_smoothing"),
+    *("beta", "loss_weights", "ld_alpha", "f_divergence_type", "label_smoothing*"),
     *("desirable_weight", "undesirable_weight", "ref_model_mixup_alpha", "ref_model_sync_steps"),
     *("center_rewards_coefficient", "disable_dropout", "tokenizer_name*", "processing_class"),
     *("fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params"),

@@ -1,10 +1,13 @@
-"""What ``torch.compile`` of a launch is."""
+"""What ``torch.compile`` of a launch is, and a loss with smoothed labels."""
 
 import pytest
 
+from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.launch import Launcher
 from tests.unit.formats.launches.importing import get_part, import_launch
 
 TRAIN = "train.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --max_length 2048"
+_ARGUMENTS = {"model": "meta-llama/Llama-3.1-8B", "max_length": 2048, "bf16": True}
 
 
 @pytest.mark.parametrize(
@@ -34,3 +37,23 @@ def test_the_pool_of_graphs_is_warned_of(options: str) -> None:
     imported = import_launch(command=f"torchrun {TRAIN} {options}")
 
     assert any("CUDA graphs" in warning for warning in imported.warnings)
+
+
+@pytest.mark.parametrize("launcher", [Launcher.TRAINER, Launcher.TRL_SFT])
+def test_a_smoothed_loss_is_refused(launcher: Launcher) -> None:
+    """It takes more than the plain one, so that an answer without it would be too low."""
+    with pytest.raises(LaunchFormatError, match=r"label_smoothing_factor is 0\.1; expected 0"):
+        import_launch(launcher=launcher, arguments=_ARGUMENTS | {"label_smoothing_factor": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("launcher", "factor"),
+    [(Launcher.TRAINER, 0.0), (Launcher.TRL_SFT, 0), (Launcher.TRL_DPO, 0.1)],
+)
+def test_a_loss_that_is_not_smoothed_has_no_use_for_it(launcher: Launcher, factor: float) -> None:
+    """Trainers of preferences have losses of their own."""
+    arguments = _ARGUMENTS | {"label_smoothing_factor": factor}
+
+    imported = import_launch(launcher=launcher, arguments=arguments)
+
+    assert "label_smoothing_factor" in imported.without_effect

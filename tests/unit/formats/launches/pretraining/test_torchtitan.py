@@ -177,6 +177,22 @@ def test_what_torchtitan_would_not_run_is_refused(options: str, expected: str) -
     assert expected in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("options", "ignored"),
+    [
+        ("--validation.enable", ("--validation.enable",)),
+        ("--validation.enable --validation.local_batch_size 4", ("--validation.enable",)),
+        ("--validation.freq 10", ()),
+    ],
+)
+def test_a_validation_is_named(options: str, ignored: tuple[str, ...]) -> None:
+    """Its batches are none of a step's, and there is no term of them."""
+    command = f"{START} --job.config_file llama3_8b.toml {options}"
+    question = ask(command=command, files=[{"name": "llama3_8b.toml", "content": TOML}], gpu=GPU)
+
+    assert question.imported.ignored == ignored
+
+
 def test_a_python_file_is_read_and_not_run() -> None:
     """Products are folded; a configuration begins with another of the same file."""
     files = [{"name": "config_registry.py", "content": PYTHON}]
