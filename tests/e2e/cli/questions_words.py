@@ -87,6 +87,21 @@ STARTS = (
         "max_model_len",
     ),
     ask(
+        "BERT on vLLM, as it was published?",
+        f"fit bert-base-uncased --gpu L4 {SERVE} --engine vllm --num-sequences 8 "
+        "--prompt-tokens 512 --output-tokens 0",
+        REFUSED,
+        "its head of a language model",
+        "head none for embeddings",
+    ),
+    ask(
+        "An embedding model in fp8?",
+        f"fit bge-large-en-v1.5 --gpu L4 {SERVE} --engine vllm --quantization fp8 "
+        "--num-sequences 8 --prompt-tokens 512 --output-tokens 0",
+        REFUSED,
+        "weights in 16 or 32 bits, without quantization",
+    ),
+    ask(
         "A million tokens of an 8B on one H100?",
         f"fit llama-3.1-8b {H100} {SERVE} --engine vllm --num-sequences 1 --prompt-tokens 1000000 "
         "--output-tokens 1000 --max-model-len 1001000",

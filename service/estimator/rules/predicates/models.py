@@ -98,6 +98,15 @@ def has_engine_encoder(case: Case) -> bool:
     return case.model.family in families and task is not None and task.kind in _ENGINE_HEADS
 
 
+def has_pooled_head(case: Case) -> bool:
+    """Return whether an encoder has a head that an engine pools for.
+
+    Other models have none that it could lack.
+    """
+    families = _ENGINE_ENCODERS.get(get_serving(case).engine, frozenset())
+    return case.model.family not in families or has_engine_encoder(case)
+
+
 def shares_states(case: Case) -> bool:
     """Return whether ranks share the states of layers evenly."""
     ranks = case.layout.tensor_parallel

@@ -17,6 +17,7 @@ from service.estimator.rules.predicates.models import (
     get_serving,
     has_engine_encoder,
     has_engine_speech,
+    has_pooled_head,
 )
 from service.estimator.values.workload import Engine, Quantization
 
@@ -44,6 +45,20 @@ def _get_place(case: Case) -> str:
 
 
 POOLING = (
+    Rule(
+        require=satisfies(has_pooled_head, model.family, model.head, workload.engine),
+        topic=Topic.LABELS,
+        refusal=unmodelled(
+            lambda case: (
+                f"{get_serving(case).engine} with {case.model.family} and its head "
+                f"{case.model.head or 'of a language model'}"
+            ),
+            "head none for embeddings, sequence_classification for scores",
+            "engine transformers",
+            field="workload.engine",
+        ),
+        reason=lambda case: f"{case.model.family} is {_get_place(case)}",
+    ),
     Rule(
         require=any_of(is_true(model.decoder), _POOLED_BY_ENGINE, _ENCODED, _SPEECH),
         topic=Topic.LABELS,
@@ -83,7 +98,11 @@ POOLING = (
         when=_IS_ENCODER,
         require=is_in(layout.tensor_parallel, 1),
         topic=Topic.LABELS,
-        refusal=unmodelled("tensor_parallel of {model.family} in serving", "1", "data_parallel"),
+        refusal=unmodelled(
+            "tensor_parallel of {model.family} in serving",
+            "1",
+            "data_parallel: each rank a server of its own",
+        ),
         reason="tensor_parallel {layout.tensor_parallel} of an encoder",
         source=_SOURCE,
     ),
@@ -92,7 +111,8 @@ POOLING = (
         require=is_in(workload.quantization, Quantization.NONE),
         topic=Topic.LABELS,
         refusal=unmodelled(
-            "quantization {workload.quantization} of {model.family} on {workload.engine}", "none"
+            "quantization {workload.quantization} of {model.family} on {workload.engine}",
+            "weights in 16 or 32 bits, without quantization",
         ),
         reason="quantization {workload.quantization} of an encoder",
         source=_SOURCE,
