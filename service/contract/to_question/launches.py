@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -20,9 +21,9 @@ from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.validation_errors import decode
 from service.estimator.values.errors import EstimatorError
 from service.formats.launches.read_launch import read_launch
-from service.formats.launches.shell.inner_shells import find_shell
+from service.formats.launches.shell.inner_shells import find_shell, open_entrypoint
 from service.formats.launches.sources.command_lines import join_lines, needs_shell, split_command
-from service.formats.launches.sources.handed_in import find_typed_script
+from service.formats.launches.sources.handed_in import find_typed_script, is_shell
 from service.formats.launches.values.launch import (
     Checkpoint,
     ImportedLaunch,
@@ -35,6 +36,8 @@ ResolveModel = Callable[[ModelReference], ResolvedModel]
 FindCheckpoint = Callable[[ModelReference], Checkpoint]
 """Raises ServiceError or EstimatorError for a model that is not known."""
 _Find = Callable[[str], Checkpoint | None]
+_PASTED = ("command.sh", "pasted-command.sh")
+"""Name of a pasted script: where a file has the first, it is the second."""
 _GIVEN = "given"
 """Name by which a launch's model is known where the request brings one along."""
 _REQUIRED = {
@@ -116,7 +119,10 @@ def _read_sources(request: LaunchImportRequest, find: FindCheckpoint) -> Launch:
     tokens = split_command(command) if isinstance(command, str) else tuple(command or ())
     script = _find_script(command, tokens)
     if script is not None and not _names_any(tokens, files):
-        files.append(LaunchFile(name="command.sh", content=script))
+        files = [file for file in files if _is_meant(file, script)]
+        file_names = {file.name for file in files}
+        name = next(name for name in _PASTED if name not in file_names)
+        files.append(LaunchFile(name=name, content=script))
         tokens = ()
     return Launch(
         launcher=get_or_none(request.launcher),
@@ -128,6 +134,11 @@ def _read_sources(request: LaunchImportRequest, find: FindCheckpoint) -> Launch:
         find_checkpoint=_make_finder(request.model, find),
         find_skus=find_site_gpus,
     )
+
+
+def _is_meant(file: LaunchFile, script: str) -> bool:
+    """Return whether a file counts beside a pasted script."""
+    return not is_shell(file.name, file.content) or PurePath(file.name).name in script
 
 
 def _warn_of_gpu(imported: ImportedLaunch, gpu: object) -> ImportedLaunch:
@@ -146,7 +157,7 @@ def _find_script(command: str | Sequence[str] | None, tokens: Sequence[str]) -> 
     """
     if isinstance(command, str):
         return join_lines(command) if needs_shell(command) else None
-    return shlex.join(tokens) if find_shell(tokens) is not None else None
+    return shlex.join(tokens) if find_shell(open_entrypoint(tokens)) is not None else None
 
 
 def _names_any(tokens: Sequence[str], files: Sequence[LaunchFile]) -> bool:

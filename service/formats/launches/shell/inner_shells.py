@@ -1,9 +1,12 @@
 """Shells that a command starts with a text to run."""
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 SHELLS = frozenset({"bash", "sh"})
+_ENTRYPOINT = "--entrypoint"
+_TEXT = re.compile(r"-[a-z]{0,6}c")
 _WITH_VALUE = frozenset({"--rcfile", "--init-file"})
 
 
@@ -29,3 +32,33 @@ def _find_text(tokens: Sequence[str], index: int) -> int | None:
         takes_value = word in _WITH_VALUE if is_long else word.endswith(("o", "O"))
         index += 2 if takes_value else 1
     return index if runs_text and index < len(tokens) else None
+
+
+def name_arguments(words: Sequence[str]) -> dict[str, str]:
+    """Return the variables of words behind a shell's text: ``$0``, ``$1``, ….
+
+    (``bash``, ``-c``.)
+    """
+    return {str(number): word for number, word in enumerate(words)}
+
+
+def open_entrypoint(tokens: Sequence[str]) -> Sequence[str]:
+    """Return words with a shell as entry point behind the image.
+
+    ``docker run --entrypoint bash IMAGE -c …`` runs ``bash -c …``.
+    """
+    for index, word in enumerate(tokens):
+        name, equals, value = word.partition("=")
+        if name != _ENTRYPOINT:
+            continue
+        shell = value if equals else "".join(tokens[index + 1 : index + 2])
+        remaining = tokens[index + (1 if equals else 2) :]
+        # What the text runs has no entry point: env runs it as it is.
+        opened = [*tokens[:index], _ENTRYPOINT, "env", *remaining]
+        if PurePosixPath(shell).name not in SHELLS:
+            return tokens
+        for place in range(index + 2, len(opened) - 1):
+            is_first = not opened[place - 1].startswith("-")
+            if is_first and _TEXT.fullmatch(opened[place]):
+                return [*opened[:place], shell, *opened[place:]]
+    return tokens

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from service.formats.launches.shell.conditions import evaluate_test
-from service.formats.launches.shell.inner_shells import find_shell
+from service.formats.launches.shell.inner_shells import find_shell, name_arguments, open_entrypoint
 from service.formats.launches.shell.nodes import (
     ArrayWord,
     Body,
@@ -236,6 +236,8 @@ class _Run:
         elif program == "unset":
             for name in tokens[1:]:
                 self.variables.values.pop(name, None)
+        elif program == "shift":
+            self.variables.shift(tokens[1:])
         elif program in self.functions:
             self._call(program, tokens[1:])
         elif program == "eval":
@@ -245,11 +247,14 @@ class _Run:
         return True
 
     def _keep(self, tokens: list[str], line: int, assigned: Mapping[str, str]) -> None:
+        tokens = list(open_entrypoint(tokens))
         inner = find_shell(tokens)
         if inner is not None:
             former = self.prefix
             self.prefix += tuple(tokens[: inner[0]])
+            arguments = self._swap_arguments(name_arguments(tokens[inner[1] + 1 :]))
             self._run_text(tokens[inner[1]], line)
+            self._swap_arguments(arguments)
             self.prefix = former
             return
         values = self.variables.values

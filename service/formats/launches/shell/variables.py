@@ -128,7 +128,7 @@ class Variables:
         if match is None:
             return _mark("_".join(text.split())[:40])
         name, operator_text = match["name"], match["rest"]
-        value = () if name in {"@", "*"} else self.values.get(name)
+        value = self.list_arguments() if name in {"@", "*"} else self.values.get(name)
         if value is None and name.isdecimal():
             value = _mark(name)
         if match["count"]:
@@ -141,6 +141,21 @@ class Variables:
         if value is None:
             return _mark(name)
         return self._trim(value, operator_text, name) if operator_text else value
+
+    def list_arguments(self) -> tuple[str, ...]:
+        """Return the numbered arguments of a script, function or shell."""
+        arguments: list[str] = []
+        while isinstance(value := self.values.get(str(len(arguments) + 1)), str):
+            arguments.append(value)
+        return tuple(arguments)
+
+    def shift(self, words: Sequence[str]) -> None:
+        """Leave out the first arguments, one unless a number is said."""
+        number = read_number(words[0]) if words else 1
+        remaining = self.list_arguments()[number or 0 :]
+        for name in [name for name in self.values if name.isdecimal() and name != "0"]:
+            del self.values[name]
+        self.values |= {str(place): word for place, word in enumerate(remaining, 1)}
 
     def _index(self, values: Sequence[str], index: str | None) -> str | None:
         number = 0 if index is None else read_number(index)

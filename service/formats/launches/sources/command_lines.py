@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from service.formats.launches.shell.inner_shells import find_shell
+from service.formats.launches.shell.inner_shells import find_shell, open_entrypoint
 from service.formats.launches.sources.limits import MAX_COMMAND_CHARACTERS, MAX_WORDS, check_size
 from service.formats.launches.values.errors import LaunchFormatError
 
@@ -80,7 +80,7 @@ def needs_shell(text: str) -> bool:
         return True
     plain = (match["plain"] for match in _iter_parts(joined))
     operators = any(part and _OPERATOR.fullmatch(part) for part in plain)
-    return operators or find_shell(split_command(text)) is not None
+    return operators or find_shell(open_entrypoint(split_command(text))) is not None
 
 
 def join_lines(text: str) -> str:

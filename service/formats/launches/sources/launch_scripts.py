@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import PurePosixPath
 
-from service.formats.launches.shell.inner_shells import find_shell
+from service.formats.launches.shell.inner_shells import find_shell, name_arguments
 from service.formats.launches.shell.scripts import MAX_COMMANDS, ScriptCommand, read_script
 from service.formats.launches.shell.variables import is_open, is_unknown
 from service.formats.launches.sources.argv import read_argv
@@ -182,8 +182,9 @@ def _open_shell(name: str, container: Container) -> Iterator[ScriptCommand]:
     """Yield a container's commands: those of ``sh -c``'s text, or itself."""
     inner = find_shell(container.tokens)
     if inner is not None and inner[0] == 0:
-        text = " ".join(container.tokens[inner[1] :])
-        for command in read_script(name, text, container.environment).commands:
+        text = container.tokens[inner[1]]
+        variables = name_arguments(container.tokens[inner[1] + 1 :])
+        for command in read_script(name, text, {**container.environment, **variables}).commands:
             # A variable that the text names is in its words, and torchrun reads its own anyway.
             unnamed = {
                 key: value
