@@ -253,6 +253,7 @@ class Architecture:
             spec=replace(self.spec, num_hidden_layers=num_layers),
             blocks=kept_blocks,
             order=tuple(present.index(kind) for kind in order),
+            rotary_tables=self.rotary_tables[: 2 * len(present)],
             buffer_bytes=self.buffer_bytes - self._sum_dropped_buffers(blocks),
             buffer_elements=self.buffer_elements
             - self.layer_buffer_elements * (self.num_hidden_layers - num_layers),
@@ -274,14 +275,12 @@ class Architecture:
         )
 
     def _sum_dropped_buffers(self, kept_blocks: list[tuple[BlockModule, int]]) -> int:
-        """Return the buffer bytes of the layers that are cut off."""
-        num_dropped = [
-            count - num_kept
-            for (_, count), (_, num_kept) in zip(self.blocks, kept_blocks, strict=True)
-        ]
-        return sum(
-            size * count for size, count in zip(self.layer_buffer_bytes, num_dropped, strict=False)
-        )
+        """Return the buffer bytes of layers and kinds that are cut off."""
+        pairs = zip(self.blocks, kept_blocks, strict=True)
+        dropped = [count - num_kept for (_, count), (_, num_kept) in pairs]
+        tables = self.rotary_tables[2 * sum(count > 0 for _, count in kept_blocks) :]
+        sizes = zip(self.layer_buffer_bytes, dropped, strict=False)
+        return sum(size * count for size, count in sizes) + 4 * sum(dim // 2 for dim in tables)
 
     def fingerprint(self, *, depth: bool = True) -> str:
         """Return the SHA-256 of the structure, with or without its depth.

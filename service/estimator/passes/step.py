@@ -154,9 +154,8 @@ class ModelWalk:
         Masks are additive ones in ``hidden`` when eager, else booleans.
         """
         tape, ctx, model = self.tape, self.ctx, self.model
-        storages = (
-            self.tables if model.layers_keep_tables or self.checkpointed else self.forward_storages
-        )
+        outlive = tape.builds_graph and (model.layers_keep_tables or self.checkpointed)
+        storages = self.tables if outlive else self.forward_storages
         shape = ctx.shape.tokens if model.tables_per_token else ctx.shape.positions
         storages += make_rotary_tables(tape, model.rotary_tables, shape, ctx.table_dtype)
         for window in model.masks:

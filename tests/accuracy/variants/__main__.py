@@ -48,6 +48,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "lora": replace(_TRAIN, method=Method.LORA, lora=Lora(rank=4)),
     "eager": replace(_TRAIN, attention=Attention.EAGER),
     "serve": _SERVE,
+    "serve eager": replace(_SERVE, attention=Attention.EAGER),
     "serve one": replace(_SERVE, num_sequences=1),
     "serve long": replace(_SERVE, prompt_tokens=250),
     "serve static": replace(_SERVE, cache=Cache.STATIC),

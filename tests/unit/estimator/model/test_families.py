@@ -19,6 +19,7 @@ from service.estimator.values.errors import (
 from tests.accuracy.cases import parameter_cases
 from tests.accuracy.heads import head_cases
 from tests.builders import a_config, a_mixture, a_model
+from tests.tiny_models import tiny_config
 from tests.unit.estimator.model import families
 from tests.unit.estimator.model.families import vision
 from tests.unit.estimator.model.families.small_steps import SmallStep
@@ -256,6 +257,17 @@ def test_cutting_a_model_keeps_its_first_layers() -> None:
 
     assert cut.num_hidden_layers == 2
     assert cut.parameter_counts().total == model.parameter_counts().total - 2 * per_layer
+
+
+@pytest.mark.parametrize("model_type", ["gemma3_text", "modernbert", "olmo3"])
+def test_cutting_drops_the_tables_of_kinds_that_are_cut_off(model_type: str) -> None:
+    """A cut model has the tables and buffers of a config with as many layers."""
+    config = tiny_config(model_type)
+    cut = architecture_from_config(config).with_layers(1)
+    shallow = architecture_from_config({**config, "num_hidden_layers": 1})
+
+    assert len(cut.rotary_tables) == 2
+    assert (cut.rotary_tables, cut.buffer_bytes) == (shallow.rotary_tables, shallow.buffer_bytes)
 
 
 @pytest.mark.parametrize("num_layers", [0, 5])

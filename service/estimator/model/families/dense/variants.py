@@ -75,6 +75,7 @@ class VariantSpec(DecoderSpec):
     """Whether dropout sits at the end of both sublayers, rather than between them and the residual.
     """
     num_rotary_tables: int = 2
+    """Tables of all layers, of which those of a kind that is not there are not made."""
     rotary_stretch: int = 1
     """Ratio of the positions that engines keep in the tables of full attention to
     ``max_position_embeddings``.
@@ -101,6 +102,7 @@ def build_variant(spec: DecoderSpec) -> Architecture:
     present = sorted(set(kinds), key=kinds.index)
     windows = {FULL: None, SLIDING: spec.sliding_window}
     rotary_dim = spec.rotary_dim or spec.head_dim
+    num_tables = min(spec.num_rotary_tables, 2 * len(present))
     return Architecture(
         spec=spec,
         embedding=Weight("embed_tokens.weight", "embedding", (spec.vocab_size, spec.hidden_size)),
@@ -111,10 +113,10 @@ def build_variant(spec: DecoderSpec) -> Architecture:
         head=_build_linear(
             "lm_head", "lm_head", spec.hidden_size, spec.vocab_size, bias=spec.head_bias
         ),
-        rotary_tables=(rotary_dim,) * spec.num_rotary_tables,
+        rotary_tables=(rotary_dim,) * num_tables,
         rotary_stretch=spec.rotary_stretch,
         rotary_dtype=DType.FP32 if spec.fp32_tables else None,
-        buffer_bytes=spec.num_rotary_tables // 2 * rotary_buffer_bytes(rotary_dim),
+        buffer_bytes=num_tables // 2 * rotary_buffer_bytes(rotary_dim),
         buffer_elements=int(spec.scales_embedding == "inside"),
         layers_keep_tables=spec.rotation != "interleaved",
         only_eager=spec.only_eager or spec.softcap,

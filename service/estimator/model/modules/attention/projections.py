@@ -80,7 +80,7 @@ class Attention:
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the block's attention; ``x`` stays with the caller."""
         tape = ctx.tape
-        query, key, value = self._project(ctx, x, scope)
+        query, key, value, names = self._project(ctx, x, scope)
         if self.rotary:
             query, key = self._rotate(ctx, query, key)
         key, value = ctx.update_cache(
@@ -88,7 +88,7 @@ class Attention:
         )
         mixed = attend(ctx, query, key, value, self.attention_config)
         result = ctx.linear(self.output, mixed, scope)
-        tape.free(mixed, query, key, value)
+        tape.free(mixed, query, key, value, *names)
         return chain(tape, result, lambda t, y: dropout(t, y, self.output_dropout))
 
     def _rotate(self, ctx: Recording, query: Value, key: Value) -> tuple[Value, Value]:
@@ -102,14 +102,23 @@ class Attention:
         tape.free(query, key)
         return rotated
 
-    def _project(self, ctx: Recording, x: Value, scope: str) -> tuple[Value, Value, Value]:
+    def _project(
+        self, ctx: Recording, x: Value, scope: str
+    ) -> tuple[Value, Value, Value, tuple[Value, ...]]:
+        """Return query, key and value.
+
+        A fused projection that is rotated keeps its name until attention is over.
+        """
         if len(self.projections) == 1:
             key_size = ctx.shape.tokens(self.num_kv_heads * self.head_dim)
             sizes = (ctx.shape.tokens(self.num_heads * self.head_dim), key_size, key_size)
             fused = ctx.linear(self.projections[0], x, scope)
-            fused = view_heads(ctx.tape, fused) if self.rotary else fused
+            names: tuple[Value, ...] = ()
+            if self.rotary:
+                fused = view_heads(ctx.tape, fused)
+                names = (ctx.tape.alias(fused),)
             query, key, value = split(ctx.tape, fused, sizes)
-            return query, key, value
+            return query, key, value, names
         to_query, to_key, to_value = self.projections
         config = self.attention_config
         query = ctx.linear(to_query, x, scope)
@@ -124,7 +133,7 @@ class Attention:
                 view_projection(ctx, side, config, heads=heads, rotated=self.rotary)
                 for side, heads in ((query, self.num_heads), (key, self.num_kv_heads))
             )
-        return query, key, view_projection(ctx, value, config, heads=self.num_kv_heads)
+        return query, key, view_projection(ctx, value, config, heads=self.num_kv_heads), ()
 
     def _view(
         self, ctx: Recording, x: Value, scope: str, *, norm: Norm | None, heads: int

@@ -66,14 +66,16 @@ class AdaptedAttention(Attention):
         for adapter in self.adapters:
             yield from adapter
 
-    def _project(self, ctx: Recording, x: Value, scope: str) -> tuple[Value, Value, Value]:
+    def _project(
+        self, ctx: Recording, x: Value, scope: str
+    ) -> tuple[Value, Value, Value, tuple[Value, ...]]:
         projected = [ctx.linear(layer, x, scope) for layer in self.projections]
         adapters = self.adapters or (None, None, None)
         query, key, value = (
             _add_adapter(ctx, y, adapter, x, scope)
             for y, adapter in zip(projected, adapters, strict=True)
         )
-        return query, key, value
+        return query, key, value, ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

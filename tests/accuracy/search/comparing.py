@@ -1,0 +1,99 @@
+"""The estimator's answer to a question beside a trace of the model's own code."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from service.estimator.estimate import estimate
+from service.estimator.memory.timeline import build_train_timeline
+from service.estimator.values.device import Device
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.workload import TrainWorkload
+from service.probing.plan import ProbeQuestion, get_target_point
+from service.probing.refusal import Refusal
+from tests.accuracy.search.questions import Question
+from tests.accuracy.traced import trace_peaks
+from worker.probes.measure import make_probe_setup
+from worker.probes.ranks.parallelize import check_layout
+
+RELATIVE = 1e-6
+ABSOLUTE = 1024
+"""Bytes of scalars that are alive for a moment."""
+POSITION = 8
+"""Bytes of a number for each position of one row, which the end of forward holds."""
+_HUGE = Device(name="unbounded", capacity_bytes=2**60, usable_bytes=2**60)
+_PHASES = {"forward": "forward_pass", "backward": "backward_pass", "optimizer": "optimizer_step"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a question: bytes of both by phase, or who refused it and why."""
+
+    question: Question
+    estimated: Mapping[str, int]
+    traced: Mapping[str, int]
+    refusal: str = ""
+
+    @property
+    def differences(self) -> dict[str, int]:
+        """Return the phases that differ, and by how many bytes."""
+        off = {
+            name: value - self.traced[name]
+            for name, value in self.estimated.items()
+            if name in self.traced
+        }
+        return {
+            name: value
+            for name, value in off.items()
+            if abs(value) > max(self._rounding, RELATIVE * self.traced[name])
+        }
+
+    @property
+    def _rounding(self) -> int:
+        workload = self.question.workload
+        return ABSOLUTE + (
+            POSITION * workload.rows[1] if isinstance(workload, TrainWorkload) else 0
+        )
+
+    @property
+    def error(self) -> float:
+        """Return how far the highest bytes are off, as a part of these."""
+        return max(self.estimated.values()) / max(self.traced.values()) - 1
+
+
+def compare(question: Question) -> Outcome:
+    """Ask the estimator and the trace."""
+    refused = Outcome(question=question, estimated={}, traced={})
+    try:
+        estimated = estimate_peaks(question)
+    except EstimatorError as error:
+        return replace(refused, refusal=f"estimator: {error}")
+    try:
+        return Outcome(question=question, estimated=estimated, traced=trace_question(question))
+    except Refusal as error:
+        return replace(refused, refusal=f"trace: {error}")
+    except Exception as error:  # noqa: BLE001 - what a model raises of a config is counted
+        return replace(refused, refusal=f"model: {error!r:.160}")
+
+
+def estimate_peaks(question: Question) -> dict[str, int]:
+    """Return the estimator's bytes of each phase; raises EstimatorError."""
+    model, workload, layout = question.build(), question.workload, question.make_layout()
+    answer = estimate(model, workload, layout=layout, device=_HUGE)
+    if isinstance(workload, TrainWorkload):
+        phases = dict(build_train_timeline(model, workload, layout).phases)
+        return {name: phases[phase] for name, phase in _PHASES.items()}
+    peaks = {instant.name: instant.allocated_bytes for instant in answer.instants}
+    return {name: peaks[name] for name in ("prefill", "decode") if name in peaks}
+
+
+def trace_question(question: Question) -> dict[str, int]:
+    """Return the traced bytes of each phase; raises Refusal, and what the model raises."""
+    asked = ProbeQuestion(
+        architecture=question.build(),
+        workload=question.workload,
+        layout=question.make_layout(),
+        full_depth=True,
+        deadline_s=600.0,
+    )
+    check_layout(asked.layout, asked.workload)
+    return trace_peaks(make_probe_setup(asked, question.read_config(), 0), get_target_point(asked))
