@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from tests.chaos.rig import Part, Rig
+from tests.chaos.parts import Part
+from tests.chaos.rig import Rig
 
 LONGEST_ABSENCE_S = 2.0
 

@@ -17,7 +17,8 @@ from redis import Redis
 
 from service.jobs.states import Status
 from tests.chaos.bench import Bench, Seconds
-from tests.chaos.rig import Part, wait_until
+from tests.chaos.parts import Part
+from tests.chaos.rig import wait_until
 
 LEASE_S = 10.0
 SETTINGS = {"HEADROOM_LEASE_S": f"{LEASE_S:g}", "HEADROOM_MAX_ATTEMPTS": "100"}

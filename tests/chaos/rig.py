@@ -4,130 +4,31 @@ Its processes are those that a cluster would run.
 """
 
 import os
-import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import httpx
-import psutil
 
 from service.base.startup_errors import EmbeddedServerError
 from service.db.migrate import upgrade
-from service.embedded.children import Child, Process, start, stop, wait_ready
+from service.embedded.children import Child
 from service.embedded.datadir import DataDir, own_data_dir
 from service.embedded.events import NULL_LOG
 from service.embedded.postgres import build_postgres_url, make_postgres_child
 from service.embedded.redis import build_redis_url, make_redis_child
+from tests.chaos.parts import START_WITHIN_S, Launch, Part, launch_fresh
 
-START_WITHIN_S = 60.0
 _PROBE = f"{sys.executable} -m tests.chaos.probe"
 _ROOT = str(Path(__file__).resolve().parents[2])
 _PAUSE_S = 0.01
-
-
-Launch = Callable[[Child], Process]
-
-
-def launch_fresh(child: Child) -> Process:
-    """Start a part as a cluster would: a program that imports all it needs."""
-    return start(child, NULL_LOG)
-
-
-@dataclass(slots=True)
-class Part:
-    """One process of the rig that can be restarted.
-
-    Start it from the main thread: it dies with that.
-    """
-
-    child: Child
-    launch: Launch = launch_fresh
-    process: Process | None = None
-    frozen: list[psutil.Process] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """The part's name in the faults."""
-        return self.child.name
-
-    @property
-    def is_up(self) -> bool:
-        """Whether the process runs, frozen or not."""
-        return self.process is not None and self.process.poll() is None
-
-    def start(self) -> None:
-        """Start the process and wait until it is ready.
-
-        A server that still recovers from its death is started again.
-        """
-        end = time.monotonic() + START_WITHIN_S
-        while True:
-            self.process = self.launch(self.child)
-            try:
-                wait_ready(self.child, self.process)
-            except EmbeddedServerError:
-                if time.monotonic() > end:
-                    raise
-                self.process.wait()
-            else:
-                return
-
-    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send the leader a fatal signal and wait for its end."""
-        if self.process is not None:
-            self.thaw()
-            with suppress(ProcessLookupError):
-                os.kill(self.process.pid, number)
-            self.process.wait()
-
-    def kill_all(self) -> None:
-        """Kill the process and its descendants, as a host's death would."""
-        for process in self.tree():
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        self.kill()
-
-    def freeze(self, *, whole_tree: bool = True) -> None:
-        """Suspend the process tree, or only its descendants."""
-        tree = self.tree()
-        self.frozen = tree if whole_tree else tree[1:]
-        for process in self.frozen:
-            with suppress(psutil.NoSuchProcess):
-                process.suspend()
-
-    def thaw(self) -> None:
-        """Resume the frozen processes, the youngest first.
-
-        A job's process that resumes finds its probe running.
-        """
-        for process in reversed(self.frozen):
-            with suppress(psutil.NoSuchProcess):
-                process.resume()
-        self.frozen = []
-
-    def tree(self) -> list[psutil.Process]:
-        """Return the process and its descendants.
-
-        Those of a worker are its job's process and the probe.
-        """
-        if self.process is None or not self.is_up:
-            return []
-        with suppress(psutil.NoSuchProcess):
-            leader = psutil.Process(self.process.pid)
-            return [leader, *leader.children(recursive=True)]
-        return []
-
-    def end(self) -> None:
-        """Stop the process for good."""
-        if self.process is not None:
-            self.thaw()
-            stop(self.child, self.process, NULL_LOG)
+_FORMER = frozenset({"api-0", "worker-0"})
+"""Parts that may be those of an older version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,18 +98,26 @@ def run_rig(
     num_workers: int = 3,
     num_apis: int = 2,
     launch: Launch = launch_fresh,
+    former: Path | None = None,
 ) -> Iterator[Rig]:
     """Run a Headroom in ``root`` for the length of a block.
 
     ``settings`` are environment variables, ``launch`` starts every part but the servers; nothing of
-    it is left afterwards.
+    it is left afterwards. The first API and the first worker are those of an older version that is
+    installed in the folder ``former``.
     """
     with (
         own_data_dir(root, NULL_LOG) as data,
         socket.create_server(("127.0.0.1", 0), backlog=512) as listener,
     ):
         rig = _build_rig(
-            data, listener, settings, num_workers=num_workers, num_apis=num_apis, launch=launch
+            data,
+            listener,
+            settings,
+            num_workers=num_workers,
+            num_apis=num_apis,
+            launch=launch,
+            former=former,
         )
         try:
             rig.postgres.start()
@@ -221,7 +130,7 @@ def run_rig(
                 part.end()
 
 
-def _build_rig(
+def _build_rig(  # noqa: PLR0913 - what runs, and how many of it
     data: DataDir,
     listener: socket.socket,
     settings: Mapping[str, str],
@@ -229,6 +138,7 @@ def _build_rig(
     num_workers: int,
     num_apis: int,
     launch: Launch,
+    former: Path | None,
 ) -> Rig:
     redis = make_redis_child(data, NULL_LOG)
     if redis is None:
@@ -245,16 +155,22 @@ def _build_rig(
     environment = {**inherited, "PYTHONPATH": path, **diagnostics, **settings, **urls}
     number = listener.fileno()
 
-    def make_part(name: str, *arguments: str, pass_fds: tuple[int, ...] = ()) -> Part:
+    def make_part(name: str, module: str, *arguments: str, pass_fds: tuple[int, ...] = ()) -> Part:
+        if former is not None and name in _FORMER:
+            module = "headroom.worker" if module == "worker" else "headroom"
+            path = os.pathsep.join((str(former), environment["PYTHONPATH"]))
+            own = {**environment, "PYTHONPATH": path}
+        else:
+            own = environment
         return Part(
             Child(
                 name=name,
-                program=(sys.executable, "-m", *arguments),
+                program=(sys.executable, "-m", module, *arguments),
                 record=data.record(name),
                 log_file=data.log_file(name),
                 is_ready=lambda _pid: True,
                 stop_signals=(),
-                environment=environment,
+                environment=own,
                 pass_fds=pass_fds,
             ),
             launch=launch,
