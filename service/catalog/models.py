@@ -149,6 +149,12 @@ def list_supported_models() -> tuple[str, ...]:
     return tuple(entry.name for entry in list_models() if entry.supported)
 
 
+def forget_architectures() -> None:
+    """Forget the models that were read, with what hangs on them."""
+    _architecture.cache_clear()
+    load_recorded_architecture.cache_clear()
+
+
 @cache
 def _architecture(name: str) -> Architecture:
     return architecture_from_config(load_config(_index_by_name()[name]))

@@ -1,5 +1,6 @@
 """Memory that the processes of one container may take together."""
 
+import ctypes
 from functools import cache
 from pathlib import Path
 
@@ -45,3 +46,16 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="ascii")
     except OSError:
         return ""
+
+
+def return_free_memory() -> None:
+    """Give pages that nothing uses back to the kernel.
+
+    glibc keeps them otherwise (malloc_trim(3)); other C libraries have no such function.
+    """
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError):
+        return
+    trim.argtypes = (ctypes.c_size_t,)
+    trim(0)

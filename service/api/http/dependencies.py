@@ -16,6 +16,7 @@ from service.api.computing.streams import OpenStreams
 from service.api.computing.turns import Turns
 from service.api.http.auth import Guard, make_open_guard
 from service.api.metrics.registry import Metrics
+from service.catalog.models import forget_architectures
 from service.estimator.cache import PlanCache
 from service.jobs.notify import Notify
 from service.runtime.settings import Settings
@@ -125,6 +126,7 @@ class Dependencies:
         self.plans.clear()
         self.evaluators.clear()
         self.specs.clear()
+        forget_architectures()
 
 
 def get_dependencies(request: Request[Any, Any, Any]) -> Dependencies:

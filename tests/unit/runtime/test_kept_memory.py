@@ -21,7 +21,9 @@ class Process:
 
 def guard(process: Process) -> KeptMemory:
     """Return the guard of a process with a bound of 100."""
-    return KeptMemory(process.empty, count=process.count, max_bytes=100)
+    return KeptMemory(
+        process.empty, count=process.count, count_blocks=lambda: process.kept, max_bytes=100
+    )
 
 
 def test_a_process_within_its_bound_forgets_nothing() -> None:
@@ -43,6 +45,7 @@ def test_a_process_beyond_its_bound_forgets_and_says_so() -> None:
         on_count=told.append,
         on_empty=lambda: told.append("emptied"),
         count=process.count,
+        count_blocks=lambda: process.kept,
         max_bytes=100,
     )
     process.kept = 81
@@ -77,3 +80,30 @@ def test_what_cannot_be_given_back_empties_no_cache_again() -> None:
 
     assert process.num_emptied == 2
     assert process.kept == 0
+
+
+def test_a_bar_does_not_rise_where_nothing_is_given_back() -> None:
+    """Python keeps what is freed and uses it again: what is in use has a bound of its own, that of
+    the first time, and memory comes to an end.
+    """
+    process = Process(kept=0, rest=20)
+    high_bytes = most_bytes = 0
+
+    def count() -> int:
+        nonlocal high_bytes
+        high_bytes = max(high_bytes, process.kept + process.rest)
+        return high_bytes
+
+    memory = KeptMemory(
+        process.empty,
+        count=count,
+        count_blocks=lambda: process.kept + process.rest,
+        max_bytes=100,
+    )
+    for _ in range(1000):
+        process.kept += 1
+        memory.check()
+        most_bytes = max(most_bytes, high_bytes)
+
+    assert process.num_emptied > 10
+    assert most_bytes <= 102
