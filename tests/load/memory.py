@@ -2,6 +2,9 @@
 
 The server's application is asked in this process, without a socket. Nine of ten questions are about
 serving, one about training; of one in a thousand the allocator is replayed.
+
+With ``--varied`` they are about every model that is shipped, each in another layout than before,
+two of three about training and replayed; the guard of the memory looks at every twentieth.
 """
 
 import argparse
@@ -22,12 +25,15 @@ from rich.table import Table
 from service.api.application import make_application
 from service.api.resources.fit import FAST_ROUTE
 from service.app import ROUTERS
+from service.catalog.models import list_model_names
+from service.usecases.operations.kept_memory import KeptMemory
 from tests.unit.api.builders import parts
 
 SERVED = ("llama-3.1-8b", "llama-3.1-70b", "qwen2.5-7b", "mistral-7b-v0.1")
 TRAINED = ("llama-2-7b", "llama-3.1-8b", "qwen2.5-7b", "gpt2", "bert-base", "gemma-2-9b")
 GPUS = ("A100-SXM4-80GB", "H100-SXM5-80GB", "H200-SXM5-141GB", "L40S")
-OK = 200
+OK, REFUSED = 200, 422
+LOOK_EVERY = 20
 STEPS = 10
 
 
@@ -67,6 +73,32 @@ def make_training(number: int) -> dict[str, Any]:
         "layout": layout,
     }
     return question if number % 100 == 0 else question | {"include": []}
+
+
+def iter_varied_bodies() -> Iterator[bytes]:
+    """Yield bodies about all models without end, no two alike."""
+    names = sorted(list_model_names())
+    for number in count():
+        turn, place = divmod(number, len(names))
+        make = make_varied_serving if number % 3 == 2 else make_varied_training
+        question = {"model": names[place], "gpu": GPUS[2], "remedies": False, **make(turn)}
+        yield json.dumps(question).encode()
+
+
+def make_varied_serving(turn: int) -> dict[str, Any]:
+    """Return a server's part of a question."""
+    load = {"num_sequences": 1 + turn, "prompt_tokens": 128 + turn}
+    return {"workload": {"task": "serve", "engine": "vllm", **load}}
+
+
+def make_varied_training(turn: int) -> dict[str, Any]:
+    """Return a training's part of a question."""
+    step = {"sequence_length": 64 + 16 * turn, "micro_batch_size": 1 + turn % 4}
+    layout = {"data_parallel": 8 * (1 + turn % 2), "zero_stage": turn % 4}
+    return {
+        "workload": {"task": "train", "method": "full", **step},
+        "layout": layout | {"sharding": "deepspeed"},
+    }
 
 
 async def ask(app: ASGIApp, body: bytes) -> tuple[int, bytes]:
@@ -128,12 +160,54 @@ async def measure(number: int) -> Table:
     return table
 
 
+async def measure_varied(number: int, max_bytes: int) -> Table:
+    """Ask so many questions about all models, and return the memory on the way.
+
+    What a model cannot be asked is refused, and counts as a question too.
+    """
+    deps = parts()
+    app = make_application(deps, handlers=ROUTERS, fast_route=FAST_ROUTE)
+    emptied: list[int] = []
+    resident: list[int] = []
+    guard = KeptMemory(
+        deps.forget,
+        on_count=resident.append,
+        on_empty=lambda: emptied.append(len(resident)),
+        max_bytes=max_bytes,
+    )
+    bodies = iter_varied_bodies()
+    table = Table("questions", "most MB since", "emptied", "seconds of a processor")
+    for step in range(STEPS):
+        for place, body in enumerate(islice(bodies, number // STEPS)):
+            status, answer = await ask(app, body)
+            if status not in {OK, REFUSED}:
+                message = f"{body.decode()} was answered with {status}: {answer.decode()}"
+                raise RuntimeError(message)
+            if place % LOOK_EVERY == 0:
+                guard.check()
+        table.add_row(
+            f"{(step + 1) * number // STEPS:,}",
+            f"{max(resident) / 1e6:.0f}",
+            str(len(emptied)),
+            f"{time.process_time():.0f}",
+        )
+        resident.clear()
+    return table
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Ask and print the memory."""
     parser = argparse.ArgumentParser(prog="python -m tests.load.memory", description=__doc__)
     parser.add_argument("--questions", type=int, default=1_000_000)
+    parser.add_argument("--varied", action="store_true", help="ask about all models")
+    parser.add_argument("--bound-mib", type=int, default=512, help="of the guard, if varied")
     options = parser.parse_args(arguments)
-    Console(width=120).print(asyncio.run(measure(options.questions)))
+    measured = (
+        measure_varied(options.questions, options.bound_mib * 2**20)
+        if options.varied
+        else measure(options.questions)
+    )
+    Console(width=120).print(asyncio.run(measured))
     return 0
 
 
