@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from service.catalog.models import load_config, resolve_model
+from service.estimator.cache import PlanCache
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 
@@ -92,6 +93,13 @@ class ParameterCase:
 def training_cases() -> list[StepCase]:
     """Return the traced training steps of whole models."""
     return [_step(row) for row in _rows("training")]
+
+
+def make_traced_plans() -> PlanCache:
+    """Return a cache for what was traced on a CPU, whose allocations are on one stream."""
+    plans = PlanCache()
+    plans.replays.single_stream = True
+    return plans
 
 
 def rank_cases() -> list[StepCase]:

@@ -43,7 +43,8 @@ in great number (biases and norms of small models) and blocks that are split onl
 
 **Reserved.** What the allocator holds depends on the order of all requests before, so the caching allocator is replayed over
 the order in which the model allocates. What differs: tensors whose order autograd leaves open, and a last block that is split
-or not. On a GPU, FSDP2's communication runs on streams with pools of their own, which the traces have not.
+or not. On a GPU, FSDP2's communication runs on streams with pools of their own. The traces have one pool, and so have the answers
+that are compared with them; [on real GPUs](real-gpus.md) has ranks with streams.
 """
 
 

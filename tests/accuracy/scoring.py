@@ -17,6 +17,7 @@ from tests.accuracy.cases import (
     ServingCase,
     StepCase,
     architecture_of,
+    make_traced_plans,
     parameter_cases,
     rank_cases,
     serving_cases,
@@ -94,7 +95,7 @@ C = TypeVar("C", ParameterCase, StepCase, ServingCase)
 
 def score_everything() -> Scores:
     """Score parameters, training steps, ranks and serving runs."""
-    plans = PlanCache()
+    plans = make_traced_plans()
     parts = (
         _score_each("parameters", parameter_cases(), _parameters, plans),
         _score_each("training", training_cases(), _training, plans),

@@ -85,6 +85,7 @@ def encode_events(events: Events) -> bytes:
         "gradients": sorted(events.gradients),
         "shards": events.shards,
         "buffers": events.buffers,
+        "streams": events.streams,
         "storages": len(events.kinds),
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -111,6 +112,7 @@ def decode_events(data: bytes) -> Events:
             )
             for (kind, outputs, rows, table_rows), indices in header["buffers"]
         ),
+        streams=tuple(header["streams"]),
     )
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from service.estimator.memory.allocator.caching_allocator import (
     BLOCK_BYTES,
-    Block,
     CachingAllocator,
     make_allocator,
 )
+from service.estimator.memory.allocator.pool import Block
 from service.estimator.pipelines.call import Phase
 from service.estimator.pipelines.logs import Log
 from service.estimator.pipelines.phases import iterate_requests

@@ -25,7 +25,8 @@ class Events:
     """Allocations and releases of one pass.
 
     An event ``i`` allocates storage ``i``, an event ``~i`` frees it. ``kinds[i]`` is the index of
-    the storage's size in ``sizes``. ``gradients`` are the storages that stay as gradients until the
+    the storage's size in ``sizes``, and of its stream in ``streams``, which is empty where all are
+    on the default stream, 0. ``gradients`` are the storages that stay as gradients until the
     optimizer's step is over; ``shards`` of them have no size of their own: so many elements, cut
     over the ranks. ``buffers`` are sized by the GPU, and have no size where it is unknown.
     """
@@ -36,6 +37,15 @@ class Events:
     gradients: frozenset[int]
     shards: tuple[tuple[int, int], ...]
     buffers: tuple[tuple[KernelBuffer, tuple[int, ...]], ...] = ()
+    streams: tuple[int, ...] = ()
+
+    def list_streams(self) -> list[int] | None:
+        """Return the stream of every storage.
+
+        None where all are on the default one.
+        """
+        streams = self.streams
+        return [streams[kind] for kind in self.kinds] if streams else None
 
 
 def group_buffers(
@@ -71,7 +81,10 @@ class LoggingTape(Tape):
         self.ledger = NullLedger(section)
         self.unit_tensors: Mapping[int, tuple[int, ...]] = {}
         """Elements of each tensor of a sharded unit, by the elements of all of them."""
-        self._sizes: dict[Size, int] = {}
+        self._stream_kinds: dict[int, dict[Size, int]] = {}
+        """The kind of each size, by stream."""
+        self._sizes: list[Size] = []
+        self._streams: list[int] = []
         self._kinds: list[int] = []
         self._order: list[int] = []
         self._gradients: list[int] = []
@@ -88,6 +101,7 @@ class LoggingTape(Tape):
             gradients=frozenset(self._gradients),
             shards=tuple(self._shards),
             buffers=group_buffers(self._buffers),
+            streams=tuple(self._streams) if any(self._streams) else (),
         )
 
     def allocate(self, category: Category, size: Size) -> Storage:
@@ -146,16 +160,23 @@ class LoggingTape(Tape):
                 loop.drop_event(index)
         storage.references += 1
 
-    def gather(self, elements: int, bytes_each: int) -> list[Storage]:
+    def gather(self, elements: int, bytes_each: int, *, casts: bool = False) -> list[Storage]:
         """Return the gathered parameters one by one.
 
-        FSDP2 copies them out so (``FSDPParam.alloc_all_gather_outputs``).
+        FSDP2 copies them out so (``FSDPParam.alloc_all_gather_outputs``). A single rank names each
+        cast until it has made the next one (``_fsdp_param_group.py``, ``wait_for_unshard``).
         """
-        numels = self.unit_tensors.get(elements, (elements,))
-        return [
-            self.allocate(Category.GATHERED_WEIGHTS, sizes.constant(numel * bytes_each))
-            for numel in numels
-        ]
+        gathered: list[Storage] = []
+        cast: list[Storage] = []
+        for numel in self.unit_tensors.get(elements, (elements,)):
+            size = sizes.constant(numel * bytes_each)
+            if casts:
+                latest = self.allocate(Category.GATHERED_WEIGHTS, size)
+                self.release(*cast)
+                cast = [latest]
+            gathered.append(self.allocate(Category.GATHERED_WEIGHTS, size))
+        self.release(*cast)
+        return gathered
 
     def keep_gradient(self, grad: Storage, _: Parameter) -> None:
         """Keep the storage as the parameter's gradient."""
@@ -202,9 +223,12 @@ class LoggingTape(Tape):
         return index
 
     def _log_allocation(self, size: Size) -> int:
-        index, kind = len(self._kinds), self._sizes.get(size)
+        index, kinds = len(self._kinds), self._stream_kinds.setdefault(self.stream, {})
+        kind = kinds.get(size)
         if kind is None:
-            kind = self._sizes[size] = len(self._sizes)
+            kind = kinds[size] = len(self._sizes)
+            self._sizes.append(size)
+            self._streams.append(self.stream)
         self._kinds.append(kind)
         self._order.append(index)
         return index

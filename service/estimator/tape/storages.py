@@ -19,6 +19,8 @@ class StorageCounter:
         self.num_saved = 0
         self.stop_after: int | None = None
         self.on_gpu = False
+        self.stream = 0
+        """That of a GPU on which storages are allocated, of which 0 is the default one."""
         self.follows_caches = False
         """Whether storages of a cache are told apart, each from the one that takes its place."""
 
@@ -98,6 +100,9 @@ class StorageCounter:
     def use_embedding_sums(self, width: int, indices: Size, table_rows: int) -> None:
         """Note the gradient of a table of ``table_rows`` rows, ``width`` elements each."""
 
-    def gather(self, elements: int, bytes_each: int) -> list[Storage]:
-        """Return the gathered parameters of a unit, so many elements in all."""
+    def gather(self, elements: int, bytes_each: int, *, casts: bool = False) -> list[Storage]:  # noqa: ARG002 - a log has the casts
+        """Return the gathered parameters of a unit, so many elements in all.
+
+        ``casts``: each is cast before it is copied.
+        """
         return [self.allocate(Category.GATHERED_WEIGHTS, sizes.constant(elements * bytes_each))]

@@ -28,15 +28,18 @@ class ShardPadding:
 
 
 NO_PADDING = ShardPadding()
+COPY_IN_STREAM, REDUCE_STREAM = 1, 2
+"""Streams of FSDP2 that allocate, beside the default one (torch 2.13 ``_fsdp_collectives.py``,
+``foreach_all_gather``, ``foreach_reduce``): what is gathered, and a shard of the gradients.
+Parameters are copied out, and gradients copied in, on the default stream.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsdpConfig:
     """Sharding of units: bytes per gathered and reduced element.
 
-    ``gather_bytes`` are those of a gathered parameter, ``adapter_bytes`` of an adapter's,
-    ``reduce_bytes`` of a reduced gradient; ``reshard`` says whether blocks are dropped after
-    forward.
+    ``adapter_bytes`` are those of an adapter's; ``reshard``: blocks are dropped after forward.
     """
 
     gather_bytes: int
@@ -73,6 +76,11 @@ class FsdpConfig:
     """
     padding: ShardPadding = NO_PADDING
 
+    @property
+    def has_streams(self) -> bool:
+        """Whether the units are FSDP2's."""
+        return not (self.fetches_modules or self.flat_parameters)
+
     def to_gathered_elements(self, adapters: int) -> int:
         """Return adapter elements as elements of gathered parameters.
 
@@ -97,6 +105,7 @@ class ShardedUnits:
         self._root: list[Storage] = []
         self._root_gradients: list[Storage] = []
         self._head_elements = self._next_elements = self._root_elements = self._named_gradients = 0
+        self._latest_elements = 0
         self._head_gathers_block = self._loops_over_parameters = False
 
     def open_root(
@@ -109,18 +118,13 @@ class ShardedUnits:
         their own. ``ends_in_head``: the last parameter tensor of either unit is the head's weight,
         whose gradient is the first one.
         """
-        self._loops_over_parameters = not (
-            self.config.single_rank or self.config.fetches_modules or self.config.flat_parameters
-        )
+        self._loops_over_parameters = self.config.has_streams and not self.config.single_rank
         self._named_gradients = int(ends_in_head and self._loops_over_parameters)
         padding = self.config.padding
         self._head_elements = head + padding.head if head and self.config.splits_root else 0
         elements += padding.root - self._head_elements
-        self._root_elements, self._next_elements, self._head_gathers_block = (
-            elements,
-            elements if self._head_elements else 0,
-            False,
-        )
+        self._root_elements, self._head_gathers_block = elements, False
+        self._next_elements = elements if self._head_elements else 0
         if self._head_elements and self.config.reshard and self.config.fetches_modules:
             self.tape.hook(lambda: self._root.extend(self._gather_weights(elements)))
         output = self._gather_buffer(elements)
@@ -192,7 +196,7 @@ class ShardedUnits:
 
         Backward gathers the root again with the block that it begins with.
         """
-        output_sizes = [output.size for output in self._outputs]
+        latest = self._latest_elements if self._outputs else 0
         self._release(self._outputs)
         if not self.config.reshard or self._head_gathers_block:
             return
@@ -201,9 +205,8 @@ class ShardedUnits:
             return
         if not self.config.fetches_modules:
             self._gather_root_again()
-        self._outputs.extend(
-            self.tape.allocate(Category.GATHERED_WEIGHTS, size) for size in output_sizes
-        )
+        if latest:
+            self._outputs.append(self._gather_buffer(latest))
 
     def _gather_root_again(self) -> None:
         self._release(self._root)
@@ -262,24 +265,30 @@ class ShardedUnits:
         collected, self.tape.collected_gradients = self.tape.collected_gradients or [], []
         self.tape.release(*collected[named_gradients:])
         if not self.tape.accumulating:
+            self.tape.stream = REDUCE_STREAM if self.config.has_streams else 0
             self.tape.keep_gradient_shard(trained)
+            self.tape.stream = 0
         self.tape.release(*collected[:named_gradients])
 
     def _gather_buffer(self, elements: int) -> Storage:
         """Return the output of an all-gather.
 
-        Its input is a buffer of its own where it is cast (torch 2.13 ``_fsdp_collectives.py``,
-        ``_get_param_all_gather_inputs``: ``flat_foreach_copy_input``).
+        Its input is a buffer of its own where it is cast (``flat_foreach_copy_input``).
         """
-        if self.config.single_rank or self.config.cast_ranks is None:
-            return self._allocate_gathered(0 if self.config.single_rank else elements)
-        cast = self._allocate_gathered(ceil_div(elements, self.config.cast_ranks))
+        self._latest_elements = elements
+        if self.config.single_rank:
+            return self._allocate_gathered(0)
+        ranks = self.config.cast_ranks
+        self.tape.stream = COPY_IN_STREAM if self.config.has_streams else 0
+        cast = [] if ranks is None else [self._allocate_gathered(ceil_div(elements, ranks))]
         output = self._allocate_gathered(elements)
-        self.tape.release(cast)
+        self.tape.stream = 0
+        self.tape.release(*cast)
         return output
 
     def _gather_weights(self, elements: int) -> list[Storage]:
-        return self.tape.gather(elements, self.config.gather_bytes)
+        casts = self.config.single_rank and self.config.cast_ranks is not None
+        return self.tape.gather(elements, self.config.gather_bytes, casts=casts)
 
     def _allocate_gathered(self, elements: int) -> Storage:
         return self.tape.allocate(

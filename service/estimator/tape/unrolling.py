@@ -178,6 +178,7 @@ def _write_log(events: Events, loops: Sequence[Loop], log: _Log) -> Events:
         gradients=frozenset(writer.gradients),
         shards=tuple(writer.shards),
         buffers=group_buffers(writer.buffers),
+        streams=events.streams,
     )
 
 

@@ -7,10 +7,10 @@ from types import FrameType
 
 from service.estimator.memory.allocator.caching_allocator import (
     BLOCK_BYTES,
-    Block,
     CachingAllocator,
     CancelCheck,
 )
+from service.estimator.memory.allocator.pool import Block
 from service.estimator.tape.event_log import LoggingTape
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.kernel_buffers import KernelBuffer
@@ -120,9 +120,13 @@ class RequestLog:
             self._free(block, "outside of the pass")
 
     def run(
-        self, order: tuple[int, ...], sizes: list[int], _check: CancelCheck | None = None
+        self,
+        order: tuple[int, ...],
+        sizes: list[int],
+        _check: CancelCheck | None = None,
+        _streams: list[int] | None = None,
     ) -> dict[int, Block]:
-        """Allocate and free in the order of events."""
+        """Allocate and free in the order of events, on the only stream that a loop has."""
         live: dict[int, Block] = {}
         origins = self.origins
         if len(order) == len(origins):

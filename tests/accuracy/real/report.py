@@ -35,9 +35,8 @@ readings inside the answer's own 0.95 interval, *width* the interval's median wi
 `tests/data/truth/gpu`; `tests/accuracy/real/words.py` has each question.
 
 *ranks* are one of several, alone on its GPU beside ranks that exist by number only: their *device* is compared without NCCL's
-communicators, which such a process has not. What is off by more than 1 %: FSDP2 ranks of an 8B model reserve 6 and 9 % more than
-is told, because gathers and reductions run on streams, each with a pool of its own, and the replay has one pool; ranks of DDP and of
-tensor parallelism reserve 1.3 % more, for a reason that is not known; GPT-2's replica has two segments of 2 MiB more.
+communicators, which such a process has not, and DDP keeps there the one bucket that it makes first, where a job of several makes
+buckets anew in its second step. FSDP2's gathers and reductions run on streams, each with a pool of its own; they are replayed so.
 """
 
 _HOST_OF_CLIENTS = """\

@@ -105,8 +105,13 @@ def _read_client_run(row: Mapping[str, Any]) -> ClientRun:
     )
 
 
-def make_recorded_plans() -> PlanCache:
-    """Return a cache for models that were built on the GPU, as those of the recorded rows."""
+def make_recorded_plans(num_gpus: int = 1) -> PlanCache:
+    """Return a cache for models that were built on the GPU, as those of the recorded rows.
+
+    One of several ranks was built without memory, then given its own part alone; DDP kept its first
+    bucket there (``worker/probes/ranks``).
+    """
     plans = PlanCache()
-    plans.replays.builds_on_gpu = True
+    plans.replays.builds_on_gpu = num_gpus == 1
+    plans.replays.keeps_first_bucket = num_gpus > 1
     return plans

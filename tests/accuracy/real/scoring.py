@@ -225,7 +225,9 @@ def _drop_communicators(answer: Estimate, num_gpus: int) -> Estimate:
 
 def _make_case_evaluator(run: SweepRun) -> Evaluator:
     return make_evaluator(
-        load_case_architecture(run.case), find_device(run.gpu), plans=make_recorded_plans()
+        load_case_architecture(run.case),
+        find_device(run.gpu),
+        plans=make_recorded_plans(run.case.layout.num_gpus),
     )
 
 

@@ -17,7 +17,13 @@ from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Detail, Estimate, Interval
 from service.estimator.values.units import GIB
 from service.estimator.values.workload import Allocator, TrainWorkload
-from tests.accuracy.cases import StepCase, architecture_of, rank_cases, training_cases
+from tests.accuracy.cases import (
+    StepCase,
+    architecture_of,
+    make_traced_plans,
+    rank_cases,
+    training_cases,
+)
 from tests.accuracy.contract import NotInContractError, Question, question_of_rank, question_of_step
 from tests.accuracy.published.scoring import PublishedScore
 from tests.accuracy.real.scoring import CLIENTS, REQUESTED, RESERVED, RealScore, score_real_runs
@@ -39,7 +45,7 @@ def residuals(published: Sequence[PublishedScore]) -> list[Residual]:
     A published reading leaves out some of what it ran, and its residual holds what its author did
     not say: it judges no answer about a GPU whose runs were recorded whole.
     """
-    plans = PlanCache()
+    plans = make_traced_plans()
     traced = [
         *_traced(training_cases(), question_of_step, plans),
         *_traced(rank_cases(), question_of_rank, plans),

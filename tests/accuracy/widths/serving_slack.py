@@ -14,10 +14,10 @@ from service.estimator.backends.transformers.release import resolve_release
 from service.estimator.backends.transformers.serving import build_serving_pass
 from service.estimator.memory.allocator.caching_allocator import (
     BLOCK_BYTES,
-    Block,
     CachingAllocator,
     make_allocator,
 )
+from service.estimator.memory.allocator.pool import Block
 from service.estimator.memory.kv_cache import count_cache_bytes
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes import serving as passes

@@ -106,7 +106,14 @@ def test_a_cache_shares_from_the_second_number_of_ranks_on() -> None:
 def _list_events(events: Events) -> tuple[object, ...]:
     """Return events with their sizes, of which two may have become one."""
     sized = [events.sizes[kind] for kind in events.kinds]
-    return sized, events.order, events.gradients, events.shards, events.buffers
+    return (
+        sized,
+        events.order,
+        events.gradients,
+        events.shards,
+        events.buffers,
+        events.list_streams(),
+    )
 
 
 def _make_layout(ranks: int) -> Layout:

@@ -5,7 +5,8 @@ It goes block by block, in the order in which the run allocated.
 
 from dataclasses import dataclass
 
-from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, Block, make_allocator
+from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, make_allocator
+from service.estimator.memory.allocator.pool import Block
 from service.estimator.values.workload import Allocator
 from worker.probes.trace.ledger import Ledger
 

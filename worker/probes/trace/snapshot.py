@@ -12,10 +12,10 @@ from typing import Any
 
 from service.estimator.memory.allocator.caching_allocator import (
     BLOCK_BYTES,
-    Block,
     CachingAllocator,
     make_allocator,
 )
+from service.estimator.memory.allocator.pool import Block
 from service.estimator.values.workload import Allocator
 from worker.probes.trace.holdings import find_lasting
 from worker.probes.trace.origins import Calls, OriginLedger, resolve_lines

@@ -15,6 +15,10 @@ from service.estimator.backends.transformers.evaluation import (
     select_notes,
 )
 from service.estimator.backends.transformers.recorded_family import get_recorded_family
+from service.estimator.backends.transformers.training_kinds import (
+    get_answer_kind,
+    get_context_kind,
+)
 from service.estimator.memory.allocator.kernel_buffers import (
     KernelBuffers,
     find_kernel_buffers,
@@ -126,6 +130,7 @@ class TrainJob:
 
     __slots__ = (
         "checkpoint",
+        "context_kind",
         "family",
         "formulas",
         "kind",
@@ -140,7 +145,8 @@ class TrainJob:
         self.static_memory = static_memory
         self.formulas = TrainFormulas(static_memory)
         self.checkpoint = _count_checkpoint_bytes(setup)
-        self.kind = _get_kind(static_memory)
+        self.kind = get_answer_kind(static_memory)
+        self.context_kind = get_context_kind(static_memory)
         self.family = get_recorded_family(static_memory)
         self.num_gpus = setup.layout.num_gpus
         self.ranks_per_node = count_ranks_per_node(setup.layout)
@@ -204,6 +210,7 @@ def outline_training(job: TrainJob, peak: Peak) -> PartialEstimate:
         approximate=static_memory.model.spec.approximate,
         gathers=static_memory.gathers,
         kind=job.kind,
+        context_kind=job.context_kind,
         family=job.family,
         allocator=static_memory.setup.workload.allocator,
         host_bytes_per_node=peak.host_bytes * job.ranks_per_node,
@@ -224,8 +231,7 @@ def explain_training(
 
     ``peaks`` are its own with what was measured of them.
     """
-    static_memory, setup = job.static_memory, job.static_memory.setup
-    layout = setup.layout
+    static_memory, layout = job.static_memory, job.static_memory.setup.layout
     peak = max(peaks, key=attrgetter("allocated_bytes"))
     return PartialEstimate(
         num_gpus=job.num_gpus,
@@ -241,8 +247,9 @@ def explain_training(
         approximate=static_memory.model.spec.approximate,
         gathers=static_memory.gathers,
         kind=job.kind,
+        context_kind=job.context_kind,
         family=job.family,
-        allocator=setup.workload.allocator,
+        allocator=static_memory.setup.workload.allocator,
         replayed=replayed,
         host_bytes_per_node=timeline.host_bytes * job.ranks_per_node,
         host_memory_bytes=layout.host_memory_bytes,
@@ -250,12 +257,6 @@ def explain_training(
         nvme_bytes=layout.nvme_bytes,
         warnings=(*_list_warnings(static_memory), *notes.warnings),
     )
-
-
-def _get_kind(static_memory: StaticMemory) -> str:
-    if static_memory.setup.workload.lora is not None:
-        return "adapters"
-    return "sharded" if static_memory.gathers else "training"
 
 
 def _count_checkpoint_bytes(setup: TrainSetup) -> CheckpointBytes:

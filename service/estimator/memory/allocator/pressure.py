@@ -9,11 +9,8 @@ where no block in use lies in them.
 from collections.abc import Callable
 from functools import partial
 
-from service.estimator.memory.allocator.caching_allocator import (
-    Block,
-    CachingAllocator,
-    Pool,
-)
+from service.estimator.memory.allocator.caching_allocator import CachingAllocator
+from service.estimator.memory.allocator.pool import Block, Pool
 
 _LARGE_PAGE, _SMALL_PAGE = 40960, 4096
 """20 and 2 MiB in blocks of 512 bytes."""
@@ -42,7 +39,7 @@ def _make_room(
 
 
 def _release_segments(allocator: CachingAllocator) -> None:
-    for pool in (allocator.large, allocator.small):
+    for pool in allocator.pools:
         unused = [block for block in pool.blocks if block.before is None and block.after is None]
         for block in unused:
             pool.pop(pool.find(block.size, block.address))
@@ -50,7 +47,7 @@ def _release_segments(allocator: CachingAllocator) -> None:
 
 
 def _unmap_pages(allocator: CachingAllocator) -> None:
-    for pool in (allocator.large, allocator.small):
+    for pool in allocator.pools:
         page = _SMALL_PAGE if pool.is_small else _LARGE_PAGE
         for block in list(pool.blocks):
             begin = -(-block.address // page) * page
@@ -69,7 +66,7 @@ def _unmap(pool: Pool, block: Block, begin: int, end: int) -> None:
     last = block.address + block.size
     hole = block
     if begin > block.address:
-        hole = type(block)(begin, end - begin)
+        hole = type(block)(begin, end - begin, pool)
         _insert_after(block, hole)
         block.size = begin - block.address
         pool.insert(block)
@@ -77,7 +74,7 @@ def _unmap(pool: Pool, block: Block, begin: int, end: int) -> None:
         hole.size = end - begin
         hole.is_free = False
     if last > end:
-        rest = type(block)(end, last - end)
+        rest = type(block)(end, last - end, pool)
         _insert_after(hole, rest)
         pool.insert(rest)
 

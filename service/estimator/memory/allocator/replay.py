@@ -10,11 +10,11 @@ from typing import Protocol
 from service.estimator.memory.allocator.addresses import AscendingAddresses
 from service.estimator.memory.allocator.caching_allocator import (
     BLOCK_BYTES,
-    Block,
     CancelCheck,
     make_allocator,
 )
 from service.estimator.memory.allocator.kernel_buffers import KernelBuffers
+from service.estimator.memory.allocator.pool import Block
 from service.estimator.memory.allocator.pressure import limit_allocator
 from service.estimator.memory.optimizers.events import StepEvents
 from service.estimator.tape import sizes
@@ -38,27 +38,43 @@ class Requests(Protocol):
         """Take blocks back in their order."""
 
     def run(
-        self, order: tuple[int, ...], sizes: list[int], check: CancelCheck | None = None
+        self,
+        order: tuple[int, ...],
+        sizes: list[int],
+        check: CancelCheck | None = None,
+        streams: list[int] | None = None,
     ) -> dict[int, Block]:
-        """Allocate and free in order; return the blocks that stay."""
+        """Allocate and free in order, by stream; return the blocks that stay."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUpdate:
+    """The update of one group of parameters.
+
+    ``states`` are made by the first one, ``step`` has what each makes and drops.
+    """
+
+    states: tuple[int, ...] = ()
+    step: StepEvents = field(default_factory=StepEvents)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTensors:
     """Bytes of every tensor outside of the passes, in order.
 
-    The order is that in which they are made. ``step`` has what the optimizer makes and drops at its
-    step; ``gradient_bytes`` prices an element of a gradient shard.
+    The order is that in which they are made. ``updates`` are those of the optimizer's groups, one
+    after another; ``gradient_bytes`` prices an element of a gradient shard.
     """
 
     loaded: tuple[int, ...]
-    states: tuple[int, ...]
     main_gradients: tuple[int, ...]
-    step: StepEvents
+    updates: tuple[GroupUpdate, ...]
     gradient_bytes: int
     gradient_shards: int
     dropped: tuple[int, ...] = ()
     """Tensors that loading makes and drops, last of all."""
+    rebuilt: tuple[int, ...] = ()
+    """Buckets that take the place of the last tensor of ``loaded`` before the second step ends."""
     backward: tuple[int, ...] = ()
     """Buffers of communication that live through backward, held here from the start of their micro
     batch.
@@ -131,9 +147,8 @@ def replay_job(  # noqa: PLR0913, PLR0917 - the same
     They are those of load, and of steps until they repeat; after an evaluation comes another step.
     """
     num_steps = STEPS + (evaluation is not None)
-    allocator.allocate_all(tensors.loaded)
+    loaded = allocator.allocate_all(tensors.loaded)
     allocator.free_all(allocator.allocate_all(tensors.dropped))
-    temporaries = [-(-size // BLOCK_BYTES) for size in tensors.step.sizes]
     priced = [_count_blocks(events, tensors, values, kernels) for events in passes]
     for step in range(num_steps):
         if step == STEPS and evaluation is not None:
@@ -142,13 +157,18 @@ def replay_job(  # noqa: PLR0913, PLR0917 - the same
         for index, (events, blocks) in enumerate(zip(passes, priced, strict=True)):
             if step or index:
                 _drop_workspaces(events, blocks)
+            if step == 1 and index == len(passes) - 1 and tensors.rebuilt:
+                allocator.free_all(loaded[-1:])
+                allocator.allocate_all(tensors.rebuilt)
             buffers = allocator.allocate_all(tensors.backward)
             gradients += _replay_pass(allocator, events, blocks, check)
             allocator.free_all(buffers)
         main = allocator.allocate_all(tensors.main_gradients)
-        if step == 0:
-            allocator.allocate_all(tensors.states)
-        allocator.run(tensors.step.order, temporaries, check)
+        for update in tensors.updates:
+            if step == 0:
+                allocator.allocate_all(update.states)
+            temporaries = [-(-size // BLOCK_BYTES) for size in update.step.sizes]
+            allocator.run(update.step.order, temporaries, check)
         if step + 1 < num_steps:  # what is freed last of all changes no peak
             allocator.free_all(main)
             allocator.free_all(gradients)
@@ -209,7 +229,7 @@ def _replay_pass(
     allocator: Requests, events: Events, blocks: list[int], check: CancelCheck
 ) -> list[Block]:
     """Replay one pass; return its gradients and free the rest."""
-    live = allocator.run(events.order, blocks, check)
+    live = allocator.run(events.order, blocks, check, events.list_streams())
     for buffer, indices in events.buffers:
         for index in indices if buffer.stays else ():
             live.pop(index, None)

@@ -91,6 +91,10 @@ class ReplayCache:
         """Whether models are built with random weights on the GPU itself: one that ties its head
         makes it first, and then drops it.
         """
+        self.keeps_first_bucket = False
+        """Whether DDP keeps the bucket that it makes first, as a rank does that is run alone."""
+        self.single_stream = False
+        """Whether all allocations are on one stream, as on a CPU."""
 
     def clear(self) -> None:
         """Keep nothing any more."""
@@ -263,6 +267,8 @@ class ReplayCache:
             static.setup.base_weights,
             static.states.weights,
         )
+        if self.keeps_first_bucket:
+            tensors = replace(tensors, rebuilt=())
         ties = self.builds_on_gpu and model.tied
         return replace(tensors, dropped=tensors.dropped + tensors.loaded[:1]) if ties else tensors
 
@@ -271,7 +277,8 @@ class ReplayCache:
         return self._logs.get_or_make(key, lambda: self._load_log(model, config))
 
     def _load_log(self, model: Architecture, config: TrainingPass) -> Events:
-        return load_training_log(model, config, self._store, self._shared_logs)
+        events = load_training_log(model, config, self._store, self._shared_logs)
+        return replace(events, streams=()) if self.single_stream else events
 
 
 def _agrees(allocated: int, peak: int) -> bool:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from service.estimator.memory.allocator.caching_allocator import (
     BLOCK_BYTES,
-    Block,
     CachingAllocator,
     CancelCheck,
 )
 from service.estimator.memory.allocator.kernel_buffers import KernelBuffers
+from service.estimator.memory.allocator.pool import Block
 from service.estimator.tape import sizes
 from service.estimator.tape.cache_log import CachePass
 

@@ -5,7 +5,7 @@ They are weights, states and temporaries, each in the order it is made.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from service.estimator.memory.allocator.replay import JobTensors
+from service.estimator.memory.allocator.replay import GroupUpdate, JobTensors
 from service.estimator.memory.fsdp_buffers import NO_BUCKETS, Buckets
 from service.estimator.memory.optimizers.events import StepEvents, unroll
 from service.estimator.memory.optimizers.optimizer import STEP_COUNT_BYTES, Optimizer
@@ -27,7 +27,9 @@ from service.estimator.values.workload import Method, TrainWorkload
 FIRST_BUCKET_BYTES, BUCKET_BYTES = 2**20, 25 * 2**20
 """Gradients that DDP reduces together: fewer at first, so that the first reduction starts early
 (torch 2.13 ``reducer.hpp``, ``kDefaultFirstBucketBytes``, and ``nn/parallel/distributed.py``,
-``_DEFAULT_BUCKET_CAP_MB``).
+``_DEFAULT_BUCKET_CAP_MB``). That is so from the second synchronised pass on, when it makes them
+anew in the order in which gradients came (``reducer.cpp``, ``rebuild_buckets``, which drops the old
+ones first): until then one bucket holds all (``distributed.py``, ``compute_bucket_size_limits``).
 """
 
 
@@ -68,43 +70,65 @@ def list_training_tensors(
             states.buffers,
             *split_bytes(states.master_weights, stepped),
             *split_bytes(states.persistent_main_gradients, stepped),
-            *_iter_resident_buckets(
-                layout,
-                buckets,
-                [numel * trained.trained_dtype.bytes_per_element for numel in stepped],
-            ),
+            buckets.resident,
         ),
+        rebuilt=tuple(
+            _iter_rebuilt_buckets(
+                [numel * trained.trained_dtype.bytes_per_element for numel in stepped]
+            )
+        )
+        if layout.sharding is Sharding.DDP and buckets.resident
+        else (),
         backward=(buckets.backward,) if buckets.backward else (),
-        states=(
-            *_iter_states(optimizer, states.optimizer_states - sum(of_head), tensors, width),
-            *of_head,
-        ),
         main_gradients=tuple(split_bytes(states.step_main_gradients, stepped)),
-        step=_list_step_events(
-            optimizer,
-            states.step_temporaries,
-            max(group_stepped_tensors(trained, layout), key=_count_elements),
-            width,
+        updates=tuple(
+            _iter_updates(optimizer, states, group_stepped_tensors(trained, layout), width, of_head)
         ),
         gradient_bytes=trained.grad_dtype.bytes_per_element,
         gradient_shards=shards.gradients,
     )
 
 
+def _iter_updates(
+    optimizer: Optimizer,
+    states: TrainStates,
+    groups: Sequence[tuple[TrainedTensor, ...]],
+    width: int,
+    of_head: Sequence[int],
+) -> Iterator[GroupUpdate]:
+    """Yield the update of each group.
+
+    The head beside adapters is in the last one. An optimizer makes the states of a group, steps it,
+    and goes on to the next (torch 2.13 ``optim/adamw.py``, ``step``).
+    """
+    elements = [_count_elements(group) for group in groups]
+    largest = max(elements)
+    remaining = states.optimizer_states - sum(of_head)
+    for place, group in enumerate(groups):
+        is_last = place == len(groups) - 1
+        state_bytes = remaining if is_last else optimizer.state_bytes(group, width)
+        if not is_last and optimizer.step_counts_on_device:
+            state_bytes += STEP_COUNT_BYTES * len(_list_numels(group))
+        remaining -= state_bytes
+        temporaries = states.step_temporaries * elements[place] // largest
+        yield GroupUpdate(
+            states=(
+                *_iter_states(optimizer, state_bytes, group, width, has_shared=place == 0),
+                *(of_head if is_last else ()),
+            ),
+            step=_list_step_events(optimizer, temporaries, group, width),
+        )
+
+
 def _count_elements(tensors: Sequence[TrainedTensor]) -> int:
     return sum(tensor.numel * tensor.count for tensor in tensors)
 
 
-def _iter_resident_buckets(
-    layout: Layout, buckets: Buckets, gradients: Sequence[int]
-) -> Iterator[int]:
-    """Yield the communication buffers that stay.
+def _iter_rebuilt_buckets(gradients: Sequence[int]) -> Iterator[int]:
+    """Yield DDP's buckets.
 
-    DDP fills buckets from the last gradient on, each until it is full.
+    They are filled from the last gradient on, each until it is full.
     """
-    if layout.sharding is not Sharding.DDP or not buckets.resident:
-        yield buckets.resident
-        return
     filled, capacity = 0, FIRST_BUCKET_BYTES
     for size in reversed(gradients):
         filled += size
@@ -136,15 +160,22 @@ def _list_numels(tensors: Iterable[TrainedTensor]) -> list[int]:
 
 
 def _iter_states(
-    optimizer: Optimizer, total: int, tensors: Sequence[TrainedTensor], width: int
+    optimizer: Optimizer,
+    total: int,
+    tensors: Sequence[TrainedTensor],
+    width: int,
+    *,
+    has_shared: bool,
 ) -> Iterator[int]:
     """Yield the bytes of the states tensor by tensor.
 
-    The step count comes before them where that is on the device.
+    The step count comes before them where that is on the device. ``has_shared``: what all groups
+    share is made with them.
     """
     if optimizer.num_states is None:
         if total:
-            yield optimizer.shared_bytes
+            if has_shared:
+                yield optimizer.shared_bytes
             for tensor in unroll(tensors):
                 yield from optimizer.states(tensor, width).device
         return

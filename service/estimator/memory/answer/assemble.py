@@ -132,7 +132,7 @@ def _compute_quantities(
     """Return the reserved bytes, and what is on the device beside them."""
     allocated = partial_estimate.peak.allocated_bytes
     links = estimate_communicators(partial_estimate.linked_gpus)
-    context = get_context_overhead(device.name if device else "", partial_estimate.kind)
+    context = get_context_overhead(device.name if device else "", partial_estimate.run_kind)
     context = correct_context(context, links, corrections, level)
     workspaces = get_workspaces(device, partial_estimate.kind, partial_estimate.replayed)
     unlimited_slack = correct_slack(

@@ -29,6 +29,8 @@ class PartialEstimate:
     gathers: bool = False
     kind: str = "training"
     """The kind of answer whose residuals make the intervals."""
+    context_kind: str | None = None
+    """``run_kind``, where it is not the kind of answer."""
     family: str | None = None
     """The model type whose recorded runs judge a replay, empty where none of them was alike; None
     where no recorded run judges the answer at all.
@@ -48,3 +50,8 @@ class PartialEstimate:
     worst_stage: int = 0
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def run_kind(self) -> str:
+        """The kind of run that decides its context."""
+        return self.context_kind or self.kind

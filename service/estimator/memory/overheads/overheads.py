@@ -26,7 +26,7 @@ class Overhead:
 def get_context_overhead(gpu: str = "", kind: str = "") -> Overhead:
     """Return the CUDA context on a GPU of this name.
 
-    Its libraries and the kernels that a kind of answer loads are included.
+    Its libraries and the kernels that a kind of run loads are included.
     """
     context = find_context(gpu, kind)
     return Overhead(

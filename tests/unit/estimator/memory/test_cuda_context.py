@@ -3,7 +3,12 @@
 import pytest
 
 from service.catalog.gpus import list_gpus
-from service.estimator.memory.overheads.cuda_context import DEFAULT_CONTEXT, find_context
+from service.estimator.memory.overheads.cuda_context import (
+    DEFAULT_CONTEXT,
+    FP32_TRAINING,
+    SHARDED_TRAINING,
+    find_context,
+)
 from service.estimator.memory.overheads.overheads import get_context_overhead
 from service.estimator.values.units import MIB
 
@@ -33,6 +38,16 @@ def test_serving_loads_fewer_kernels_than_training() -> None:
     assert serving is find_context("H200-SXM5-141GB", "inference")
     assert (serving.low, serving.point, serving.high) == (678 * MIB, 686 * MIB, 692 * MIB)
     assert serving.high < training.low
+
+
+def test_a_context_holds_what_a_run_loads() -> None:
+    """A run in fp32 loads no products of 16 bits; FSDP2 makes streams."""
+    fp32, bf16, sharded = (
+        find_context("H100-SXM5-80GB", kind).point // MIB
+        for kind in (FP32_TRAINING, "training", SHARDED_TRAINING)
+    )
+
+    assert (fp32, bf16, sharded) == (742, 758, 828)
 
 
 def test_a_gpu_without_a_reading_gets_the_interval_of_the_others() -> None:

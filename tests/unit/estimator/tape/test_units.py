@@ -2,14 +2,17 @@
 table of its own.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from service.estimator.tape import sizes
+from service.estimator.tape.event_log import LoggingTape
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, multiply_scalar
-from service.estimator.tape.units import FsdpConfig, ShardedUnits
+from service.estimator.tape.units import COPY_IN_STREAM, FsdpConfig, ShardedUnits
 from tests.unit.estimator.tape.builders import a_leaf, a_tape, run_backward
 
 TABLE, HEAD, BLOCK = 10, 1000, 100
@@ -86,3 +89,49 @@ def test_a_table_of_its_own_is_copied_out_before_its_backward() -> None:
     run_backward(tape, y)
 
     assert beside == [2 * TABLE]
+
+
+def _log(config: FsdpConfig) -> tuple[LoggingTape, ShardedUnits]:
+    tape = LoggingTape(Section.FORWARD, Mode.RECORDING)
+    tape.unit_tensors = {BLOCK: (60, 40)}
+    return tape, ShardedUnits(tape, config)
+
+
+def _list_since(tape: LoggingTape, start: int) -> list[tuple[int, int] | int]:
+    """Return bytes and stream of what is allocated, and the places of what is released."""
+    events = tape.events()
+    streams = events.list_streams() or [0] * len(events.kinds)
+    return [
+        event if event < 0 else (events.sizes[events.kinds[event]][0], streams[event])
+        for event in events.order[start:]
+    ]
+
+
+def test_what_backward_begins_with_is_gathered_as_any_unit() -> None:
+    """Root and last block are cast and gathered on the stream that copies in, and copied out on the
+    default one.
+    """
+    tape, units = _log(replace(_gathering(), cast_ranks=10))
+    units.open_root(TABLE + HEAD, BLOCK)
+    units.run_block(lambda x: x, a_leaf(tape), elements=BLOCK, trained=BLOCK)
+    start = len(tape.events().order)
+    units.end_forward()
+
+    made = [event for event in _list_since(tape, start) if isinstance(event, tuple)]
+    root, block = 2 * (TABLE + HEAD), 2 * BLOCK
+    assert made == [
+        (root // 10, COPY_IN_STREAM),
+        (root, COPY_IN_STREAM),
+        (root, 0),
+        (block // 10, COPY_IN_STREAM),
+        (block, COPY_IN_STREAM),
+    ]
+
+
+def test_a_single_rank_names_each_cast_until_the_next() -> None:
+    """It gathers nothing: parameters are cast and copied one by one."""
+    tape, _ = _log(replace(_gathering(), single_rank=True, cast_ranks=1))
+    gathered = tape.gather(BLOCK, 2, casts=True)
+
+    assert _list_since(tape, 0) == [(120, 0), (120, 0), (80, 0), ~0, (80, 0), ~2]
+    assert [storage.event for storage in gathered] == [1, 3]

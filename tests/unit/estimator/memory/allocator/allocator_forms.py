@@ -5,14 +5,25 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from service.estimator.memory.allocator import caching_allocator
+from service.estimator.memory.allocator import caching_allocator, pool
 
 SOURCE = Path(caching_allocator.__file__).with_name("caching_allocator.py")
 
 
 def _load_interpreted() -> ModuleType:
-    """Return the module as its source has it, beside the one that the estimator runs."""
-    spec = spec_from_file_location("interpreted_allocator", SOURCE)
+    """Return the module as its source has it, beside the one that the estimator runs.
+
+    It imports its pools as their source has them.
+    """
+    sys.modules[pool.__name__] = _load("interpreted_pool", SOURCE.with_name("pool.py"))
+    try:
+        return _load("interpreted_allocator", SOURCE)
+    finally:
+        sys.modules[pool.__name__] = pool
+
+
+def _load(name: str, source: Path) -> ModuleType:
+    spec = spec_from_file_location(name, source)
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = module_from_spec(spec)

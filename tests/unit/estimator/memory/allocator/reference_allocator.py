@@ -73,7 +73,7 @@ class CachingAllocator:
 
     def __init__(self) -> None:
         """Start with nothing reserved."""
-        self.large, self.small = self._make_pools()
+        self._pools = {0: self._make_pools()}
         self.reserved = 0
         self.allocated = 0
         self.highest = 0
@@ -84,12 +84,18 @@ class CachingAllocator:
     def _make_pools(self) -> tuple[Pool, Pool]:
         return Pool(small=False), Pool(small=True)
 
-    def allocate(self, size: int) -> Block:
+    def _get_pool(self, stream: int, size: int) -> Pool:
+        if stream not in self._pools:
+            self._pools[stream] = self._make_pools()
+        large, small = self._pools[stream]
+        return small if size <= _SMALL else large
+
+    def allocate(self, size: int, stream: int = 0) -> Block:
         """Return a block of at least ``size``.
 
-        It is the smallest that is free, else a part of a new segment.
+        It is the smallest that is free on the stream, else a part of a new segment.
         """
-        pool = self.small if size <= _SMALL else self.large
+        pool = self._get_pool(stream, size)
         index = bisect_left(pool.by_size, size << ADDRESS_BITS)
         address, block_size = (
             pool.take(index) if index < len(pool.by_size) else self._reserve_segment(pool, size)
@@ -154,12 +160,12 @@ class ExpandableAllocator(CachingAllocator):
     def _make_pools(self) -> tuple[Pool, Pool]:
         return Pool(small=False, end=0), Pool(small=True, end=1 << (ADDRESS_BITS - 1))
 
-    def allocate(self, size: int) -> Block:
+    def allocate(self, size: int, stream: int = 0) -> Block:
         """Return a block of exactly ``size``.
 
         The one that could grow is taken last.
         """
-        pool = self.small if size <= _SMALL else self.large
+        pool = self._get_pool(stream, size)
         index = bisect_left(pool.by_size, size << ADDRESS_BITS)
         free = len(pool.by_size)
         if index + 1 < free and pool.by_size[index] == pool.ends.get(pool.end):

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.estimator.memory.allocator.caching_allocator import Block, CachingAllocator
+from service.estimator.memory.allocator.caching_allocator import CachingAllocator
+from service.estimator.memory.allocator.pool import Block
 from service.estimator.values.workload import Allocator
 from tests.unit.estimator.memory.allocator import reference_allocator
 from tests.unit.estimator.memory.allocator.allocator_forms import FORMS, name_form
@@ -155,6 +156,26 @@ def test_blocks_in_use_never_overlap_and_add_up(
 
 
 @_FORM
+@pytest.mark.parametrize("kind", Allocator)
+@pytest.mark.parametrize("size", [MIB // 2, 12 * MIB])
+def test_what_a_stream_has_freed_serves_that_stream_alone(
+    form: ModuleType, kind: Allocator, size: int
+) -> None:
+    """The default stream finds its own block again, another one takes a segment of its own."""
+    allocator = form.make_allocator(kind)
+    allocator.free(allocator.allocate(size))
+    reserved = allocator.reserved
+
+    allocator.free(allocator.allocate(size, 1))
+    blocks = [allocator.allocate(size, stream) for stream in (0, 1)]
+
+    assert allocator.reserved == 2 * reserved
+    assert allocator.allocated == 2 * size
+    allocator.free_all(blocks)
+    assert sum(block.size for pool in allocator.pools for block in pool.blocks) == 2 * reserved
+
+
+@_FORM
 @given(kind=st.sampled_from(Allocator), requests=_REQUESTS)
 def test_what_is_freed_grows_back_to_whole_segments(
     form: ModuleType, kind: Allocator, requests: list[tuple[int, bool]]
@@ -173,13 +194,16 @@ def test_what_is_freed_grows_back_to_whole_segments(
 
 
 def _run_reference(
-    allocator: reference_allocator.CachingAllocator, order: tuple[int, ...], sizes: list[int]
+    allocator: reference_allocator.CachingAllocator,
+    order: tuple[int, ...],
+    sizes: list[int],
+    streams: list[int] | None,
 ) -> list[tuple[int, int, int]]:
     """Return number, address and size of what stays after a pass, request by request."""
     live: dict[int, reference_allocator.Block] = {}
     for event in order:
         if event >= 0 and sizes[event]:
-            live[event] = allocator.allocate(sizes[event])
+            live[event] = allocator.allocate(sizes[event], streams[event] if streams else 0)
         elif ~event in live:
             allocator.free(live.pop(~event))
     return [(event, *block[:2]) for event, block in live.items()]
@@ -207,13 +231,16 @@ def _a_pass(random: Random) -> tuple[tuple[int, ...], list[int]]:
 @pytest.mark.parametrize("kind", Allocator)
 def test_a_pass_is_run_as_in_the_plainest_form(form: ModuleType, kind: Allocator) -> None:
     """Blocks that stay, what is reserved and the highest sum are the same, whatever an earlier pass
-    has left.
+    has left, and on whichever streams.
     """
     random = Random(20261122)  # noqa: S311 - a seeded test, no secret
     allocator, reference = form.make_allocator(kind), reference_allocator.make_allocator(kind)
 
-    for order, sizes in (_a_pass(random) for _ in range(40)):
-        live, expected = allocator.run(order, sizes), _run_reference(reference, order, sizes)
+    for turn in range(40):
+        order, sizes = _a_pass(random)
+        streams = [random.choice([0, 0, 1, 2]) for _ in sizes] if turn % 2 else None
+        live = allocator.run(order, sizes, None, streams)
+        expected = _run_reference(reference, order, sizes, streams)
 
         assert [(event, block.address, block.size) for event, block in live.items()] == expected
         assert (allocator.reserved, allocator.allocated, allocator.highest) == (

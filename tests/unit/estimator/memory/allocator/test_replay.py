@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.memory.allocator.replay import JobTensors, replay
+from service.estimator.memory.allocator.replay import GroupUpdate, JobTensors, replay
 from service.estimator.memory.allocator.replay_cache import ReplayCache
 from service.estimator.memory.allocator.slack import estimate_ratio_slack, estimate_serving_slack
 from service.estimator.memory.allocator.tensors import list_training_tensors, split_bytes
@@ -17,6 +17,7 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.passes.recorder import log_training
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
+from service.estimator.tape.units import COPY_IN_STREAM, REDUCE_STREAM
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Allocator, Checkpointing, TrainWorkload
@@ -42,9 +43,8 @@ def a_model() -> Architecture:
 def _nothing() -> JobTensors:
     return JobTensors(
         loaded=(),
-        states=(),
         main_gradients=(),
-        step=StepEvents(),
+        updates=(),
         gradient_bytes=2,
         gradient_shards=1,
     )
@@ -79,11 +79,77 @@ def test_gradients_outlive_their_pass_and_die_with_the_step() -> None:
 
 def test_states_are_made_at_the_first_step_and_stay() -> None:
     """The first pass leaves room for the states; the second one has to find its own."""
-    tensors = replace(_nothing(), states=(12 * MIB,))
+    tensors = replace(_nothing(), updates=(GroupUpdate(states=(12 * MIB,)),))
 
     reserved, _ = replay(Allocator.DEFAULT, tensors, [_pass(0, ~0)], sizes.evaluate_monomials(1, 1))
 
     assert reserved == 24 * MIB
+
+
+def test_a_group_makes_its_states_from_what_the_one_before_dropped() -> None:
+    """Tensor-parallel ranks step what they split, then what each has in full."""
+    step = StepEvents(sizes=(12 * MIB,), order=(0, ~0))
+    groups = (GroupUpdate(step=step), GroupUpdate(states=(12 * MIB,), step=step))
+
+    reserved, _ = replay(
+        Allocator.DEFAULT,
+        replace(_nothing(), updates=groups),
+        [_pass(0, ~0)],
+        sizes.evaluate_monomials(1, 1),
+    )
+
+    assert reserved == 24 * MIB
+
+
+def test_rebuilt_buckets_take_the_place_of_the_first_one() -> None:
+    """DDP drops it when the second step begins, so that their segments are the same."""
+    tensors = replace(_nothing(), loaded=(48 * MIB,), rebuilt=(12 * MIB,) * 4)
+
+    reserved, allocated = replay(
+        Allocator.DEFAULT, tensors, [_pass(0, ~0)], sizes.evaluate_monomials(1, 1)
+    )
+
+    assert (reserved, allocated) == (60 * MIB, 60 * MIB)
+
+
+def test_shards_and_gathered_units_are_on_streams_of_their_own() -> None:
+    """What FSDP2 gathers and reduces leaves nothing to what a block computes, unless all is on one
+    stream.
+    """
+    model = a_model()
+    timeline = build_train_timeline(model, WORKLOAD, SHARDED)
+    replayed = []
+    for single_stream in (False, True):
+        cache = ReplayCache()
+        cache.single_stream = single_stream
+        replayed.append(cache.replay_training(model, WORKLOAD, SHARDED, timeline))
+    streams, joined = replayed
+
+    assert streams is not None
+    assert joined is not None
+    assert streams.peak_bytes == joined.peak_bytes
+    assert streams.reserved_bytes > joined.reserved_bytes
+
+
+@pytest.mark.parametrize(
+    ("layout", "streams"),
+    [
+        (Layout(data_parallel=2), set()),
+        (SHARDED, {0, COPY_IN_STREAM, REDUCE_STREAM}),
+        (replace(SHARDED, data_parallel=1), {0, REDUCE_STREAM}),
+        (replace(SHARDED, sharding=Sharding.FSDP1), set()),
+    ],
+)
+def test_a_log_has_the_streams_of_fsdp2(layout: Layout, streams: set[int]) -> None:
+    """A single rank gathers nothing; others' units are on the default stream."""
+    model = a_model()
+    events = log_training(model, build_training_pass(model, WORKLOAD, layout))
+
+    listed = events.list_streams()
+
+    assert set(listed or ()) == streams
+    if listed is not None:
+        assert {listed[index] for index, _ in events.shards} == {REDUCE_STREAM}
 
 
 def test_a_gradient_shard_is_priced_by_the_rank() -> None:
@@ -151,29 +217,31 @@ def test_tensors_add_up_to_the_states() -> None:
     tensors = list_training_tensors(model, workload, Layout(), timeline.trained, timeline.states)
 
     assert sum(tensors.loaded) == timeline.states.weights + timeline.states.buffers
-    assert sum(tensors.states) == timeline.states.optimizer_states
-    assert sum(tensors.step.sizes) == timeline.states.step_temporaries
+    [update] = tensors.updates
+    assert sum(update.states) == timeline.states.optimizer_states
+    assert sum(update.step.sizes) == timeline.states.step_temporaries
 
 
 def test_buckets_add_up_to_the_gradients() -> None:
-    """DDP's buckets hold every gradient once: the first takes a MiB, each further one 25, or one
-    larger tensor.
+    """DDP's first bucket holds every gradient, and so do those that replace it: the first takes a
+    MiB, each further one 25, or one larger tensor.
     """
-    timeline = build_train_timeline(a_model(), WORKLOAD, Layout(data_parallel=2))
-    made = [
-        list_training_tensors(
-            a_model(), WORKLOAD, layout, timeline.trained, timeline.states, held
-        ).loaded
-        for layout, held in (
-            (Layout(data_parallel=2), timeline.static_memory.buckets),
+    layout = Layout(data_parallel=2)
+    timeline = build_train_timeline(a_model(), WORKLOAD, layout)
+    tensors, alone = [
+        list_training_tensors(a_model(), WORKLOAD, each, timeline.trained, timeline.states, buckets)
+        for each, buckets in (
+            (layout, timeline.static_memory.buckets),
             (Layout(), NO_BUCKETS),
         )
     ]
 
-    buckets = [size for size in made[0][len(made[1]) - 1 :] if size]
-    assert sum(buckets) == timeline.static_memory.buckets.resident > 0
-    assert MIB <= buckets[0] < 2 * MIB
-    assert len(buckets) == 2
+    resident = timeline.static_memory.buckets.resident
+    assert tensors.loaded == (*alone.loaded[:-1], resident)
+    assert sum(tensors.rebuilt) == resident > 0
+    assert MIB <= tensors.rebuilt[0] < 2 * MIB
+    assert len(tensors.rebuilt) == 2
+    assert alone.rebuilt == ()
 
 
 def test_the_same_question_is_replayed_once() -> None:

@@ -86,18 +86,22 @@ def _replay_plainly(
         for block in blocks:
             allocator.free(block)
 
-    allocate(tensors.loaded)
+    loaded = allocate(tensors.loaded)
     for step in range(2):
         gradients: list[reference_allocator.Block] = []
         for events in passes:
+            if step and events is passes[-1] and tensors.rebuilt:
+                free(loaded[-1:])
+                allocate(tensors.rebuilt)
             buffers = allocate(tensors.backward)
             live = _run_plainly(allocator, events, tensors, values)
             gradients += [live.pop(index) for index in tuple(live) if index in events.gradients]
             free([*live.values(), *buffers])
         main = allocate(tensors.main_gradients)
-        if step == 0:
-            allocate(tensors.states)
-        _run_step_plainly(allocator, tensors.step)
+        for update in tensors.updates:
+            if step == 0:
+                allocate(update.states)
+            _run_step_plainly(allocator, update.step)
         free([*main, *gradients])
     return allocator.reserved * _BLOCK, allocator.highest * _BLOCK
 
@@ -121,12 +125,13 @@ def _run_plainly(
     for index, elements in events.shards:
         num_bytes[index] = elements * tensors.gradient_bytes
     sharded = {index for index, _ in events.shards}
+    streams = events.streams or (0,) * len(events.sizes)
     live: dict[int, reference_allocator.Block] = {}
     for event in events.order:
         if event >= 0:
             pieces = _BLOCK * (tensors.gradient_shards if event in sharded else 1)
             if size := -(-num_bytes[event] // pieces):
-                live[event] = allocator.allocate(size)
+                live[event] = allocator.allocate(size, streams[events.kinds[event]])
         elif ~event in live:
             allocator.free(live.pop(~event))
     return live
