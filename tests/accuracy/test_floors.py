@@ -34,8 +34,8 @@ FLOORS = {
     "FSDP2 rank, forward": (1e-6, 0.0002),
     "FSDP2 rank, backward": (1e-6, 0.0002),
     "FSDP2 rank, peak in 512-byte blocks": (0.0003, 0.0009),
-    "FSDP2 rank, reserved": (0.03, 0.17),
-    "FSDP2 rank, reserved, expandable segments": (0.03, 0.21),
+    "FSDP2 rank, reserved": (1e-6, 0.071),
+    "FSDP2 rank, reserved, expandable segments": (1e-6, 0.057),
     "serving, prefill": (1e-6, 0.0005),
     "serving, decode": (1e-6, 5e-5),
 }

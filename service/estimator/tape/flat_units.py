@@ -16,7 +16,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.units import FsdpConfig, ShardedUnits
+from service.estimator.tape.units import COPY_IN_STREAM, FsdpConfig, ShardedUnits
 
 
 class FlatUnits(ShardedUnits):
@@ -87,4 +87,8 @@ class FlatUnits(ShardedUnits):
         return self._allocate_gathered(0)
 
     def _gather_weights(self, elements: int) -> list[Storage]:
-        return [self._allocate_gathered(elements)]
+        """Gather a flat parameter on a stream of its own (``_unshard``)."""
+        self.tape.stream = COPY_IN_STREAM
+        weights = self._allocate_gathered(elements)
+        self.tape.stream = 0
+        return [weights]

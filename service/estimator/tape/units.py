@@ -1,9 +1,9 @@
 """Sharded units: gathered weights and full-size gradients of blocks.
 
-A rank gathers weights for a block, and reduces its gradients after it. The order of events is
-FSDP2's (torch/distributed/fsdp/_fully_shard), read off a logged run: a block's all-gather output
-lives until the next one is there; in backward the next block is gathered while the current one
-runs, and the input of a reduce-scatter lives until the next reduce-scatter.
+A rank gathers weights for a block, and reduces its gradients after it. The order of events is that
+of torch/distributed/fsdp/_fully_shard: a block's all-gather output lives until the next one is
+there; in backward the next block is gathered while the current one runs, and the input of a
+reduce-scatter lives until the next reduce-scatter.
 """
 
 from collections.abc import Callable
@@ -29,9 +29,8 @@ class ShardPadding:
 
 NO_PADDING = ShardPadding()
 COPY_IN_STREAM, REDUCE_STREAM = 1, 2
-"""Streams of FSDP2 that allocate, beside the default one (torch 2.13 ``_fsdp_collectives.py``,
+"""Streams of FSDP that allocate, beside the default one (torch 2.13 ``_fsdp_collectives.py``,
 ``foreach_all_gather``, ``foreach_reduce``): what is gathered, and a shard of the gradients.
-Parameters are copied out, and gradients copied in, on the default stream.
 """
 
 
@@ -51,9 +50,7 @@ class FsdpConfig:
     of a unit is gathered in.
     """
     splits_root: bool = False
-    """Whether the embedding is a unit, and final norm and head are another, which stays gathered
-    until its backward.
-    """
+    """Whether the embedding is a unit, and norm and head another, gathered until its backward."""
     fetches_modules: bool = False
     """Whether modules are fetched as they come, the first block while the table is read
     (DeepSpeed's stage 3).
@@ -78,8 +75,8 @@ class FsdpConfig:
 
     @property
     def has_streams(self) -> bool:
-        """Whether the units are FSDP2's."""
-        return not (self.fetches_modules or self.flat_parameters)
+        """Whether units are FSDP's."""
+        return not self.fetches_modules
 
     def to_gathered_elements(self, adapters: int) -> int:
         """Return adapter elements as elements of gathered parameters.
@@ -118,7 +115,9 @@ class ShardedUnits:
         their own. ``ends_in_head``: the last parameter tensor of either unit is the head's weight,
         whose gradient is the first one.
         """
-        self._loops_over_parameters = self.config.has_streams and not self.config.single_rank
+        self._loops_over_parameters = not (
+            self.config.single_rank or self.config.fetches_modules or self.config.flat_parameters
+        )
         self._named_gradients = int(ends_in_head and self._loops_over_parameters)
         padding = self.config.padding
         self._head_elements = head + padding.head if head and self.config.splits_root else 0
@@ -276,9 +275,9 @@ class ShardedUnits:
         Its input is a buffer of its own where it is cast (``flat_foreach_copy_input``).
         """
         self._latest_elements = elements
+        ranks = self.config.cast_ranks
         if self.config.single_rank:
             return self._allocate_gathered(0)
-        ranks = self.config.cast_ranks
         self.tape.stream = COPY_IN_STREAM if self.config.has_streams else 0
         cast = [] if ranks is None else [self._allocate_gathered(ceil_div(elements, ranks))]
         output = self._allocate_gathered(elements)

@@ -1,9 +1,9 @@
 """Kinds of training: of answers, and of contexts."""
 
-from service.estimator.memory.overheads.cuda_context import FP32_TRAINING, SHARDED_TRAINING
+from service.estimator.memory.overheads.cuda_context import SHARDED_TRAINING, WITHOUT_CUDNN
 from service.estimator.memory.static import StaticMemory
 from service.estimator.values.dtypes import DType
-from service.estimator.values.workload import Method
+from service.estimator.values.workload import Attention
 
 
 def get_answer_kind(static_memory: StaticMemory) -> str:
@@ -14,14 +14,14 @@ def get_answer_kind(static_memory: StaticMemory) -> str:
 
 
 def get_context_kind(static_memory: StaticMemory) -> str | None:
-    """Return the kind of run whose kernels and streams a job loads.
+    """Return the kind of run whose libraries and streams a job loads.
 
-    None where that is the kind of its answer.
+    None where that is the kind of its answer. SDPA takes cuDNN's attention in 16 bits alone, unless
+    a kernel is named.
     """
     if static_memory.gathers:
         return SHARDED_TRAINING
     workload = static_memory.setup.workload
-    precision = workload.precision
-    dtypes = {precision.param_dtype, precision.compute_dtype, precision.grad_dtype}
-    is_fp32 = workload.method is Method.FULL and dtypes == {DType.FP32}
-    return FP32_TRAINING if is_fp32 and not precision.autocast else None
+    is_fp32 = workload.precision.compute_dtype is DType.FP32
+    takes_cudnn = workload.attention is Attention.SDPA and not is_fp32
+    return None if takes_cudnn else WITHOUT_CUDNN

@@ -92,14 +92,14 @@ _HOPPER_TRAINING = CudaContext(
     low=726 * MIB,
     high=790 * MIB,
     formula="518 MiB context + 240 MiB libraries and kernels of training",
-    source=f"{_READINGS}: 758 MiB in 92 runs in 16 bits",
+    source=f"{_READINGS}: 758 MiB in 92 runs whose attention may be cuDNN's",
 )
-_HOPPER_FP32 = CudaContext(
+_HOPPER_WITHOUT_CUDNN = CudaContext(
     point=742 * MIB,
     low=710 * MIB,
     high=774 * MIB,
-    formula="518 MiB context + 224 MiB libraries and kernels of training in fp32",
-    source=f"{_READINGS}: 742 MiB in 9 runs in fp32",
+    formula="518 MiB context + 224 MiB libraries and kernels of training without cuDNN",
+    source=f"{_READINGS}: 742 MiB in 9 runs in fp32 or with a named kernel of attention",
 )
 _HOPPER_SHARDED = CudaContext(
     point=828 * MIB,
@@ -115,7 +115,7 @@ _HOPPER_SERVING = CudaContext(
     formula="518 MiB context + 168 MiB libraries and kernels of serving",
     source=f"{_READINGS}: 686 MiB in 21 plain loops, 678 to 692 in 4 runs of generate()",
 )
-FP32_TRAINING, SHARDED_TRAINING = "training in fp32", "sharded"
+WITHOUT_CUDNN, SHARDED_TRAINING = "training without cuDNN", "sharded"
 _RUNS: Mapping[tuple[str, str], CudaContext] = MappingProxyType(
     {
         (gpu, kind): _HOPPER_TRAINING
@@ -126,7 +126,7 @@ _RUNS: Mapping[tuple[str, str], CudaContext] = MappingProxyType(
         (gpu, kind): context
         for gpu in ("H100-SXM5-80GB", "H200-SXM5-141GB")
         for kind, context in (
-            (FP32_TRAINING, _HOPPER_FP32),
+            (WITHOUT_CUDNN, _HOPPER_WITHOUT_CUDNN),
             (SHARDED_TRAINING, _HOPPER_SHARDED),
             ("inference", _HOPPER_SERVING),
         )

@@ -1,16 +1,26 @@
 """Contexts: what a process takes on a GPU before its first tensor."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from service.catalog.gpus import list_gpus
+from service.estimator.backends.transformers.training_kinds import get_context_kind
 from service.estimator.memory.overheads.cuda_context import (
     DEFAULT_CONTEXT,
-    FP32_TRAINING,
     SHARDED_TRAINING,
+    WITHOUT_CUDNN,
     find_context,
 )
 from service.estimator.memory.overheads.overheads import get_context_overhead
+from service.estimator.memory.setup import resolve_setup
+from service.estimator.memory.static import build_static_memory
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
 from service.estimator.values.units import MIB
+from service.estimator.values.workload import Attention
+from tests.builders import a_model, a_training
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in list_gpus()])
@@ -41,13 +51,29 @@ def test_serving_loads_fewer_kernels_than_training() -> None:
 
 
 def test_a_context_holds_what_a_run_loads() -> None:
-    """A run in fp32 loads no products of 16 bits; FSDP2 makes streams."""
-    fp32, bf16, sharded = (
+    """A run whose attention is another's does not load cuDNN; FSDP2 makes streams."""
+    without, training, sharded = (
         find_context("H100-SXM5-80GB", kind).point // MIB
-        for kind in (FP32_TRAINING, "training", SHARDED_TRAINING)
+        for kind in (WITHOUT_CUDNN, "training", SHARDED_TRAINING)
     )
 
-    assert (fp32, bf16, sharded) == (742, 758, 828)
+    assert (without, training, sharded) == (742, 758, 828)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({}, None),
+        ({"attention": Attention.FLASH}, WITHOUT_CUDNN),
+        ({"precision": POLICIES["fp32"]}, WITHOUT_CUDNN),
+        ({"precision": POLICIES["amp_bf16"]}, None),
+    ],
+)
+def test_sdpa_loads_cudnn_in_16_bits_alone(changes: dict[str, Any], kind: str | None) -> None:
+    """It takes its attention there unless a kernel is named."""
+    setup = resolve_setup(a_model(), replace(a_training(), **changes), Layout())
+
+    assert get_context_kind(build_static_memory(setup)) == kind
 
 
 def test_a_gpu_without_a_reading_gets_the_interval_of_the_others() -> None:

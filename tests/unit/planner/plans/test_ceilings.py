@@ -75,7 +75,10 @@ def test_no_layout_holds_a_larger_batch(num_gpus: int) -> None:
     question = Question(
         workload=BATCHES, layout=Layout(), fixed=fixed, limits=Limits(max_gpus=num_gpus)
     )
-    found, subject = ceiling(question, Maximized.MICRO_BATCH_SIZE), subject_of(4 * GIB)
+    found, subject = (
+        ceiling(question, Maximized.MICRO_BATCH_SIZE, 5 * GIB),
+        subject_of(5 * GIB),
+    )
 
     assert found.value is not None
     assert found.best is not None
@@ -152,7 +155,10 @@ def test_no_layout_holds_a_larger_global_batch(steps: int) -> None:
     )
     workload = replace(BATCHES, gradient_accumulation_steps=steps)
     question = Question(workload=workload, layout=Layout(), fixed=fixed, limits=Limits(max_gpus=2))
-    found, subject = ceiling(question, Maximized.GLOBAL_BATCH_SIZE), subject_of(4 * GIB)
+    found, subject = (
+        ceiling(question, Maximized.GLOBAL_BATCH_SIZE, 5 * GIB),
+        subject_of(5 * GIB),
+    )
 
     assert found.value is not None
     assert found.best is not None

@@ -82,8 +82,10 @@ def test_rounding_is_named_and_costs_are_ascending() -> None:
         assert is_qlora == ("the frozen weights are rounded to 4 bits" in remedy.effects)
 
 
-def test_more_gpus_are_sooner_done_and_cost_more() -> None:
-    """Time is that of the whole job; GPU time per token is its cost."""
+def test_more_gpus_are_sooner_done_and_cost_their_time() -> None:
+    """Time is that of the whole job; GPU time per token is its cost, of which a sharded update may
+    save some.
+    """
     fitting = _list_fitting(_help_fine_tuning())
 
     spread = [remedy for remedy in fitting if remedy.num_gpus > 1]
@@ -92,7 +94,7 @@ def test_more_gpus_are_sooner_done_and_cost_more() -> None:
         time, cost = remedy.cost.time_ratio, remedy.cost.gpu_time_ratio
         assert time is not None
         assert cost is not None
-        assert time < 1 < cost
+        assert time < 1
         assert abs(time * remedy.num_gpus - cost) < 0.01 * remedy.num_gpus
 
 

@@ -137,10 +137,11 @@ def test_shards_and_gathered_units_are_on_streams_of_their_own() -> None:
         (Layout(data_parallel=2), set()),
         (SHARDED, {0, COPY_IN_STREAM, REDUCE_STREAM}),
         (replace(SHARDED, data_parallel=1), {0, REDUCE_STREAM}),
-        (replace(SHARDED, sharding=Sharding.FSDP1), set()),
+        (replace(SHARDED, sharding=Sharding.FSDP1), {0, COPY_IN_STREAM, REDUCE_STREAM}),
+        (replace(SHARDED, sharding=Sharding.DEEPSPEED), set()),
     ],
 )
-def test_a_log_has_the_streams_of_fsdp2(layout: Layout, streams: set[int]) -> None:
+def test_a_log_has_the_streams_of_fsdp(layout: Layout, streams: set[int]) -> None:
     """A single rank gathers nothing; others' units are on the default stream."""
     model = a_model()
     events = log_training(model, build_training_pass(model, WORKLOAD, layout))
