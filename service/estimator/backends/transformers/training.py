@@ -227,10 +227,7 @@ def explain_training(
     peaks: Sequence[PhasePeak],
     replayed: ReplayResult | None = None,
 ) -> PartialEstimate:
-    """Return the partial estimate of one rank's timeline.
-
-    ``peaks`` are its own with what was measured of them.
-    """
+    """Return the partial estimate of a timeline; ``peaks`` hold what was measured."""
     static_memory, layout = job.static_memory, job.static_memory.setup.layout
     peak = max(peaks, key=attrgetter("allocated_bytes"))
     return PartialEstimate(
