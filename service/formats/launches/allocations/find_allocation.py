@@ -13,5 +13,8 @@ def find_allocation(command: Command | None) -> Allocation | None:
     if command.pod is not None:
         pod = command.pod
         return read_pod(pod.container, pod.spec, where=command.where, is_single=pod.is_single)
-    options = command.slurm or command.starters.get("srun")
+    steps = command.starters.get("srun")
+    options = command.slurm or steps
+    if steps is not None:
+        steps.take("constraint")
     return None if options is None else read_slurm(options)

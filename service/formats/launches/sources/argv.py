@@ -17,7 +17,8 @@ class Grammar:
     ``flags`` take no value unless the next word is a truth value; ``short`` are other spellings
     (``tp``: ``tensor_parallel_size``) without their hyphens; ``many`` take every word up to the
     next option; ``positionals`` name the words that belong to no option, in their order.
-    ``abbreviated`` are options that may be cut short, as ``argparse`` takes them.
+    ``abbreviated`` are options that may be cut short, as ``argparse`` takes them. Where the program
+    ``has_clusters``, letters share a word, the last with its value: ``-lN2`` (``getopt(3)``).
     """
 
     flags: frozenset[str] = frozenset()
@@ -25,6 +26,7 @@ class Grammar:
     many: frozenset[str] = frozenset()
     positionals: tuple[str, ...] = ()
     abbreviated: tuple[str, ...] = ()
+    has_clusters: bool = False
 
 
 def read_argv(tokens: Sequence[str], grammar: Grammar | None = None, *, where: str) -> Settings:
@@ -35,6 +37,7 @@ def read_argv(tokens: Sequence[str], grammar: Grammar | None = None, *, where: s
     """
     grammar = grammar or Grammar()
     check_words(tokens, where)
+    tokens = [part for word in tokens for part in split_cluster(word, grammar)]
     settings: dict[str, Setting] = {}
     positionals = iter([*grammar.positionals])
     unnamed = 0
@@ -64,6 +67,26 @@ def read_argv(tokens: Sequence[str], grammar: Grammar | None = None, *, where: s
             value_shown = list(following) if name in grammar.many else following[0]
         settings[name] = Setting(key=_spell(word), value=value_shown, where=where)
     return Settings(settings)
+
+
+def split_cluster(word: str, grammar: Grammar) -> list[str]:
+    """Return the options of a word: ``-l`` and ``-N=2`` of ``-lN2``."""
+    text = word[1:]
+    plain = text.partition("=")[0]
+    is_cluster = grammar.has_clusters and word.startswith("-") and len(plain) > 1
+    if not is_cluster or word.startswith("--") or plain in grammar.flags | grammar.short.keys():
+        return [word]
+    options: list[str] = []
+    for index, letter in enumerate(text):
+        name = grammar.short.get(letter, letter)
+        if name in grammar.flags:
+            options.append(f"-{letter}")
+        elif letter in grammar.short:
+            value = text[index + 1 :]
+            return [*options, f"-{letter}={value}" if value else f"-{letter}"]
+        else:
+            return [word]
+    return options
 
 
 def _get_name(text: str, grammar: Grammar, *, is_long: bool) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from service.formats.launches.sources.argv import Grammar, read_argv
+from service.formats.launches.sources.argv import Grammar, read_argv, split_cluster
 from service.formats.launches.sources.containers import (
     DOCKER,
     Container,
@@ -48,28 +48,59 @@ _MPIRUN = Grammar(
 )
 _SRUN = Grammar(
     short={
-        "N": "nodes",
-        "n": "ntasks",
-        "G": "gpus",
-        "c": "cpus_per_task",
-        "p": "partition",
-        "J": "job_name",
-        "t": "time",
-        "l": "label",
         "A": "account",
+        "B": "extra_node_info",
         "C": "constraint",
         "D": "chdir",
+        "E": "preserve_env",
+        "F": "nodefile",
+        "G": "gpus",
+        "H": "hold",
+        "I": "immediate",
+        "J": "job_name",
+        "K": "kill_on_bad_exit",
+        "L": "licenses",
+        "M": "clusters",
+        "N": "nodes",
+        "O": "overcommit",
+        "Q": "quiet",
+        "S": "core_spec",
+        "T": "threads",
+        "X": "disable_status",
+        "Z": "no_allocate",
+        "a": "array",
+        "b": "begin",
+        "c": "cpus_per_task",
         "d": "dependency",
         "e": "error",
+        "i": "input",
+        "k": "no_kill",
+        "l": "label",
+        "m": "distribution",
+        "n": "ntasks",
         "o": "output",
+        "p": "partition",
         "q": "qos",
+        "r": "relative",
+        "s": "oversubscribe",
+        "t": "time",
+        "u": "unbuffered",
+        "v": "verbose",
         "w": "nodelist",
         "x": "exclude",
+        "tasks-per-node": "ntasks_per_node",
     },
     flags=frozenset(
-        {"label", "exclusive", "unbuffered", "overlap", "requeue", "contiguous", "verbose"}
+        {
+            *("label", "exclusive", "unbuffered", "overlap", "requeue", "contiguous", "verbose"),
+            *("preserve_env", "hold", "immediate", "kill_on_bad_exit", "overcommit", "quiet"),
+            *("disable_status", "no_allocate", "no_kill", "oversubscribe", "exact", "nice"),
+            *("multi_prog", "pty", "spread_job", "test_only", "use_min_nodes", "reboot"),
+        }
     ),
+    has_clusters=True,
 )
+"""Slurm 26.05, ``src/common/slurm_opt.c``; what has an optional value takes it after ``=``."""
 STARTERS: Mapping[str, Grammar] = {
     "torchrun": _TORCHRUN,
     "accelerate": _ACCELERATE,
@@ -245,7 +276,8 @@ def _cut_options(tokens: list[str], grammar: Grammar) -> tuple[list[str], list[s
     """Return the leading options and the rest."""
     index = 0
     while index < len(tokens) and tokens[index].startswith("-") and tokens[index] != "--":
-        text, equals, _ = tokens[index].lstrip("-").partition("=")
+        last = split_cluster(tokens[index], grammar)[-1]
+        text, equals, _ = last.lstrip("-").partition("=")
         name = grammar.short.get(text, text.replace("-", "_"))
         takes_value = not equals and name not in grammar.flags
         index += _TWO_VALUES.get(name, 2) if takes_value else 1

@@ -37,6 +37,27 @@ def test_a_job_says_its_gpus(directives: str, gpu: str | None, ranks: int) -> No
 
 
 @pytest.mark.parametrize(
+    ("directives", "start", "ranks"),
+    [
+        ("-N2 --ntasks-per-node=4;--gres=gpu:h100-sxm:4", "srun", 8),
+        ("--tasks-per-node=4 -N 2;--gres=gpu:h100-sxm:4", "srun", 8),
+        ("-G4 -n4", "srun -Ch100-sxm", 4),
+        ("-Jrun", "srun -lvN2 -n16 --gres=gpu:h100-sxm:8", 16),
+        ("-N1", "srun --kill-on-bad-exit -n4 --gres=gpu:h100-sxm:4", 4),
+    ],
+)
+def test_letters_have_their_values_in_the_same_word(
+    directives: str, start: str, ranks: int
+) -> None:
+    """As getopt takes them, after letters that have none."""
+    question = _ask_job(directives, f"{start} python {_TRAIN}")
+
+    assert question.document["gpu"] == "H100-SXM5-80GB"
+    assert get_layout(question)["data_parallel"] == ranks
+    assert question.imported.ignored == ()
+
+
+@pytest.mark.parametrize(
     ("directives", "choices"),
     [
         ("--gpus=a100:2;--constraint=gpu80gb", ("A100-SXM4-80GB", "A100-PCIE-80GB")),
