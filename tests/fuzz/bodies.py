@@ -31,6 +31,7 @@ _WORDS = (
     *(" ", ",", "a: "),
 )
 _SCRIPT = "#!/bin/bash\n#HEADROOM llama-2-7b --task train --sequence-length 4096\ntorchrun t.py\n"
+_BATCH = "#!/bin/bash\n#SBATCH --gres=gpu:h100-sxm:2 -N 2\nexport CUDA_VISIBLE_DEVICES=0\n"
 _ACCELERATE = (
     "accelerate launch --num_processes 2 train.py --model_name_or_path gpt2 --max_length 128"
 )
@@ -72,6 +73,13 @@ def _list_more() -> list[Door]:
         for path, body in (
             ("/v1/launches/import", {"files": [{"name": "run.sh", "content": _SCRIPT}]}),
             ("/v1/launches/import", {"command": _ACCELERATE, "gpu": "L4"}),
+            (
+                "/v1/launches/import",
+                {
+                    "files": [{"name": "j.sbatch", "content": f"{_BATCH}srun {_ACCELERATE}\n"}],
+                    "gpu": {"memory_bytes": 85_899_345_920},
+                },
+            ),
             (
                 "/v1/launches/import",
                 {"files": [{"name": "a.yaml", "content": "base_model: gpt2\nsequence_len: 64\n"}]},

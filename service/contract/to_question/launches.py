@@ -12,12 +12,13 @@ from msgspec import UNSET, UnsetType
 from service.base.errors import InvalidRequestError, ServiceError
 from service.catalog.site_words import find_site_gpus
 from service.contract.schemas.fields import get_or_none
-from service.contract.schemas.fit import FitRequest, ModelReference
+from service.contract.schemas.fit import FitRequest, GpuReference, ModelReference
 from service.contract.schemas.imports.launches import LaunchImportRequest
 from service.contract.to_question.drafts import find_hub_draft
 from service.contract.to_question.fits import read_workload_piece
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.models import ResolvedModel
+from service.contract.to_question.searches import is_same_gpu, show_gpu
 from service.contract.to_question.validation_errors import decode
 from service.estimator.values.errors import EstimatorError
 from service.formats.launches.read_launch import read_launch
@@ -90,10 +91,9 @@ def read_launch_by(request: LaunchImportRequest, find: FindCheckpoint) -> Launch
     else:
         questions += _ask_model(document, find)
     if not isinstance(request.gpu, UnsetType):
-        gpu = msgspec.to_builtins(request.gpu)
-        imported = _warn_of_gpu(imported, gpu)
+        imported = _warn_of_gpu(imported, request.gpu)
         questions = tuple(question for question in questions if question.field != "gpu")
-        document["gpu"] = gpu
+        document["gpu"] = msgspec.to_builtins(request.gpu)
     overrides = _list_overrides(request)
     for field, value in overrides.items():
         _put(document, field, value, imported)
@@ -141,12 +141,12 @@ def _is_meant(file: LaunchFile, script: str) -> bool:
     return not is_shell(file.name, file.content) or PurePath(file.name).name in script
 
 
-def _warn_of_gpu(imported: ImportedLaunch, gpu: object) -> ImportedLaunch:
+def _warn_of_gpu(imported: ImportedLaunch, gpu: GpuReference) -> ImportedLaunch:
     """Return a launch, with a warning of another GPU than its job's."""
     stated = imported.question.get("gpu")
-    if stated in {None, gpu} or not isinstance(gpu, str):
+    if not isinstance(stated, str) or is_same_gpu(gpu, stated):
         return imported
-    text = f"the launch's job asks for {stated}, and the answer is for {gpu}"
+    text = f"the launch's job asks for {stated}, and the answer is for {show_gpu(gpu)}"
     return replace(imported, warnings=(*imported.warnings, text))
 
 

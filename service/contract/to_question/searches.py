@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import msgspec
 from msgspec import UnsetType, structs
 
-from service.base.errors import InvalidRequestError
-from service.catalog.gpus import find_gpus
+from service.base.errors import InvalidRequestError, ServiceError
+from service.catalog.gpus import find_gpus, resolve_device
 from service.contract.schemas.fields import get_or_default, get_or_none
 from service.contract.schemas.fit import GpuReference, ModelReference
 from service.contract.schemas.format_options import FormatOptionsRequest
@@ -24,8 +24,9 @@ from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.workloads import read_workload
 from service.estimator.model.quantization.loading import adopt_cache_format, as_loaded
 from service.estimator.values.device import Device
-from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.errors import EstimatorError, InvalidInputError
 from service.estimator.values.layout import Layout
+from service.estimator.values.units import format_bytes
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.formats.renderings.job import NO_OPTIONS, FormatOptions, JobNames
 from service.planner.fit.confidence import list_confidence_notes
@@ -212,6 +213,29 @@ def read_devices(reference: GpuReference) -> tuple[Device, ...]:
     if isinstance(reference, str) and len(entries := find_gpus(reference)) > 1:
         return tuple(entry.to_device() for entry in entries)
     return (read_device(reference),)
+
+
+def is_same_gpu(reference: GpuReference, name: str) -> bool:
+    """Return whether a reference may mean a GPU of the catalogue.
+
+    By its memory it does from what a process can allocate up to NVML's total. One that is known to
+    nobody means none.
+    """
+    try:
+        device, devices = resolve_device(name), read_devices(reference)
+    except (ServiceError, EstimatorError):
+        return False
+    if isinstance(reference, str):
+        return any(entry.name == device.name for entry in devices)
+    return device.usable_bytes <= devices[0].capacity_bytes <= device.capacity_bytes
+
+
+def show_gpu(gpu: GpuReference) -> str:
+    """Return a request's GPU by its name, else by its memory."""
+    if isinstance(gpu, str):
+        return gpu
+    memory = gpu.memory_bytes
+    return f"a GPU of {format_bytes(memory) if isinstance(memory, int) else memory}"
 
 
 def read_job_names(

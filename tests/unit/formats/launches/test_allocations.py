@@ -100,12 +100,28 @@ def test_one_process_with_several_gpus_is_told_of() -> None:
     assert any("nn.DataParallel" in text for text in question.imported.warnings)
 
 
-def test_the_gpu_of_a_request_wins_over_the_jobs() -> None:
-    """It is a question of its own, and the answer says so."""
-    question = ask_command(f"srun --gres=gpu:t4:2 -n 2 python {_TRAIN}", gpu="L4")
+@pytest.mark.parametrize(
+    ("gpu", "shown"),
+    [
+        ("L4", "L4"),
+        ("H100-SXM", None),
+        ("h100", None),
+        ("L40 of some kind", "L40 of some kind"),
+        ({"memory_bytes": 85_899_345_920}, "a GPU of 80.00 GiB"),
+        ({"memory_bytes": "40GiB"}, "a GPU of 40GiB"),
+        ({"memory_bytes": "81559MiB"}, None),
+        ({"memory_bytes": "some"}, "a GPU of some"),
+    ],
+)
+def test_the_gpu_of_a_request_wins_over_the_jobs(gpu: object, shown: str | None) -> None:
+    """It is a question of its own, which is said where the job's is another."""
+    question = ask_command(f"srun --gres=gpu:h100-sxm:2 -n 2 python {_TRAIN}", gpu=gpu)
 
-    assert question.document["gpu"] == "L4"
-    assert "the launch's job asks for T4, and the answer is for L4" in question.imported.warnings
+    text = f"the launch's job asks for H100-SXM5-80GB, and the answer is for {shown}"
+    assert question.document["gpu"] == gpu
+    assert [line for line in question.imported.warnings if "answer is for" in line] == (
+        [] if shown is None else [text]
+    )
 
 
 @pytest.mark.parametrize(
