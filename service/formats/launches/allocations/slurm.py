@@ -47,11 +47,14 @@ def read_slurm(options: Settings) -> Allocation | None:
     )
 
 
-def count_nodes(options: Settings) -> int:
-    """Return the fewest nodes that a job runs on: ``2-4`` is two."""
+def count_nodes(options: Settings) -> int | None:
+    """Return the fewest nodes that a job runs on: ``2-4`` is two.
+
+    None where a variable says them.
+    """
     nodes = _read_number(options, "nodes")
-    if nodes:
-        return nodes
+    if nodes or options.peek("nodes") is not None:
+        return nodes or None
     tasks, per_node = _read_number(options, "ntasks"), _read_number(options, "ntasks_per_node")
     return ceil_div(tasks, per_node) if tasks and per_node else 1
 
@@ -72,7 +75,7 @@ def _find_entries(options: Settings) -> tuple[Setting | None, tuple[Gres, ...]]:
 
 
 def _spread(
-    setting: Setting, entries: tuple[Gres, ...], options: Settings, num_nodes: int
+    setting: Setting, entries: tuple[Gres, ...], options: Settings, num_nodes: int | None
 ) -> int | None:
     """Return the GPUs of a node, None where nodes are unlike."""
     number = sum(entry.count for entry in entries)
@@ -81,6 +84,8 @@ def _spread(
     name = setting.key.lstrip("-").replace("-", "_")
     if name in PER_NODE:
         return number
+    if num_nodes is None:
+        return None
     if name.endswith("per_task"):
         per_node = _read_number(options, "ntasks_per_node") or 1
         number *= _read_number(options, "ntasks") or per_node * num_nodes

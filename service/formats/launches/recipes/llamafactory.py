@@ -87,6 +87,7 @@ def read_llamafactory(handed_in: HandedIn, draft: Draft) -> None:
         applies_liger=True,
         measures=False,
         uses_all_gpus=True,
+        reads_nodes=True,
     )
     config.take_all()
     lower_trainer(setup, draft, handed_in)

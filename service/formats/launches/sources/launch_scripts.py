@@ -217,13 +217,16 @@ def _list_slurm_variables(slurm: Settings) -> dict[str, str]:
     """Return what Slurm tells a script of its directives (``sbatch``, OUTPUT ENVIRONMENT)."""
     values = {name: str(entry.value) for name in _COUNTS if (entry := slurm.peek(name)) is not None}
     variables: dict[str, str] = {}
+    gpus = slurm.peek("gpus_per_node") or slurm.peek("gres")
+    if gpus is not None and "ntasks" not in values:
+        # A job of one task runs on one node.
+        values.setdefault("nodes", "1")
     if "nodes" in values:
         variables |= dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), values["nodes"])
     if "ntasks" in values:
         variables["SLURM_NTASKS"] = values["ntasks"]
     if "ntasks_per_node" in values:
         variables["SLURM_NTASKS_PER_NODE"] = values["ntasks_per_node"]
-    gpus = slurm.peek("gpus_per_node") or slurm.peek("gres")
     count = "" if gpus is None else _count_gpus(str(gpus.value))
     if count.isdecimal():
         variables |= dict.fromkeys(("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"), count)

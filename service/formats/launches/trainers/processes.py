@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from service.formats.launches.sources.commands import Command
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.kubeflow import NODES, PROCESSES
+from service.formats.launches.trainers.setup import TrainerSetup
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings
 
 _SINGLE = frozenset({"NO", "FALSE"})
 """Kinds of accelerate's processes with one of them; YAML's own NO is false."""
 _OPEN = frozenset({"auto", "gpu"})
+_GPUS_ON_NODE = "SLURM_GPUS_ON_NODE"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "horovodrun"})
 _STARTERS_WITHOUT_EFFECT = (
     *("rdzv*", "master_*", "node_rank", "standalone", "max_restarts", "monitor_interval", "role"),
     *("start_method", "log_dir", "redirects", "tee", "m", "module", "no_python", "run_path"),
@@ -61,21 +65,70 @@ class Processes:
 
 
 def count_processes(
-    handed_in: HandedIn, accelerate: Settings | None, *, uses_all_gpus: bool = False
+    handed_in: HandedIn, accelerate: Settings | None, setup: TrainerSetup | None = None
 ) -> Processes:
-    """Return the processes by their starter, else by the job's GPUs.
+    """Return the processes by their starter, else by its GPUs.
 
-    A starter that is told no number, and a program that ``uses_all_gpus``, take those of a node.
+    A starter that is told no number, and a trainer that uses all GPUs, take those of a node.
     """
-    processes, allocation = _count_started(handed_in, accelerate), handed_in.allocation
+    uses_all_gpus = setup is not None and setup.uses_all_gpus
+    processes = _count_started(handed_in, accelerate)
+    if setup is not None and uses_all_gpus and _is_one_a_node(processes, handed_in.command):
+        processes = _count_by_program(handed_in, reads_nodes=setup.reads_nodes)
+    per_node, settings = _count_visible(handed_in)
     takes_all = processes.is_started or uses_all_gpus
-    if processes.count is not None or allocation is None or not takes_all:
+    if processes.count is not None or processes.nodes is None or per_node is None or not takes_all:
         return processes
-    nodes = allocation.num_nodes if uses_all_gpus and not processes.is_started else processes.nodes
-    if allocation.per_node is None or nodes is None or (uses_all_gpus and nodes > 1):
-        return processes
-    settings = (*processes.settings, *allocation.counts)
-    return Processes(count=nodes * allocation.per_node, nodes=nodes, settings=settings)
+    settings = (*processes.settings, *settings)
+    return Processes(count=processes.nodes * per_node, nodes=processes.nodes, settings=settings)
+
+
+def _count_visible(handed_in: HandedIn) -> tuple[int | None, tuple[Setting, ...]]:
+    """Return how many GPUs a node's processes see, and what says so.
+
+    CUDA shows those that its variable lists, of those that the job has.
+    """
+    allocation = handed_in.allocation
+    per_node = None if allocation is None else allocation.per_node
+    counts = () if allocation is None else allocation.counts
+    visible = _name_variables(handed_in.command, _VISIBLE).get(_VISIBLE)
+    if visible is None:
+        return per_node, counts
+    if "$" in str(visible.value):
+        return None, (visible,)
+    # It reads no further than a device that is none (CUDA C++ Programming Guide).
+    listed = str(visible.value).partition("-1")[0].split(",")
+    number = len([device for device in listed if device.strip()])
+    if not number:
+        return per_node, counts
+    return number if per_node is None else min(number, per_node), (*counts, visible)
+
+
+def _is_one_a_node(processes: Processes, command: Command | None) -> bool:
+    """Return whether a program runs once a node.
+
+    Nothing starts it, or srun does.
+    """
+    starters = {} if command is None else command.starters
+    if "srun" in starters:
+        return processes.count in {None, processes.nodes}
+    return not _STARTERS.intersection(starters)
+
+
+def _count_by_program(handed_in: HandedIn, *, reads_nodes: bool) -> Processes:
+    """Return the processes that a program starts by itself.
+
+    In a job of several nodes that nothing starts it on, nobody knows on how many it is.
+    """
+    command, allocation = handed_in.command, handed_in.allocation
+    named = _name_variables(command, "NNODES", "NPROC_PER_NODE", NODES)
+    nodes = named.get("NNODES") if reads_nodes else None
+    is_spread = allocation is not None and allocation.num_nodes != 1
+    is_pod = str(named[NODES].value) != "1" if NODES in named else False
+    is_stepped = command is not None and "srun" in command.starters
+    if nodes is None and (is_pod or (is_spread and not is_stepped)):
+        return Processes(nodes=None, settings=tuple(named.values()))
+    return _multiply(nodes, named.get("NPROC_PER_NODE"), None)
 
 
 def _count_started(handed_in: HandedIn, accelerate: Settings | None) -> Processes:
@@ -96,7 +149,7 @@ def _count_started(handed_in: HandedIn, accelerate: Settings | None) -> Processe
     for name in ("mpirun", "mpiexec", "horovodrun"):
         if name in starters:
             return _multiply(None, starters[name].take("np"), None)
-    return _count_environment(command)
+    return _count_environment(handed_in)
 
 
 def _is_open(setting: Setting) -> bool:
@@ -105,15 +158,21 @@ def _is_open(setting: Setting) -> bool:
     return text in _OPEN or "$" in text
 
 
+def _is_unknown(setting: Setting) -> bool:
+    """Return whether a script's caller says it, or a range of numbers."""
+    text = str(setting.value)
+    return any(sign in text for sign in "$:") and _GPUS_ON_NODE not in text
+
+
 def _multiply(nodes: Setting | None, each: Setting | None, default: int | None) -> Processes:
     settings = tuple(setting for setting in (nodes, each) if setting is not None)
     number = 1
     if nodes is not None:
-        if ":" in str(nodes.value) or _is_open(nodes):
-            return Processes(settings=settings)
+        if _is_unknown(nodes) or _is_open(nodes):
+            return Processes(nodes=None, settings=settings)
         number = nodes.as_int(minimum=1)
     if each is not None and _is_open(each):
-        return Processes(nodes=number, settings=settings)
+        return Processes(nodes=None if _is_unknown(each) else number, settings=settings)
     local = default if each is None else each.as_int(minimum=1)
     return Processes(
         count=None if local is None else number * local, nodes=number, settings=settings
@@ -167,7 +226,7 @@ def _count_srun(starter: Settings) -> Processes:
         return Processes(nodes=None, settings=(total,))
     if total is not None:
         settings = (total,) if nodes is None else (total, nodes)
-        number = None if nodes is None else nodes.as_int(minimum=1)
+        number = None if nodes is None or _is_unknown(nodes) else nodes.as_int(minimum=1)
         return Processes(count=total.as_int(minimum=1), nodes=number, settings=settings)
     each = starter.take("ntasks_per_node")
     return _multiply(nodes, each, 1 if nodes is not None else None)
@@ -184,16 +243,15 @@ def _name_variables(command: Command | None, *names: str) -> dict[str, Setting]:
     }
 
 
-def _count_environment(command: Command | None) -> Processes:
+def _count_environment(handed_in: HandedIn) -> Processes:
     """Return what environment variables say of the GPUs."""
-    named = _name_variables(command, "NNODES", "NPROC_PER_NODE", "CUDA_VISIBLE_DEVICES")
+    named = _name_variables(handed_in.command, "NNODES", "NPROC_PER_NODE", _VISIBLE, NODES)
     if "NPROC_PER_NODE" in named:
         return _multiply(named.get("NNODES"), named["NPROC_PER_NODE"], None)
-    visible = named.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None and "NNODES" not in named and "$" not in str(visible.value):
-        count = len([device for device in str(visible.value).split(",") if device.strip()])
-        return Processes(count=count or None, settings=(visible,))
-    pods = _name_variables(command, NODES).get(NODES)
+    if _VISIBLE in named and "NNODES" not in named and "$" not in str(named[_VISIBLE].value):
+        count, settings = _count_visible(handed_in)
+        return Processes(count=count, settings=settings)
+    pods = named.get(NODES)
     if pods is not None and str(pods.value) != "1":
         # An operator starts a program in each pod; whether they find each other is its code's.
         return Processes(nodes=None, settings=(pods,))

@@ -53,5 +53,7 @@ class TrainerSetup:
     """Whether its evaluations keep logits for metrics, None where nobody says."""
     uses_all_gpus: bool = False
     """Whether its program starts one process a GPU by itself."""
+    reads_nodes: bool = False
+    """Whether that takes its number of nodes from ``NNODES``."""
     trl_before: tuple[int, int] | None = None
     """Release that TRL's is older than, None where it may be the one that is known."""

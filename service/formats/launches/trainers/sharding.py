@@ -57,7 +57,7 @@ def read_sharding(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Eng
     """
     files = sort_files(handed_in)
     joined = join_starter(handed_in, files.accelerate, draft)
-    processes = count_processes(handed_in, joined, uses_all_gpus=setup.uses_all_gpus)
+    processes = count_processes(handed_in, joined, setup)
     account_starters(handed_in, draft)
     warn_replicas(processes, handed_in, draft, uses_all_gpus=setup.uses_all_gpus)
     degrees = Settings()

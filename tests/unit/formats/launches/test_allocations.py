@@ -8,13 +8,16 @@ from service.contract.to_question.launches import LaunchQuestion
 from tests.unit.formats.launches.asking import ask, ask_command, get_layout
 
 _TRAIN = "train.py --model_name_or_path llama-2-7b --bf16 --sequence_length 512 --fsdp full_shard"
+_RECIPE = "model_name_or_path: llama-2-7b\nstage: sft\nfinetuning_type: full\ncutoff_len: 512\n"
 _SPREAD = "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE"
 
 
 def _ask_job(directives: str, start: str = f"{_SPREAD} {_TRAIN}") -> LaunchQuestion:
     """Return the question of a job of Slurm, with an option on each line."""
     lines = "\n".join(f"#SBATCH {line}" for line in directives.split(";"))
-    return ask(files=[{"name": "job.sbatch", "content": f"#!/bin/bash\n{lines}\n{start}\n"}])
+    script = {"name": "job.sbatch", "content": f"#!/bin/bash\n{lines}\n{start}\n"}
+    recipe = {"name": "sft.yaml", "content": _RECIPE}
+    return ask(files=[script, recipe] if "sft.yaml" in start else [script])
 
 
 @pytest.mark.parametrize(
@@ -25,6 +28,7 @@ def _ask_job(directives: str, start: str = f"{_SPREAD} {_TRAIN}") -> LaunchQuest
         ('--gres=gpu:4;-N 2;-C "a100-sxm4-80gb&ib"', "A100-SXM4-80GB", 8),
         ("--gres=gpu:nvidia_a100-sxm4-80gb;--nodes=4-8", "A100-SXM4-80GB", 4),
         ("--gres=gpu:a100:2;--constraint=a100_80gb;-N1", None, 2),
+        ("--gpus-per-node=l4:2", "L4", 2),
     ],
 )
 def test_a_job_says_its_gpus(directives: str, gpu: str | None, ranks: int) -> None:
@@ -91,6 +95,57 @@ def test_a_starter_without_a_number_takes_the_jobs(start: str, ranks: int) -> No
     warnings = [text for text in question.imported.warnings if "asks for 4 GPUs" in text]
     assert get_layout(question)["data_parallel"] == ranks
     assert len(warnings) == (ranks != 4)
+
+
+@pytest.mark.parametrize(
+    ("directives", "start", "ranks"),
+    [
+        ("--gres=gpu:4", f"CUDA_VISIBLE_DEVICES=0,1 accelerate launch {_TRAIN}", 2),
+        ("--gres=gpu:4", f"CUDA_VISIBLE_DEVICES=3,2,1 torchrun --nproc_per_node gpu {_TRAIN}", 3),
+        ("--gres=gpu:2", f"CUDA_VISIBLE_DEVICES=0,1,2,3 deepspeed {_TRAIN}", 2),
+        ("--gres=gpu:4", f"CUDA_VISIBLE_DEVICES=0,-1,2 python {_TRAIN}", 1),
+        ("--gres=gpu:4", "CUDA_VISIBLE_DEVICES=0,1 NNODES=2 llamafactory-cli train sft.yaml", 4),
+    ],
+)
+def test_visible_devices_cap_what_a_job_has(directives: str, start: str, ranks: int) -> None:
+    """Of each node: CUDA shows a process no others."""
+    assert get_layout(_ask_job(directives, start))["data_parallel"] == ranks
+
+
+@pytest.mark.parametrize(
+    ("directives", "start"),
+    [
+        ("--gres=gpu:4", f"torchrun --nnodes $NNODES --nproc_per_node 2 {_TRAIN}"),
+        ("--gres=gpu:4", f"torchrun --nnodes 1:4 --nproc_per_node 2 {_TRAIN}"),
+        ("--gres=gpu:4", f"torchrun --nproc_per_node $NUM_GPUS {_TRAIN}"),
+        ("--gres=gpu:4", f"deepspeed --num_nodes $NODES --num_gpus 2 {_TRAIN}"),
+        ("--gres=gpu:4", f"mpirun -np $NP python {_TRAIN}"),
+        ("--gres=gpu:4;--nodes=${NODES}", f"{_SPREAD} {_TRAIN}"),
+        ("--gres=gpu:4;--nodes=${NODES}", f"srun --ntasks-per-node 4 python {_TRAIN}"),
+    ],
+)
+def test_a_number_that_a_variable_says_is_asked(directives: str, start: str) -> None:
+    """The job's own says nothing of it."""
+    question = _ask_job(directives, start)
+
+    assert "data_parallel" not in get_layout(question)
+    assert "layout.data_parallel" in question.missing
+
+
+@pytest.mark.parametrize(
+    ("directives", "start", "ranks"),
+    [
+        ("--gres=gpu:4;-N 2", "srun llamafactory-cli train sft.yaml", 4),
+        ("--gres=gpu:4;-N 2", "NNODES=$SLURM_NNODES srun llamafactory-cli train sft.yaml", 8),
+        ("--gres=gpu:4;-N 2", "FORCE_TORCHRUN=1 NNODES=2 llamafactory-cli train sft.yaml", 8),
+        ("--gres=gpu:4", "FORCE_TORCHRUN=1 NNODES=2 llamafactory-cli train sft.yaml", 8),
+    ],
+)
+def test_a_program_starts_the_gpus_of_each_node(directives: str, start: str, ranks: int) -> None:
+    """LLaMA-Factory does, on one node unless ``NNODES`` says more."""
+    layout = get_layout(_ask_job(directives, start))
+
+    assert (layout["data_parallel"], layout.get("gpus_per_node", ranks)) == (ranks, 4)
 
 
 def test_one_process_with_several_gpus_is_told_of() -> None:
