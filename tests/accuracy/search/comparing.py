@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from service.estimator.estimate import estimate
-from service.estimator.memory.timeline import build_train_timeline
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.workload import TrainWorkload
@@ -80,7 +79,7 @@ def estimate_peaks(question: Question) -> dict[str, int]:
     model, workload, layout = question.build(), question.workload, question.make_layout()
     answer = estimate(model, workload, layout=layout, device=_HUGE)
     if isinstance(workload, TrainWorkload):
-        phases = dict(build_train_timeline(model, workload, layout).phases)
+        phases = {phase.name: phase.allocated_bytes for phase in answer.phases}
         return {name: phases[phase] for name, phase in _PHASES.items()}
     peaks = {instant.name: instant.allocated_bytes for instant in answer.instants}
     return {name: peaks[name] for name in ("prefill", "decode") if name in peaks}
