@@ -19,6 +19,7 @@ from service.estimator.tape.ops.rotary import make_rotary_tables
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
+from service.estimator.values.heads import Head
 from service.estimator.values.workload import Attention
 
 
@@ -232,6 +233,8 @@ class ModelWalk:
         scored = record_task(self.ctx, self.model, task, hidden)
         if self.units is not None:
             self.units.close_head()
+            if task.kind is Head.NONE and self.model.final_norm is None:
+                self.units.return_block()
         loss, returned = record_task_loss(self.ctx, self.model, task, scored)
         tape.free(hidden)
         self.outputs = (*returned, *self.outputs)

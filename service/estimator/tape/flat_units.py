@@ -42,6 +42,9 @@ class FlatUnits(ShardedUnits):
         self._last_elements = elements
         return super().run_block(block, x, elements=elements, trained=trained)
 
+    def return_block(self) -> None:
+        """Leave the root as it is."""
+
     def end_forward(self) -> None:
         """Gather the block that backward begins with.
 

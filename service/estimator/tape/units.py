@@ -103,7 +103,7 @@ class ShardedUnits:
         self._root_gradients: list[Storage] = []
         self._head_elements = self._next_elements = self._root_elements = self._named_gradients = 0
         self._latest_elements = 0
-        self._head_gathers_block = self._loops_over_parameters = False
+        self._head_gathers_block = self._loops_over_parameters = self._root_follows_block = False
 
     def open_root(
         self, elements: int, block_elements: int, *, head: int = 0, ends_in_head: bool = False
@@ -111,9 +111,8 @@ class ShardedUnits:
         """Gather the root unit.
 
         Its all-gather output lives until the first block is copied out of its own. ``head``:
-        elements of final norm and head, which are no part of the root where they are a unit of
-        their own. ``ends_in_head``: the last parameter tensor of either unit is the head's weight,
-        whose gradient is the first one.
+        elements of final norm and head, which may be a unit of their own. ``ends_in_head``: the
+        last parameter tensor of either unit is the head's weight, whose gradient is the first one.
         """
         self._loops_over_parameters = not (
             self.config.single_rank or self.config.fetches_modules or self.config.flat_parameters
@@ -135,10 +134,7 @@ class ShardedUnits:
         self.tape.collected_gradients = []
 
     def close_embedding(self) -> None:
-        """Gather the embedding's unit before its own backward.
-
-        That is where it is a unit that gives way to blocks.
-        """
+        """Gather an embedding that gave way to blocks."""
         if self._head_elements and self.config.reshard and not self.config.fetches_modules:
             self.tape.hook(self._gather_embedding)
 
@@ -147,27 +143,19 @@ class ShardedUnits:
         self._release(self._outputs)
 
     def open_head(self) -> None:
-        """Gather final norm and head, where they are a unit.
-
-        The unit is reduced as soon as its backward is over.
-        """
+        """Gather the unit of norm and head, reduced right after its backward."""
         if not self._head_elements:
             return
         elements, output = self._head_elements, self._gather_buffer(self._head_elements)
-        weights = self._gather_weights(elements)
+        weights, named = self._gather_weights(elements), self._named_gradients
         self.tape.hook(
-            lambda: self._after_backward(
-                weights, elements, elements, named_gradients=self._named_gradients
-            ),
+            lambda: self._after_backward(weights, elements, elements, named_gradients=named)
         )
         self._release(self._outputs)
         self._outputs.append(output)
 
     def close_head(self) -> None:
-        """Gather the last block once backward has the logits' gradient.
-
-        That is where final norm and head are a unit.
-        """
+        """Gather the last block where the head is a unit."""
         if self._head_elements and self.config.reshard and not self.config.fetches_modules:
             self._head_gathers_block = True
             self.tape.hook(lambda: self._outputs.append(self._gather_buffer(self._next_elements)))
@@ -190,14 +178,22 @@ class ShardedUnits:
         )
         self.tape.release(*self._reducing)
 
-    def end_forward(self) -> None:
-        """Drop the last all-gather output and the root.
+    def return_block(self) -> None:
+        """Drop the root where the model returns the last block's own output.
 
-        Backward gathers the root again with the block that it begins with.
+        Its hooks run in their order: backward gathers the block first, and then the root (torch
+        2.13 ``_fsdp_state.py``, ``_register_pre_backward_hook``).
         """
+        if self.config.reshard and not (self.config.fetches_modules or self._head_elements):
+            self._root_follows_block = True
+            self._release(self._outputs)
+            self._release(self._root)
+
+    def end_forward(self) -> None:
+        """Gather the root again with the block that backward begins with."""
         latest = self._latest_elements if self._outputs else 0
         self._release(self._outputs)
-        if not self.config.reshard or self._head_gathers_block:
+        if not self.config.reshard or self._head_gathers_block or self._root_follows_block:
             return
         if self._head_elements:
             self._outputs.append(self._gather_buffer(self._next_elements))
@@ -236,14 +232,20 @@ class ShardedUnits:
     def _before_backward(self, weights: list[Storage], elements: int, following: int) -> None:
         """Gather a block, and ahead of it the next unit.
 
-        ``following`` are the elements of the next unit: none where a joint root comes next.
+        ``following``: elements of the next unit, none where a joint root comes next.
         """
         self._root_gradients += self.tape.collected_gradients or []
         self.tape.collected_gradients = []
-        if self.config.reshard:
-            weights += self._gather_weights(elements)
-            self._release(self._outputs)
-            self._outputs.append(self._gather_buffer(following))
+        if not self.config.reshard:
+            return
+        if self._root_follows_block:
+            self._outputs.append(self._gather_buffer(elements))
+        weights += self._gather_weights(elements)
+        self._release(self._outputs)
+        self._outputs.append(self._gather_buffer(following))
+        if self._root_follows_block:
+            self._root_follows_block = False
+            self._gather_root_again()
 
     def _after_backward(
         self, weights: list[Storage], elements: int, trained: int, *, named_gradients: int = 0
@@ -270,10 +272,7 @@ class ShardedUnits:
         self.tape.release(*collected[:named_gradients])
 
     def _gather_buffer(self, elements: int) -> Storage:
-        """Return the output of an all-gather.
-
-        Its input is a buffer of its own where it is cast (``flat_foreach_copy_input``).
-        """
+        """Return an all-gather's output; casts are its input."""
         self._latest_elements = elements
         ranks = self.config.cast_ranks
         if self.config.single_rank:

@@ -21,7 +21,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.device import Device
 from service.estimator.values.generation import Client
-from service.estimator.values.layout import Layout
+from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Attention,
@@ -52,8 +52,12 @@ WORKLOADS: Mapping[str, Workload] = {
     "serve one": replace(_SERVE, num_sequences=1),
     "serve long": replace(_SERVE, prompt_tokens=250),
     "serve static": replace(_SERVE, cache=Cache.STATIC),
+    "fsdp2": _TRAIN,
+    "fsdp2 lora": replace(_TRAIN, method=Method.LORA, lora=Lora(rank=4)),
     "generate": replace(_SERVE, client=Client.GENERATE, output_tokens=3),
 }
+_LONE = Layout()
+_FSDP2 = Layout(data_parallel=8, sharding=Sharding.FSDP2, zero_stage=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,11 @@ class VariantCase:
         changes = ",".join(f"{name}={value}" for name, value in self.changes.items())
         return f"{self.model_type}[{changes}] {self.workload}"
 
+    @property
+    def layout(self) -> Layout:
+        """The layout of the ranks that its workload names."""
+        return _FSDP2 if self.workload.startswith("fsdp2") else _LONE
+
     def read_config(self) -> Mapping[str, Any]:
         """Return the config.json."""
         return {**tiny_config(self.model_type), **self.changes}
@@ -83,9 +92,9 @@ class VariantCase:
         """Return what the estimator says of the counted phases."""
         model, workload = self.build(), WORKLOADS[self.workload]
         if isinstance(workload, TrainWorkload):
-            phases = dict(build_train_timeline(model, workload, Layout()).phases)
+            phases = dict(build_train_timeline(model, workload, self.layout).phases)
             return {name: phases[phase] for name, phase in _PHASES.items()}
-        answer = estimate(model, workload, layout=Layout(), device=_HUGE)
+        answer = estimate(model, workload, layout=self.layout, device=_HUGE)
         peaks = {instant.name: instant.allocated_bytes for instant in answer.instants}
         return {name: peaks[name] for name in ("prefill", "decode")}
 
@@ -106,7 +115,11 @@ def trace_case(case: VariantCase) -> VariantCase:
 
     config, workload, model = case.read_config(), WORKLOADS[case.workload], case.build()
     question = ProbeQuestion(
-        architecture=model, workload=workload, layout=Layout(), full_depth=True, deadline_s=600.0
+        architecture=model,
+        workload=workload,
+        layout=case.layout,
+        full_depth=True,
+        deadline_s=600.0,
     )
     layers = tuple(range(model.num_hidden_layers))
     point = replace(get_target_point(question), layers=layers)

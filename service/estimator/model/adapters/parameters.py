@@ -6,6 +6,8 @@ from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.values.workload import Lora
 
 KIND = "adapter"
+ADAPTER_PARTS = ("lora_A", "lora_B", "lora_magnitude_vector", "ia3_l", "miss_block")
+"""Names of an adapter's tensors, of whatever variant."""
 _SCALED_INPUT = frozenset({"down_proj", "dense_4h_to_h", "fc2", "fc_out"})
 """Layers whose input IA3 scales (PEFT's
 ``TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING``).

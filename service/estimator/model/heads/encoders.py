@@ -5,8 +5,10 @@ A bare BERT or RoBERTa has a pooler, whose output an embedding's loss does not r
 (``add_pooling_layer``).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from service.estimator.model.adapters.parameters import ADAPTER_PARTS
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.heads.config import get_problem
 from service.estimator.model.heads.steps import (
@@ -46,7 +48,7 @@ def add_task(
     """
     spec, kind = backbone.spec, Head(backbone.spec.head)
     weights = tuple(iterate_step_weights(steps))
-    unread = frozenset(weight.name for weight in weights) if kind is Head.NONE else frozenset()
+    unread = frozenset(_iterate_unread_names(steps)) if kind is Head.NONE else frozenset()
     names = [weight.name for weight in (*weights, *output.weights())]
     task = TaskHead(
         kind=kind,
@@ -70,6 +72,13 @@ def add_task(
             if not is_saved_layer(layer, task.saved)
         ),
     )
+
+
+def _iterate_unread_names(steps: tuple[Step, ...]) -> Iterator[str]:
+    """Yield the names of the steps' tensors, and of adapters on them."""
+    yield from (weight.name for weight in iterate_step_weights(steps))
+    for layer in list_linears(steps):
+        yield from (f"{layer.name}.{part}" for part in ADAPTER_PARTS)
 
 
 def _list_steps(spec: DecoderSpec, kind: Head) -> tuple[Step, ...]:

@@ -6,6 +6,7 @@ are those of transformers 5.23 (``models/zamba2``).
 
 from dataclasses import replace
 
+from service.estimator.model.adapters.parameters import ADAPTER_PARTS
 from service.estimator.model.architecture import Architecture, EmbeddingOutput
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.config_reader import (
@@ -37,7 +38,6 @@ _HYBRID, _MIXERS = "hybrid", ("linear_attention", "mamba")
 _PUBLISHED = ["m"] + (["m"] * 5 + ["h"]) * 7 + ["m"] * 4 + ["h"] + ["m"] * 3 + ["h"] + ["m"] * 2
 """``layers_block_type`` where a config has none (configuration_zamba2.py): m a mixer, h a hybrid.
 """
-_ADAPTER_PARTS = ("lora_A", "lora_B", "lora_magnitude_vector", "ia3_l", "miss_block")
 
 
 SPEC = Zamba2Spec
@@ -151,7 +151,7 @@ def build(spec: Zamba2Spec) -> Architecture:
             f"{layer.name}.{part}"
             for hybrid in hybrids
             for layer in hybrid.unread
-            for part in _ADAPTER_PARTS
+            for part in ADAPTER_PARTS
         ),
         shares_weights=bool(names),
     )
