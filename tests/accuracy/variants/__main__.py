@@ -47,6 +47,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "autocast": replace(_TRAIN, precision=POLICIES["amp_bf16"]),
     "lora": replace(_TRAIN, method=Method.LORA, lora=Lora(rank=4)),
     "eager": replace(_TRAIN, attention=Attention.EAGER),
+    "loop": replace(_TRAIN, optimizer="adamw_loop"),
     "serve": _SERVE,
     "serve eager": replace(_SERVE, attention=Attention.EAGER),
     "serve one": replace(_SERVE, num_sequences=1),

@@ -182,6 +182,7 @@ def _build_attention(spec: VariantSpec, kind: str) -> SelfAttention:
         sliding_window=spec.sliding_window if kind in {SLIDING, SLIDING_NO_ROPE} else None,
         dropout=spec.attention_dropout,
         output_dropout=spec.residual_dropout if spec.dropout_inside else 0.0,
+        output_first=spec.family == "phi3",
     )
 
 

@@ -49,9 +49,13 @@ class SelfAttention:
     sliding_window: int | None = None
     dropout: float = 0.0
     output_dropout: float = 0.0
+    output_first: bool = False
+    """Whether the class makes the output layer before the others, as optimizers then step it."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""
+        if self.output_first:
+            return (self.output, *self.projections)
         return (*self.projections, self.output)
 
     def weights(self) -> Iterator[Weight]:
