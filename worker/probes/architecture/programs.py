@@ -78,21 +78,33 @@ Block = tuple[Program, tuple[int, ...]]
 """A layer's program, and the values of the model that it reads beside its input."""
 
 
+_STATE = -1
+"""In place of a value that was there before the pass."""
+
+
+def _list_shared(passes: Passes) -> set[int]:
+    """Return the values that a pass is called on, and those that its steps make."""
+    made = {value for step in passes.steps[0] for value in list_outputs(step)}
+    return made | set(passes.passes[0].inputs.values())
+
+
 def lower_pass(passes: Passes, head: str | None) -> LoweredPass:
     """Return a pass as programs; ``head`` names the output layer."""
     prefix, places = find_layers(passes)
     slices, covered = slice_layers(passes, places)
-    blocks: list[Block] = []
+    shared = _list_shared(passes)
+    blocks: dict[Block, Block] = {}
     kinds: list[int] = []
     for part in slices:
-        block = make_block(passes, part, prefix)
-        if block not in blocks:
-            blocks.append(block)
-        kinds.append(blocks.index(block))
+        program, outer = make_block(passes, part, prefix)
+        # Each layer reads states of its own, which lie in the cache: they make no other kind.
+        kind = (program, tuple(value if value in shared else _STATE for value in outer))
+        blocks.setdefault(kind, (program, outer))
+        kinds.append(list(blocks).index(kind))
     surroundings = _Surroundings(
         passes=passes, numbers=Numbers(passes=passes), slices=slices, covered=covered
     )
-    recorded = surroundings.lower(blocks, head)
+    recorded = surroundings.lower(list(blocks.values()), head)
     return LoweredPass(recorded=recorded, kinds=tuple(kinds), prefix=prefix)
 
 

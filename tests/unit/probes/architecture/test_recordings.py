@@ -33,6 +33,7 @@ from service.estimator.values.workload import (
 )
 from service.probing.refusal import Refusal
 from tests.builders import a_device, a_serving, a_sharded_layout, a_training
+from tests.tiny_models import tiny_config
 from tests.traces.recording import record_kept
 from worker.probes.architecture.polynomials import EXTENTS, fit_size
 from worker.probes.architecture.record import VARIANTS, record_model
@@ -108,6 +109,14 @@ def test_a_recording_takes_the_bytes_of_the_written_family(
     assert compute_peak(recorded, settings) == compute_peak(
         architecture_from_config(CONFIG), settings
     )
+
+
+def test_layers_with_states_of_their_own_are_of_one_kind() -> None:
+    """Each layer of a delta rule reads what the cache keeps of it."""
+    recorded = record_kept(tiny_config("qwen3_next"), "half/decode")
+
+    assert recorded.order == (0, 0, 0, 1)
+    assert len(recorded.passes["half/decode"].blocks) == 2
 
 
 def test_buffers_of_a_backward_are_there_together() -> None:
