@@ -79,11 +79,11 @@ Block = tuple[Program, tuple[int, ...]]
 
 
 _STATE = -1
-"""In place of a value that was there before the pass."""
+"""Mark of a value that is older than the pass."""
 
 
 def _list_shared(passes: Passes) -> set[int]:
-    """Return the values that a pass is called on, and those that its steps make."""
+    """Return the values of a pass: its inputs, and what steps make."""
     made = {value for step in passes.steps[0] for value in list_outputs(step)}
     return made | set(passes.passes[0].inputs.values())
 
