@@ -84,8 +84,8 @@ _STATE = -1
 
 def _list_shared(passes: Passes) -> set[int]:
     """Return the values of a pass: its inputs, and what steps make."""
-    made = {value for step in passes.steps[0] for value in list_outputs(step)}
-    return made | set(passes.passes[0].inputs.values())
+    outputs = {value for step in passes.steps[0] for value in list_outputs(step)}
+    return outputs | set(passes.passes[0].inputs.values())
 
 
 def lower_pass(passes: Passes, head: str | None) -> LoweredPass:
