@@ -67,6 +67,8 @@ def read_launch(launch: Launch) -> ImportedLaunch:
     reader.read(handed_in, draft)
     if allocation is not None:
         put_allocation(allocation, draft, launch)
+    for remark in () if handed_in.command is None else handed_in.command.remarks:
+        draft.warn(remark)
     for package, version in reader.versions.items():
         draft.set_version(package, version)
     _account_unknown(handed_in, reader, draft)

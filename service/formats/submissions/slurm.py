@@ -30,6 +30,8 @@ _COUNTS = ("nodes", "ntasks", "ntasks-per-node")
 _NUMBER = re.compile(r"([0-9]{1,9})([km]?)", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
 _DIRECTIVE = re.compile(r"^#SBATCH", re.MULTILINE)
+_HEADER = re.compile(r"((?:(?!##SBATCH)[ \t]*(?:#.*)?\n)*)##SBATCH.*")
+_SHEBANG = re.compile(r"\A(?:#!.*\n)?")
 _GPU_OPTIONS = (
     "gpus-per-node",
     "gres",
@@ -244,7 +246,13 @@ def _settle_directives(script: str, options: Json) -> str:
     arguments = [*_iter_counts(options)]
     arguments += [shlex.quote(f"--{name}={text}") for name, text in texts.items() if text]
     settled = _DIRECTIVE.sub("##SBATCH", script)
-    return f"{settled}\n#SBATCH {' '.join(arguments)}\n" if arguments else settled
+    if not arguments:
+        return settled
+    line = f"#SBATCH {' '.join(arguments)}"
+    # Slurm reads them before the first command alone; in place of one, lines keep their numbers.
+    if (header := _HEADER.match(settled)) is not None:
+        return f"{header[1]}{line}{settled[header.end() :]}"
+    return _SHEBANG.sub(lambda begin: f"{begin[0]}{line}\n", settled, count=1)
 
 
 def _iter_counts(options: Json) -> Iterator[str]:

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 SHELLS = frozenset({"bash", "sh"})
 _ENTRYPOINT = "--entrypoint"
+_WRAP = "--wrap"
 _TEXT = re.compile(r"-[a-z]{0,6}c")
 _WITH_VALUE = frozenset({"--rcfile", "--init-file"})
 
@@ -45,8 +46,10 @@ def name_arguments(words: Sequence[str]) -> dict[str, str]:
 def open_entrypoint(tokens: Sequence[str]) -> Sequence[str]:
     """Return words with a shell as entry point behind the image.
 
-    ``docker run --entrypoint bash IMAGE -c …`` runs ``bash -c …``.
+    ``docker run --entrypoint bash IMAGE -c …`` runs ``bash -c …``, and ``sbatch --wrap TEXT`` runs
+    ``sh -c TEXT``.
     """
+    tokens = _open_wrap(tokens)
     for index, word in enumerate(tokens):
         name, equals, value = word.partition("=")
         if name != _ENTRYPOINT:
@@ -61,4 +64,18 @@ def open_entrypoint(tokens: Sequence[str]) -> Sequence[str]:
             is_first = not opened[place - 1].startswith("-")
             if is_first and _TEXT.fullmatch(opened[place]):
                 return [*opened[:place], shell, *opened[place:]]
+    return tokens
+
+
+def _open_wrap(tokens: Sequence[str]) -> Sequence[str]:
+    """Return words with the shell of ``sbatch --wrap`` behind its options."""
+    programs = [PurePosixPath(word).name for word in tokens]
+    if "sbatch" not in programs:
+        return tokens
+    for index in range(programs.index("sbatch") + 1, len(tokens)):
+        name, equals, text = tokens[index].partition("=")
+        if name == _WRAP and (equals or index + 1 < len(tokens)):
+            end = index + (1 if equals else 2)
+            shell = ("sh", "-c", text if equals else tokens[index + 1])
+            return [*tokens[:index], *tokens[end:], *shell]
     return tokens

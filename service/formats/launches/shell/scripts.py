@@ -193,7 +193,11 @@ class _Run:
         elif literals[:1] == ["read"]:
             self.variables.assign(literals[-1], text)
         elif literals and literals[0] in _RUNS_TEXT:
+            former = self.prefix
+            if literals[0] == "sbatch" and literals[1:]:
+                self.prefix += tuple(self._expand(node.tokens))
             self._run_text(text, node.line)
+            self.prefix = former
             return True
         return False
 

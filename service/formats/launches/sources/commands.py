@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
@@ -15,6 +15,13 @@ from service.formats.launches.sources.containers import (
     read_docker_run,
 )
 from service.formats.launches.sources.limits import check_words
+from service.formats.launches.sources.slurm_jobs import (
+    SBATCH,
+    SLURM,
+    add_counts,
+    bound_nodes,
+    join_options,
+)
 from service.formats.launches.sources.wrappers import skip_wrapper
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Settings
@@ -46,72 +53,19 @@ _MPIRUN = Grammar(
     ),
     short={"n": "np", "c": "np", "N": "npernode", "H": "host", "x": "x"},
 )
-_SRUN = Grammar(
-    short={
-        "A": "account",
-        "B": "extra_node_info",
-        "C": "constraint",
-        "D": "chdir",
-        "E": "preserve_env",
-        "F": "nodefile",
-        "G": "gpus",
-        "H": "hold",
-        "I": "immediate",
-        "J": "job_name",
-        "K": "kill_on_bad_exit",
-        "L": "licenses",
-        "M": "clusters",
-        "N": "nodes",
-        "O": "overcommit",
-        "Q": "quiet",
-        "S": "core_spec",
-        "T": "threads",
-        "X": "disable_status",
-        "Z": "no_allocate",
-        "a": "array",
-        "b": "begin",
-        "c": "cpus_per_task",
-        "d": "dependency",
-        "e": "error",
-        "i": "input",
-        "k": "no_kill",
-        "l": "label",
-        "m": "distribution",
-        "n": "ntasks",
-        "o": "output",
-        "p": "partition",
-        "q": "qos",
-        "r": "relative",
-        "s": "oversubscribe",
-        "t": "time",
-        "u": "unbuffered",
-        "v": "verbose",
-        "w": "nodelist",
-        "x": "exclude",
-        "tasks-per-node": "ntasks_per_node",
-    },
-    flags=frozenset(
-        {
-            *("label", "exclusive", "unbuffered", "overlap", "requeue", "contiguous", "verbose"),
-            *("preserve_env", "hold", "immediate", "kill_on_bad_exit", "overcommit", "quiet"),
-            *("disable_status", "no_allocate", "no_kill", "oversubscribe", "exact", "nice"),
-            *("multi_prog", "pty", "spread_job", "test_only", "use_min_nodes", "reboot"),
-        }
-    ),
-    has_clusters=True,
-)
-"""Slurm 26.05, ``src/common/slurm_opt.c``; what has an optional value takes it after ``=``."""
 STARTERS: Mapping[str, Grammar] = {
     "torchrun": _TORCHRUN,
     "accelerate": _ACCELERATE,
     "deepspeed": _DEEPSPEED,
-    "srun": _SRUN,
+    **dict.fromkeys(("srun", "salloc"), SLURM),
+    "sbatch": SBATCH,
     **dict.fromkeys(("mpirun", "mpiexec", "horovodrun"), _MPIRUN),
     **dict.fromkeys(("docker", "podman"), DOCKER),
 }
 """Programs that start another one on several GPUs, and how their words are cut."""
 
-
+_JOBS = frozenset({"sbatch", "salloc"})
+"""Programs that start another one in a job of Slurm."""
 CONTAINERS = frozenset({"docker", "podman"})
 _STARTER_MODULES = {
     "torch.distributed.run": "torchrun",
@@ -157,6 +111,8 @@ class Command:
     slurm: Settings | None = None
     """Options of the job of Slurm that it runs in."""
     pod: Pod | None = None
+    remarks: tuple[str, ...] = ()
+    """What whoever asks should read of its job."""
 
 
 def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
@@ -196,7 +152,7 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
         raise LaunchFormatError(message, where=where, field="command")
     program, arguments = _read_program(remaining, starters, where)
     program, _, release = program.partition("@")
-    return Command(
+    command = Command(
         program=program,
         arguments=tuple(arguments),
         environment=environment,
@@ -205,6 +161,39 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
         version=version or find_release(release),
         is_python=is_python,
     )
+    return _enter_job(command)
+
+
+def _enter_job(command: Command) -> Command:
+    """Return a command with the job that starts it, if any."""
+    starters = {name: entry for name, entry in command.starters.items() if name not in _JOBS}
+    for name in _JOBS & command.starters.keys():
+        job = bound_nodes(command.starters[name])
+        return add_job(replace(command, starters=starters), job)
+    return command
+
+
+def add_job(command: Command, job: Settings) -> Command:
+    """Return a command of a job of Slurm.
+
+    Its ``srun`` has the job's numbers. An option of the step wins over the job's.
+    """
+    steps = command.starters.get("srun")
+    if steps is None:
+        return replace(command, slurm=job)
+    slurm = join_options(steps, job)
+    return replace(
+        command, starters={**command.starters, "srun": add_counts(steps, job)}, slurm=slurm
+    )
+
+
+def skip_job_options(tokens: Sequence[str]) -> list[str]:
+    """Return words without the options of ``sbatch`` among them."""
+    names = [PurePosixPath(word).name for word in tokens]
+    if "sbatch" not in names:
+        return list(tokens)
+    begin = names.index("sbatch") + 1
+    return [*tokens[:begin], *_cut_options(list(tokens[begin:]), SBATCH)[1]]
 
 
 def _read_program(

@@ -4,7 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from service.formats.launches.sources.commands import Command, read_command
+from service.formats.launches.sources.commands import (
+    Command,
+    read_command,
+    skip_job_options,
+)
 from service.formats.launches.sources.containers import is_manifest, split_documents
 from service.formats.launches.sources.documents import flatten, read_document
 from service.formats.launches.sources.limits import MAX_CHARACTERS, MAX_FILES, check_size
@@ -103,7 +107,7 @@ def _read_typed(tokens: tuple[str, ...], scripts: Mapping[str, str]) -> Command 
 def find_typed_script(tokens: Sequence[str], scripts: Mapping[str, str]) -> str | None:
     """Return the shell script that a command runs, None without."""
     names = {PurePosixPath(name).name: name for name in scripts if is_shell(name, scripts[name])}
-    for word in tokens:
+    for word in skip_job_options(tokens):
         name = PurePosixPath(word).name
         if name in names:
             return names[name]

@@ -1,7 +1,6 @@
 """The one launch among the commands of shell scripts and containers."""
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -11,19 +10,22 @@ from pathlib import PurePosixPath
 from service.formats.launches.shell.inner_shells import find_shell, name_arguments
 from service.formats.launches.shell.scripts import MAX_COMMANDS, ScriptCommand, read_script
 from service.formats.launches.shell.variables import is_open, is_unknown
-from service.formats.launches.sources.argv import read_argv
-from service.formats.launches.sources.commands import STARTERS, Command, read_command
+from service.formats.launches.sources.commands import Command, add_job, read_command
 from service.formats.launches.sources.containers import Container
 from service.formats.launches.sources.documents import read_document
 from service.formats.launches.sources.handed_in import HandedIn, find_typed_script, is_shell
 from service.formats.launches.sources.kubeflow import NODES, PROCESSES
 from service.formats.launches.sources.serving_objects import list_containers
+from service.formats.launches.sources.slurm_jobs import (
+    SlurmOptions,
+    join_options,
+    list_slurm_variables,
+    read_directives,
+)
 from service.formats.launches.sources.units import SUFFIX, list_unit_commands
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings
 
-_SBATCH = re.compile(r"^#SBATCH[ \t]+([^#\n]*)", re.MULTILINE)
-_COUNTS = ("nodes", "ntasks", "ntasks_per_node")
 _MODULE = re.compile(r"[\w.]+\.py|\w+(\.\w+)+")
 _DOCUMENTS = frozenset({".json", ".yaml", ".yml"})
 _MAX_SHOWN, _MAX_TEXT = 2, 80
@@ -37,10 +39,10 @@ def find_launch(handed_in: HandedIn, programs: frozenset[str]) -> HandedIn:
     """
     commands: list[Command] = []
     written: dict[str, str] = {}
-    variables, typed = _read_typed(handed_in)
+    variables, typed, job = _read_typed(handed_in)
     for name, text in handed_in.scripts.items():
         if is_shell(name, text) and typed in {None, name}:
-            of_script, files = list_script_commands(name, text, variables)
+            of_script, files = list_script_commands(name, text, variables, job)
             commands += of_script
             written |= files
         elif PurePosixPath(name).suffix == SUFFIX:
@@ -64,31 +66,48 @@ def find_launch(handed_in: HandedIn, programs: frozenset[str]) -> HandedIn:
     return replace(handed_in, command=command, unknown=tuple(unknown), documents=documents)
 
 
-def _read_typed(handed_in: HandedIn) -> tuple[dict[str, str], str | None]:
-    """Return the variables and arguments of a typed script, and its name."""
+def _read_typed(handed_in: HandedIn) -> tuple[dict[str, str], str | None, Settings | None]:
+    """Return a typed script's variables, its name and its job.
+
+    Arguments are variables by their numbers.
+    """
     tokens = handed_in.launch.command
     typed = find_typed_script(tokens, handed_in.scripts) if tokens else None
     if typed is None:
-        return {}, None
+        return {}, None, None
     filename = PurePosixPath(typed).name
     index = next(i for i, word in enumerate(tokens) if PurePosixPath(word).name == filename)
     pairs = [word.partition("=") for word in tokens[:index] if "=" in word]
     variables = {name: value for name, _, value in pairs}
-    return variables | {str(n): word for n, word in enumerate(tokens[index + 1 :], 1)}, typed
+    arguments = {str(n): word for n, word in enumerate(tokens[index + 1 :], 1)}
+    return variables | arguments, typed, read_command(tokens[: index + 1]).slurm
 
 
 def list_script_commands(
-    name: str, text: str, variables: Mapping[str, str]
+    name: str, text: str, variables: Mapping[str, str], typed: Settings | None = None
 ) -> tuple[list[Command], Mapping[str, str]]:
-    """Return commands of a shell script, and files it writes."""
-    slurm = _read_directives(name, text)
-    script = read_script(name, text, {**_list_slurm_variables(slurm), **variables})
+    """Return commands of a shell script, and files it writes.
+
+    ``typed`` are options of its job that are not the script's.
+    """
+    job = read_directives(name, text)
+    slurm = join_options(typed, job.first)
+    script = read_script(name, text, {**list_slurm_variables(slurm), **variables})
     commands = [
-        _add_directives(command, slurm)
+        _add_job(command, job, typed)
         for tokens in script.commands
         for command in _read_words(name, tokens)
     ]
     return commands, script.files
+
+
+def _add_job(command: Command, job: SlurmOptions, typed: Settings | None) -> Command:
+    """Return a command on the component that its ``srun`` names."""
+    steps = command.starters.get("srun")
+    group = None if steps is None else steps.take("het_group", "pack_group")
+    component, remarks = job.choose(group)
+    options = join_options(command.slurm or typed, component)
+    return replace(add_job(command, options), remarks=remarks)
 
 
 def list_manifest_commands(name: str, text: str) -> list[Command]:
@@ -194,63 +213,3 @@ def _open_shell(name: str, container: Container) -> Iterator[ScriptCommand]:
             yield replace(command, environment={**unnamed, **command.environment})
     else:
         yield ScriptCommand(tokens=container.tokens, line=1, environment=container.environment)
-
-
-def _read_directives(name: str, text: str) -> Settings:
-    tokens = [word for match in _SBATCH.findall(text) for word in _split_directive(match)]
-    settings = read_argv(tokens, STARTERS["srun"], where=f"{name}, #SBATCH").take_all()
-    nodes = settings.get("nodes")
-    if nodes is not None:
-        # Of 2-4 nodes the fewest, which the job may get.
-        settings["nodes"] = replace(nodes, value=str(nodes.value).partition("-")[0])
-    return Settings(settings)
-
-
-def _split_directive(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
-
-
-def _list_slurm_variables(slurm: Settings) -> dict[str, str]:
-    """Return what Slurm tells a script of its directives (``sbatch``, OUTPUT ENVIRONMENT)."""
-    values = {name: str(entry.value) for name in _COUNTS if (entry := slurm.peek(name)) is not None}
-    variables: dict[str, str] = {}
-    gpus = slurm.peek("gpus_per_node") or slurm.peek("gres")
-    if gpus is not None and "ntasks" not in values:
-        # A job of one task runs on one node.
-        values.setdefault("nodes", "1")
-    if "nodes" in values:
-        variables |= dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), values["nodes"])
-    if "ntasks" in values:
-        variables["SLURM_NTASKS"] = values["ntasks"]
-    if "ntasks_per_node" in values:
-        variables["SLURM_NTASKS_PER_NODE"] = values["ntasks_per_node"]
-    count = "" if gpus is None else _count_gpus(str(gpus.value))
-    if count.isdecimal():
-        variables |= dict.fromkeys(("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"), count)
-    return variables
-
-
-def _add_directives(command: Command, slurm: Settings) -> Command:
-    """Return a command of a job, whose ``srun`` has its numbers."""
-    steps = command.starters.get("srun")
-    if steps is None:
-        return replace(command, slurm=slurm)
-    counts = Settings({name: entry for name in _COUNTS if (entry := slurm.peek(name)) is not None})
-    # An option of the step wins over the job's; neither is accounted for by being looked at.
-    options = {name: entry for name in slurm if (entry := slurm.peek(name)) is not None}
-    options |= {name: entry for name in steps if (entry := steps.peek(name)) is not None}
-    starters = {**command.starters, "srun": steps.merge(counts)}
-    return replace(command, starters=starters, slurm=Settings(options))
-
-
-def _count_gpus(text: str) -> str:
-    """Return the number in ``gpu:a100:4,lscratch:100``, empty without one."""
-    parts = [part.split("(")[0] for part in text.split(",")]
-    gpus = [part for part in parts if part.startswith(("gpu", "gres/gpu"))] or parts[:1]
-    number = gpus[0].rpartition(":")[2] if gpus else ""
-    if number.isdecimal():
-        return number
-    return "1" if number.isidentifier() else ""

@@ -62,6 +62,58 @@ def test_letters_have_their_values_in_the_same_word(
 
 
 @pytest.mark.parametrize(
+    ("text", "gpu", "ranks", "remark"),
+    [
+        (("#SBATCH --gres=gpu:h100-sxm:1\n#SBATCH hetjob\n#SBATCH --gres=gpu:v100-sxm2-16gb:1\n"
+         f"torchrun {_TRAIN}"), "H100-SXM5-80GB", 1, "number 0 counts, on which the script runs"),
+        (("#SBATCH --gres=gpu:h100-sxm:1\n#SBATCH packjob\n#SBATCH --gres=gpu:l4:2 -n2\n"
+         f"srun --het-group=1 python {_TRAIN}"), "L4", 2, "number 1 counts, which srun names"),
+        (("#SBATCH --gres=gpu:l4:2\n\n  # more\n#SBATCH -n2 # two\nsrun hostname\n"
+         f"#SBATCH --gres=gpu:h100-sxm:4 -n4\nsrun python {_TRAIN}"), "L4", 2, "for comments"),
+        (("#SBATCH --job-name='run#1' --gres=gpu:l4:2\n"
+         f"torchrun --nproc_per_node 2 {_TRAIN}"), "L4", 2, ""),
+        (f"sbatch -N2 <<EOF\n#!/bin/sh\n#SBATCH --gres=gpu:l4:2\nsrun -n4 python {_TRAIN}\nEOF",
+         "L4", 4, ""),
+    ],
+)  # fmt: skip
+def test_directives_count_before_the_first_command(
+    text: str, gpu: str, ranks: int, remark: str
+) -> None:
+    """Those of the component that runs the launch, as Slurm reads them."""
+    question = ask(files=[{"name": "job.sbatch", "content": f"#!/bin/bash\n{text}\n"}])
+
+    assert question.document["gpu"] == gpu
+    assert get_layout(question)["data_parallel"] == ranks
+    assert bool(remark) == bool(question.imported.warnings)
+    assert remark in "".join(question.imported.warnings)
+
+
+@pytest.mark.parametrize(
+    ("command", "gpu", "ranks"),
+    [
+        ("sbatch --gres=gpu:h100-sxm:8 job.sbatch", "H100-SXM5-80GB", 8),
+        ("sbatch -N 2 --parsable job.sbatch", "V100S-PCIE-32GB", 2),
+        ("X=1 sbatch -WN2 --gres=gpu:v100s:4 ./jobs/job.sbatch", "V100S-PCIE-32GB", 8),
+        (f"sbatch -N2 --gres=gpu:l4:2 --wrap 'srun -n4 python {_TRAIN}'", "L4", 4),
+        (f"sbatch --gres=gpu:l4:2 --wrap='torchrun --nproc_per_node gpu {_TRAIN}'", "L4", 2),
+        (f"salloc --gres=gpu:l4:4 torchrun --nproc_per_node gpu {_TRAIN}", "L4", 4),
+        (f"salloc -N2 --gres=gpu:l4:4 srun --ntasks-per-node=4 python {_TRAIN}", "L4", 8),
+    ],
+)
+def test_typed_options_of_a_job_win(command: str, gpu: str, ranks: int) -> None:
+    """Over those of its script."""
+    start = "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node gpu"
+    script = f"#!/bin/bash\n#SBATCH -N1 --gres=gpu:v100s:1\n{start} {_TRAIN}\n"
+    is_file = "job.sbatch" in command
+    files = [{"name": "job.sbatch", "content": script}] if is_file else []
+    question = ask_command(command, files=files)
+
+    assert question.document["gpu"] == gpu
+    assert get_layout(question)["data_parallel"] == ranks
+    assert question.imported.ignored == ()
+
+
+@pytest.mark.parametrize(
     ("directives", "choices"),
     [
         ("--gpus=a100:2;--constraint=gpu80gb", ("A100-SXM4-80GB", "A100-PCIE-80GB")),
