@@ -6,6 +6,8 @@ Json = Mapping[str, object]
 GPU = "nvidia.com/gpu"
 AMD = "amd.com/gpu"
 MIG = "nvidia.com/mig-"
+SHARED = "nvidia.com/gpu.shared"
+"""Resource of GPUs that several pods share, where it has a name of its own."""
 SHARED_SUFFIX = "-SHARED"
 PRODUCT_LABELS = (
     "nvidia.com/gpu.product",
@@ -19,10 +21,15 @@ PRODUCT_LABELS = (
 
 def list_names(spec: Json) -> list[str]:
     """Return the GPUs that a pod names, if any."""
+    return [clean_product(name) for name in list_labels(spec)]
+
+
+def list_labels(spec: Json) -> list[str]:
+    """Return the products that a pod names, as labels have them."""
     selector = _get_object(spec, "nodeSelector")
     values = [selector.get(label) for label in PRODUCT_LABELS]
     selected = [value for value in values if isinstance(value, str) and value]
-    return [clean_product(name) for name in selected or (name for _, name in list_products(spec))]
+    return selected or [name for _, name in list_products(spec)]
 
 
 def list_products(spec: Json) -> tuple[tuple[str, str], ...]:

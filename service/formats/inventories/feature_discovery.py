@@ -14,6 +14,7 @@ from service.formats.gpu_requests.pod_products import (
     GPU,
     MIG,
     PRODUCT_LABELS,
+    SHARED,
     SHARED_SUFFIX,
 )
 from service.formats.inventories.documents import Json, get_count, get_mebibytes, get_text
@@ -28,7 +29,6 @@ from service.formats.inventories.observed import (
 )
 from service.formats.inventories.pods import PodUse
 
-SHARED = "nvidia.com/gpu.shared"
 UNHEALTHY = "not allocatable"
 MPS = "shared by MPS"
 _MIG_INFIX = "-MIG-"

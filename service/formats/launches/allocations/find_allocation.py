@@ -1,6 +1,6 @@
 """The GPUs of a launch's job, by whoever gives them."""
 
-from service.formats.launches.allocations.pods import read_pod
+from service.formats.launches.allocations.pods import join_pods, read_pod
 from service.formats.launches.allocations.slurm import read_slurm
 from service.formats.launches.sources.commands import Command
 from service.formats.launches.values.allocation import Allocation
@@ -11,8 +11,12 @@ def find_allocation(command: Command | None) -> Allocation | None:
     if command is None:
         return None
     if command.pod is not None:
-        pod = command.pod
-        return read_pod(pod.container, pod.spec, where=command.where, is_single=pod.is_single)
+        return join_pods(
+            [
+                read_pod(pod.container, pod.spec, where=command.where, is_single=pod.is_single)
+                for pod in (command.pod, *command.other_pods)
+            ]
+        )
     steps = command.starters.get("srun")
     options = command.slurm or steps
     if steps is not None:

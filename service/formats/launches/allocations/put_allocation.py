@@ -14,6 +14,8 @@ _DEGREES = ("tensor", "pipeline", "context", "data")
 
 def put_allocation(allocation: Allocation, draft: Draft, launch: Launch) -> None:
     """Set the GPU, and warn of another number of them."""
+    for remark in allocation.remarks:
+        draft.warn(remark)
     _put_gpu(allocation, draft, launch)
     _compare(allocation, draft)
 

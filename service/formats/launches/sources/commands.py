@@ -111,6 +111,8 @@ class Command:
     slurm: Settings | None = None
     """Options of the job of Slurm that it runs in."""
     pod: Pod | None = None
+    other_pods: tuple[Pod, ...] = ()
+    """Pods that run the same words beside it."""
     remarks: tuple[str, ...] = ()
     """What whoever asks should read of its job."""
 

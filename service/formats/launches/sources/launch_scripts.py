@@ -128,9 +128,13 @@ def choose_command(commands: Iterable[Command], programs: frozenset[str]) -> Com
     ranked = [(_rank(command, programs), command) for command in commands]
     best = max((rank for rank, _ in ranked), default=0)
     chosen: list[Command] = []
-    for rank, command in ranked:
-        if rank == best and not any(_is_same(command, former) for former in chosen):
+    for command in (command for rank, command in ranked if rank == best):
+        place = next((i for i, former in enumerate(chosen) if _is_same(command, former)), None)
+        if place is None:
             chosen.append(command)
+        elif command.pod is not None:
+            pods = (*chosen[place].other_pods, command.pod)
+            chosen[place] = replace(chosen[place], other_pods=pods)
     if not best or not chosen:
         return None
     if len(chosen) > 1:

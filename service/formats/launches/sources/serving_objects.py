@@ -27,7 +27,17 @@ _BACKEND = "--backend"
 _LMCACHE = '{"kv_connector": "LMCacheConnectorV1"}'
 _OF_SERVER = ("--model_name", "--model_id", "--model_dir", "--model-name", "--model-id", _BACKEND)
 """Options of KServe's server, which its vLLM is not told (python/huggingfaceserver)."""
-_PARALLELISM = {"tensor": "tensor", "pipeline": "pipeline", "data": "data"}
+_PARALLELISM = {
+    "tensor": "--tensor-parallel-size",
+    "pipeline": "--pipeline-parallel-size",
+    "data": "--data-parallel-size",
+    "dataLocal": "--data-parallel-size-local",
+}
+_WORKERS = {
+    "tensorParallelSize": "--tensor-parallel-size",
+    "pipelineParallelSize": "--pipeline-parallel-size",
+}
+"""Keys of a predictor's ``workerSpec``, whose pods are one engine with the predictor's."""
 _VALUES = {
     "maxModelLen": "--max-model-len",
     "dtype": "--dtype",
@@ -85,10 +95,14 @@ def _iter_predictors(predictor: _Json) -> Iterator[Container]:
         else:
             skips = False
             tokens.append(word)
+    worker = _get_object(predictor, "workerSpec")
+    for key, option in _WORKERS.items():
+        if key in worker and option not in options:
+            tokens += [option, str(worker[key])]
     yield Container(
         tokens=tuple(tokens),
         environment=_list_variables(model),
-        pod=Pod(container=model, spec=predictor, is_single=True),
+        pod=Pod(container=model, spec=predictor, is_single="workerSpec" not in predictor),
     )
 
 
@@ -105,9 +119,9 @@ def _iter_services(spec: _Json) -> Iterator[Container]:
             continue  # It is read as any container is.
         model = _name_model(str(_get_object(spec, "model").get("uri", "")))
         tokens = [*_SERVE, model]
-        for key, word in _PARALLELISM.items():
+        for key, option in _PARALLELISM.items():
             if key in parallelism:
-                tokens += [f"--{word}-parallel-size", str(parallelism[key])]
+                tokens += [option, str(parallelism[key])]
         if parallelism.get("expert") is True:
             tokens.append("--enable-expert-parallel")
         variables = _list_variables(container)

@@ -23,6 +23,8 @@ class Allocation:
     slice_profile: str | None = None
     hint: Setting | None = None
     """What may be named for its GPUs, such as a partition."""
+    remarks: tuple[str, ...] = ()
+    """What whoever asks should read of them."""
 
     @property
     def total(self) -> int | None:

@@ -82,6 +82,27 @@ def test_an_object_is_the_engine_that_it_starts(text: str) -> None:
     assert question.imported.ignored == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            STORED.replace(', --tensor-parallel-size, "2"]', "]")
+            .replace('             --tensor-parallel-size, "2"]', "             --port=1]")
+            .replace("    model:", "    workerSpec: {pipelineParallelSize: 2}\n    model:")
+            .replace("workerSpec: {", "workerSpec: {tensorParallelSize: 4, "),
+            {"tensor_parallel": 4, "pipeline_parallel": 2},
+        ),
+        (
+            SERVICE.replace("{tensor: 2}", "{tensor: 2, data: 8, dataLocal: 4}"),
+            {"tensor_parallel": 2, "data_parallel": 8, "gpus_per_node": 8},
+        ),
+    ],
+)
+def test_an_object_says_the_layout_of_several_pods(text: str, expected: dict[str, int]) -> None:
+    """Workers are of one engine with the predictor, and replicas of a node are counted."""
+    assert get_layout(_read(text)) == expected
+
+
 def test_a_tag_is_the_release() -> None:
     """Whose defaults hold."""
     assert _read(VALUES).imported.versions["vllm"] == "0.20.1"
