@@ -58,7 +58,7 @@ def read_pod(container: Json, spec: Json, *, where: str, is_single: bool) -> All
 
 
 def join_pods(allocations: Sequence[Allocation | None]) -> Allocation | None:
-    """Return the GPUs of pods that run the same words, None without any.
+    """Return the GPUs of a job's pods, None without any.
 
     Of unlike GPUs each is an alternative, of unlike numbers the least counts.
     """

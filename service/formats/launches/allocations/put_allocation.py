@@ -34,8 +34,19 @@ def _put_gpu(allocation: Allocation, draft: Draft, launch: Launch) -> None:
     place = allocation.names[0].where
     if skus:
         draft.ask("gpu", f"{texts} ({place}) may be each of these", skus)
+    else:
+        _ask_for_gpu(allocation, draft, f"{texts} ({place})")
     for setting in allocation.names:
         draft.note(setting, "words for GPUs" if skus else "no words for GPUs that are known")
+
+
+def _ask_for_gpu(allocation: Allocation, draft: Draft, texts: str) -> None:
+    """Ask for the GPU of words that name none."""
+    profile = allocation.slice_profile
+    lack = "names no GPU of the catalogue"
+    if profile is not None and not any(map(any, allocation.features)):
+        lack = f"does not say whose slice {profile} is, such as A100-SXM4-80GB/{profile}"
+    draft.ask("gpu", f"{texts} {lack}; say which it is by gpu (--gpu)")
 
 
 def _ask_by_hint(hint: Setting, draft: Draft, launch: Launch) -> None:

@@ -1,7 +1,7 @@
 """GPUs, nodes and tasks of a job of Slurm, by its options.
 
-Those of ``sbatch`` and ``srun`` (their manual pages, 26.05): ``--gres``, ``--gpus*`` and
-``--constraint``.
+Those of ``sbatch`` and ``srun`` (their manual pages, 26.05): ``--gres``, ``--gpus*``,
+``--tres-per-*`` and ``--constraint``.
 """
 
 import re
@@ -15,8 +15,10 @@ _NUMBER = re.compile(r"([0-9]{1,6})")
 _SIGNS = re.compile(r"[\s()\[\]\"']+")
 _TIMES = re.compile(r"\*[0-9]+$")
 _MAX_GPUS = 65_536
-PER_NODE = ("gpus_per_node", "gres")
-_OPTIONS = (*PER_NODE, "gpus", "gpus_per_task", "tres_per_task")
+PER_NODE = ("gpus_per_node", "gres", "tres_per_node")
+_OPTIONS = (*PER_NODE, "gpus", "gpus_per_task", "tres_per_task", "gpus_per_socket")
+_VARIABLE = re.compile(r":?\$(?:\{[^{}]*\}|\w+)")
+_NEGATIVE = re.compile(r"gpu(?::[^:,]+)?[:=]-")
 
 
 def read_slurm(options: Settings) -> Allocation | None:
@@ -33,7 +35,10 @@ def read_slurm(options: Settings) -> Allocation | None:
     partition = options.peek("partition")
     if setting is None and not features:
         return None
-    per_node = None if setting is None else _spread(setting, entries, options, num_nodes)
+    is_open = setting is not None and "$" in str(setting.value)
+    per_node = None
+    if setting is not None and not is_open:
+        per_node = _spread(setting, entries, options, num_nodes)
     nodes = options.peek("nodes")
     counts = [option for option in (setting, nodes) if option is not None]
     return Allocation(
@@ -44,6 +49,15 @@ def read_slurm(options: Settings) -> Allocation | None:
         names=tuple(names),
         slice_profile=profiles.pop() if len(profiles) == 1 else None,
         hint=partition if not types else None,
+        remarks=(_warn_open(setting),) if setting is not None and is_open else (),
+    )
+
+
+def _warn_open(setting: Setting) -> str:
+    """Return the warning of a number that a variable says."""
+    return (
+        f"{setting.where}: {setting.key} {setting.value} has a variable that nothing sets (#SBATCH "
+        "lines have none at all): say the number of GPUs by layout"
     )
 
 
@@ -66,9 +80,10 @@ def _find_entries(options: Settings) -> tuple[Setting | None, tuple[Gres, ...]]:
         text = "" if setting is None else str(setting.value)
         if name.startswith("gpus"):
             text = ",".join(f"gpu:{part}" for part in text.split(",") if part)
-        entries = tuple(
-            entry for entry in read_gres(text[:1024]) if entry.kind == "gpu" and entry.count
-        )
+        if setting is not None and _NEGATIVE.search(text[:1024]):
+            raise setting.refuse(f"a number of GPUs from 1 to {_MAX_GPUS:,}")
+        plain = _VARIABLE.sub("", text[:1024])
+        entries = tuple(entry for entry in read_gres(plain) if entry.kind == "gpu" and entry.count)
         if entries:
             return setting, entries
     return None, ()
@@ -84,6 +99,8 @@ def _spread(
     name = setting.key.lstrip("-").replace("-", "_")
     if name in PER_NODE:
         return number
+    if name.endswith("per_socket"):
+        return number * (_read_number(options, "sockets_per_node") or 1)
     if num_nodes is None:
         return None
     if name.endswith("per_task"):

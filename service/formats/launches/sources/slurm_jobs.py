@@ -140,7 +140,7 @@ def list_slurm_variables(slurm: Settings) -> dict[str, str]:
     """Return what Slurm tells a script of its options (``sbatch``, OUTPUT ENVIRONMENT)."""
     values = {name: str(entry.value) for name in COUNTS if (entry := slurm.peek(name)) is not None}
     variables: dict[str, str] = {}
-    gpus = slurm.peek("gpus_per_node") or slurm.peek("gres")
+    gpus = next(filter(None, map(slurm.peek, ("gpus_per_node", "gres", "tres_per_node"))), None)
     if gpus is not None and "ntasks" not in values:
         # A job of one task runs on one node.
         values.setdefault("nodes", "1")

@@ -132,6 +132,45 @@ def test_what_a_word_may_mean_is_asked(directives: str, choices: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
+    ("directives", "why"),
+    [
+        ("--gres=gpu:v100l:2", "--gres gpu:v100l:2 (job.sbatch, #SBATCH) names no GPU"),
+        ("--gpus=k40:1", "--gpus k40:1 (job.sbatch, #SBATCH) names no GPU of the catalogue; say"),
+        ("--gres=gpu:1g.10gb:1", "does not say whose slice 1g.10gb is, such as A100-SXM4-80GB/1g"),
+    ],
+)
+def test_a_word_that_names_no_gpu_is_asked_about(directives: str, why: str) -> None:
+    """By itself, with what would be right."""
+    [asked] = [entry for entry in _ask_job(directives).questions if entry.field == "gpu"]
+
+    assert why in asked.why
+    assert asked.why.endswith("(--gpu)")
+
+
+@pytest.mark.parametrize(
+    ("directives", "ranks"),
+    [
+        ("--tres-per-node=gres/gpu:h100-sxm:4 -N1", 4),
+        ("--gpus-per-socket=h100-sxm:4 --sockets-per-node=2", 8),
+        ("--gres=gpu:h100-sxm:${N}", None),
+    ],
+)
+def test_gpus_are_counted_by_any_option(directives: str, ranks: int | None) -> None:
+    """A variable says no number, which is told."""
+    question = _ask_job(directives, f"torchrun --nproc_per_node gpu {_TRAIN}")
+
+    assert question.document["gpu"] == "H100-SXM5-80GB"
+    assert get_layout(question).get("data_parallel") == ranks
+    assert any("variable" in text for text in question.imported.warnings) == (ranks is None)
+
+
+def test_a_negative_number_of_gpus_is_refused() -> None:
+    """It is no GPU of that name."""
+    with pytest.raises(LaunchFormatError, match="expected a number of GPUs from 1 to 65,536"):
+        _ask_job("--gres=gpu:-1")
+
+
+@pytest.mark.parametrize(
     ("start", "ranks"),
     [
         (f"accelerate launch {_TRAIN}", 4),
