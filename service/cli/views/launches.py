@@ -6,6 +6,7 @@ from typing import Any
 from service.terminal.controls import spell_controls
 
 _MAX_SHOWN = 12
+_NO_GPU = "no launch says which GPU it runs on"
 
 
 def show_launch(answer: dict[str, Any]) -> None:
@@ -16,7 +17,7 @@ def show_launch(answer: dict[str, Any]) -> None:
     if answer["ignored"]:
         lines.append(f"  ignored: {_join(answer['ignored'])}")
     for question in answer["questions"]:
-        if question["field"] == "gpu" and not question["choices"]:
+        if question["why"] == _NO_GPU:
             continue  # Which GPU a flag says: a command asks for its own.
         choices = ", ".join(str(choice) for choice in question["choices"])
         ending = "" if question["field"] in answer["missing"] else "; the first is taken"

@@ -8,7 +8,7 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 
 from service.formats.launches.shell.inner_shells import find_shell, name_arguments
-from service.formats.launches.shell.scripts import MAX_COMMANDS, ScriptCommand, read_script
+from service.formats.launches.shell.scripts import MAX_COMMANDS, Script, ScriptCommand, read_script
 from service.formats.launches.shell.variables import is_open, is_unknown
 from service.formats.launches.sources.commands import Command, add_job, read_command
 from service.formats.launches.sources.containers import Container
@@ -93,12 +93,19 @@ def list_script_commands(
     job = read_directives(name, text)
     slurm = join_options(typed, job.first)
     script = read_script(name, text, {**list_slurm_variables(slurm), **variables})
-    commands = [
-        _add_job(command, job, typed)
-        for tokens in script.commands
-        for command in _read_words(name, tokens)
-    ]
-    return commands, script.files
+    commands = list(_read_script_commands(name, script))
+    options = next((command.slurm for command in commands if command.slurm), None)
+    if options is not None:
+        # The script starts a job of its own, whose variables its words may have.
+        slurm = join_options(options, slurm)
+        script = read_script(name, text, {**list_slurm_variables(slurm), **variables})
+        commands = list(_read_script_commands(name, script))
+    return [_add_job(command, job, typed) for command in commands], script.files
+
+
+def _read_script_commands(name: str, script: Script) -> Iterator[Command]:
+    for tokens in script.commands:
+        yield from _read_words(name, tokens)
 
 
 def _add_job(command: Command, job: SlurmOptions, typed: Settings | None) -> Command:

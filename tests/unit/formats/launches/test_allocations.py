@@ -96,6 +96,7 @@ def test_directives_count_before_the_first_command(
         ("sbatch -N 2 --parsable job.sbatch", "V100S-PCIE-32GB", 2),
         ("X=1 sbatch -WN2 --gres=gpu:v100s:4 ./jobs/job.sbatch", "V100S-PCIE-32GB", 8),
         (f"sbatch -N2 --gres=gpu:l4:2 --wrap 'srun -n4 python {_TRAIN}'", "L4", 4),
+        (f"sbatch -N2 --gres=gpu:l4:2 --wrap '{_SPREAD} {_TRAIN}'", "L4", 4),
         (f"sbatch --gres=gpu:l4:2 --wrap='torchrun --nproc_per_node gpu {_TRAIN}'", "L4", 2),
         (f"salloc --gres=gpu:l4:4 torchrun --nproc_per_node gpu {_TRAIN}", "L4", 4),
         (f"salloc -N2 --gres=gpu:l4:4 srun --ntasks-per-node=4 python {_TRAIN}", "L4", 8),
