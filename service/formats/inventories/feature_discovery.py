@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from service.formats.gpu_requests.kubernetes_quantities import read_quantity
 from service.formats.gpu_requests.pod_products import (
     AMD,
     GPU,
@@ -19,7 +20,6 @@ from service.formats.gpu_requests.pod_products import (
 )
 from service.formats.inventories.documents import Json, get_count, get_mebibytes, get_text
 from service.formats.inventories.hami import REGISTER, SharedGpu, read_register
-from service.formats.inventories.kubernetes_quantities import read_quantity
 from service.formats.inventories.observed import (
     MAX_GPUS,
     InventoryFormatError,

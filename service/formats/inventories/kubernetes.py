@@ -7,10 +7,10 @@ labels on the nodes that they describe.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from service.formats.gpu_requests.kubernetes_quantities import read_quantity
 from service.formats.gpu_requests.pod_products import GPU
 from service.formats.inventories.documents import Json, get_object, get_objects, get_text
 from service.formats.inventories.feature_discovery import read_gpus
-from service.formats.inventories.kubernetes_quantities import read_quantity
 from service.formats.inventories.observed import (
     InventoryFormat,
     InventoryFormatError,

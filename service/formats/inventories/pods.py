@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from service.formats.gpu_requests.kubernetes_quantities import read_quantity
 from service.formats.inventories.documents import Json, get_object, get_objects, get_text
 from service.formats.inventories.hami import ALLOCATED, list_allocated
-from service.formats.inventories.kubernetes_quantities import read_quantity
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 

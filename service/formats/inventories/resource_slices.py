@@ -8,8 +8,8 @@ not added to it.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from service.formats.gpu_requests.kubernetes_quantities import read_quantity
 from service.formats.inventories.documents import Json, get_count, get_object, get_objects, get_text
-from service.formats.inventories.kubernetes_quantities import read_quantity
 from service.formats.inventories.observed import (
     MAX_GPUS,
     InventoryFormatError,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from service.formats.gpu_requests.gres import split_slice
+from service.formats.gpu_requests.kubernetes_quantities import read_quantity
 from service.formats.gpu_requests.pod_products import (
     AMD,
     GPU,
@@ -15,7 +16,6 @@ from service.formats.gpu_requests.pod_products import (
     list_labels,
     list_names,
 )
-from service.formats.inventories.kubernetes_quantities import read_quantity
 from service.formats.launches.values.allocation import Allocation
 from service.formats.launches.values.settings import Setting
 

@@ -6,9 +6,9 @@ import pytest
 import yaml
 from kubernetes_validate import validate
 
+from service.formats.gpu_requests.kubernetes_quantities import read_quantity
 from service.formats.inventories.detect import read_inventory
 from service.formats.inventories.feature_discovery import read_gpus
-from service.formats.inventories.kubernetes_quantities import read_quantity
 from service.formats.inventories.observed import (
     InventoryFormatError,
     ObservedGpus,
