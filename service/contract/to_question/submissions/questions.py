@@ -173,7 +173,8 @@ def _read_launch(
     request = LaunchImportRequest(**sources)
     question = read_launch_by(request, find)
     replicas = _count_replicas(question.document, submission.gpus)
-    if replicas > 1:
+    is_open = "layout.data_parallel" in question.missing
+    if replicas and (replicas > 1 or is_open):
         spread = msgspec.structs.replace(request, layout=LayoutRequest(data_parallel=replicas))
         question = read_launch_by(spread, find)
     asked_gpus = [entry for entry in question.questions if entry.field == "gpu"]
@@ -181,20 +182,20 @@ def _read_launch(
     return dict(question.document), question.missing, choices
 
 
-def _count_replicas(document: Mapping[str, Any], gpus: GpuRequest | None) -> int:
+def _count_replicas(document: Mapping[str, Any], gpus: GpuRequest | None) -> int | None:
     """Return the replicas of a training on all its GPUs.
 
-    It is 1 where the launch says them itself, and for servers, which use what they name alone.
+    None where the launch says them itself, and for servers, which use what they name alone.
     """
     layout = _get_section(document, "layout")
     trains = _get_section(document, "workload").get("task") == "train"
     if gpus is None or not trains or not _REPLICAS.isdisjoint(layout):
-        return 1
+        return None
     degrees = [layout.get(name, 1) for name in _DEGREES]
     if not all(isinstance(degree, int) and degree > 0 for degree in degrees):
-        return 1
+        return None
     degree = prod(degrees)
-    return gpus.total // degree if gpus.total % degree == 0 else 1
+    return gpus.total // degree if gpus.total % degree == 0 else None
 
 
 def _name_slice(gpu: object, gpus: GpuRequest | None) -> object:

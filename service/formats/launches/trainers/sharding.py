@@ -227,20 +227,13 @@ def _put_degrees(
         ranks = processes.count // inner
     if ranks is None:
         if _has_engine(engine, processes):
-            _ask_ranks(engine, draft)
+            # Replicas hold buckets that a GPU alone has not, and gather what others keep.
+            draft.ask("layout.data_parallel", _WHY, (1, 2, 4, 8))
         return None
     draft.put("layout.data_parallel", ranks, *processes.settings)
     if processes.per_node is not None:
         draft.put("layout.gpus_per_node", processes.per_node)
     return ranks
-
-
-def _ask_ranks(engine: Engine, draft: Draft) -> None:
-    """Ask how many GPUs share the states, or run replicas."""
-    shards = engine.is_fsdp or engine.deepspeed is not None
-    draft.ask("layout.data_parallel", _WHY, (1, 2, 4, 8), is_assumed=not shards)
-    if not shards:
-        draft.put("layout.data_parallel", 1, make_default("data_parallel", 1, _WHY))
 
 
 def _has_engine(engine: Engine, processes: Processes) -> bool:

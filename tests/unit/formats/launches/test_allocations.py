@@ -213,10 +213,12 @@ def test_visible_devices_cap_what_a_job_has(directives: str, start: str, ranks: 
         ("--gres=gpu:4", f"mpirun -np $NP python {_TRAIN}"),
         ("--gres=gpu:4;--nodes=${NODES}", f"{_SPREAD} {_TRAIN}"),
         ("--gres=gpu:4;--nodes=${NODES}", f"srun --ntasks-per-node 4 python {_TRAIN}"),
+        ("--gres=gpu:4;-N 2", "llamafactory-cli train sft.yaml"),
+        ("--gres=gpu:4", "FORCE_TORCHRUN=1 NNODES=$NODES llamafactory-cli train sft.yaml"),
     ],
 )
-def test_a_number_that_a_variable_says_is_asked(directives: str, start: str) -> None:
-    """The job's own says nothing of it."""
+def test_a_number_that_nobody_says_is_asked(directives: str, start: str) -> None:
+    """The job's own says nothing of it, nor whether all its nodes run the program."""
     question = _ask_job(directives, start)
 
     assert "data_parallel" not in get_layout(question)

@@ -1,8 +1,13 @@
 """Programs that start processes: how many GPUs they say."""
 
+import msgspec
 import pytest
 
+from service.cli.offline.inline import resolve_offline_model
+from service.contract.to_question.launches import find_by
+from service.contract.to_question.submissions.questions import read_submission
 from service.formats.launches.values.launch import Launcher
+from service.formats.submissions.submission import GpuRequest, Submission
 from tests.unit.formats.launches.importing import get_part, import_launch
 
 
@@ -34,12 +39,13 @@ def test_starters_say_how_many_gpus(command: str, ranks: int, per_node: int | No
     ["deepspeed train.py", "torchrun --nproc_per_node gpu train.py", "accelerate launch train.py"],
 )
 def test_a_number_of_gpus_that_nobody_says_is_asked(command: str) -> None:
-    """The question has one GPU meanwhile, which the answer may change."""
+    """None is assumed: replicas of DDP need more than a GPU alone."""
     imported = import_launch(command=command, launcher=Launcher.TRAINER)
 
-    assert get_part(imported, "layout")["data_parallel"] == 1
+    [asked] = [entry for entry in imported.questions if entry.field == "layout.data_parallel"]
+    assert not asked.is_assumed
     assert "layout.data_parallel" in imported.open_fields
-    assert "layout.data_parallel" in {question.field for question in imported.questions}
+    assert "layout" not in imported.question
 
 
 @pytest.mark.parametrize(
@@ -75,3 +81,18 @@ def test_trl_runs_on_every_gpu_there_is() -> None:
     imported = import_launch(command="trl sft --model_name_or_path a/b")
 
     assert "layout.data_parallel" in {question.field for question in imported.questions}
+
+
+@pytest.mark.parametrize("num_gpus", [1, 4])
+def test_a_submitted_job_says_how_many_gpus(num_gpus: int) -> None:
+    """Beside its launch, which is told none."""
+    command = "accelerate launch train.py --model_name_or_path gpt2 --bf16 --max_length 128"
+    submission = Submission(
+        scheduler="skypilot",
+        command=tuple(command.split()),
+        gpus=GpuRequest(per_node=num_gpus, names=("L4",)),
+    )
+
+    request = read_submission(submission, find_by(resolve_offline_model)).request
+
+    assert msgspec.to_builtins(request.layout)["data_parallel"] == num_gpus
