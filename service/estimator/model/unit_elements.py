@@ -1,6 +1,6 @@
 """Elements of a sharded unit, adapters included."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from service.estimator.model.adapters.parameters import iter_linear_factors
 from service.estimator.model.adapters.stacks import iter_stack_factors
@@ -34,6 +34,16 @@ def count_unit_elements(
     return base + gathering.to_gathered_elements(
         adapters
     ), trained if ctx.settings.trains_all else adapters
+
+
+def iter_unit_tensors(
+    ctx: Recording, weights: Iterable[Weight], linears: Iterable[Linear]
+) -> Iterator[Weight]:
+    """Yield a block's tensors, an adapter's after its layer's."""
+    layers = {list(layer.weights())[-1]: layer for layer in linears}
+    for weight in weights:
+        yield weight
+        yield from list_adapter_factors(ctx, [weight], [layers[weight]] if weight in layers else [])
 
 
 def list_adapter_factors(

@@ -9,6 +9,7 @@ from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recording import Recording
 from service.estimator.model.task_head import get_saved_names
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
+from service.estimator.model.unit_elements import iter_unit_tensors
 from service.estimator.model.weights.tensors import Weight, count_padded_elements
 from service.estimator.passes.config import (
     EvaluationPass,
@@ -89,6 +90,8 @@ def record_training(model: Architecture, config: TrainingPass) -> PeakCandidates
         autocast=config.autocast,
         accumulating=config.accumulating,
     )
+    if config.gathering is not None and config.gathering.single_rank:
+        tape.unit_tensors = _list_unit_tensors(model, config)
     run_training(tape, model, config)
     return tape.ledger.find_peak_candidates()
 
@@ -105,7 +108,7 @@ def log_training(
     They are those of forward, loss and backward.
     """
     if unit_tensors is None and config.gathering is not None:
-        unit_tensors = _list_unit_tensors(model, config.gathering.uneven_ranks)
+        unit_tensors = _list_unit_tensors(model, config)
     short = _log_pass(model, config, make, unit_tensors, shortens=True)
     events = unroll_repeats(short.events(), short.loops)
     if events is not None:
@@ -134,12 +137,17 @@ def _log_pass(
     return tape
 
 
-def _list_unit_tensors(model: Architecture, ranks: int) -> UnitTensors:
-    units = [
-        tuple([count_padded_elements([weight], ranks) for weight in unit])
-        for unit in list_unit_weights(model)
-    ]
-    return {sum(unit): unit for unit in units}
+def _list_unit_tensors(model: Architecture, config: TrainingPass) -> UnitTensors:
+    """Return the tensors of units, for one rank with adapters."""
+    assert config.gathering is not None  # noqa: S101 - only sharded passes have units
+    ranks, units = config.gathering.uneven_ranks, list_unit_weights(model)
+    if config.gathering.single_rank:
+        tape = Tape(Section.FORWARD, Mode.INFERENCE, autocast=config.autocast)
+        ctx = Recording(tape, build_training_context(model, config))
+        for index, (block, _) in enumerate(model.blocks):
+            units[index] = tuple(iter_unit_tensors(ctx, units[index], block.linears()))
+    counts = [tuple([count_padded_elements([weight], ranks) for weight in unit]) for unit in units]
+    return {sum(unit): unit for unit in counts}
 
 
 def list_unit_weights(model: Architecture) -> list[tuple[Weight, ...]]:

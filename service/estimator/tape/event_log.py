@@ -6,7 +6,7 @@ here, and nothing of it is made unless an answer replays the allocator. Of long 
 at both ends are recorded; ``unrolling`` writes out those between them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from service.estimator.tape import sizes
@@ -79,8 +79,6 @@ class LoggingTape(Tape):
         self.loops: list[Loop] = []
         self._shorten_repeats = shorten_repeats
         self.ledger = NullLedger(section)
-        self.unit_tensors: Mapping[int, tuple[int, ...]] = {}
-        """Elements of each tensor of a sharded unit, by the elements of all of them."""
         self._stream_kinds: dict[int, dict[Size, int]] = {}
         """The kind of each size, by stream."""
         self._sizes: list[Size] = []
@@ -161,22 +159,8 @@ class LoggingTape(Tape):
         storage.references += 1
 
     def gather(self, elements: int, bytes_each: int, *, casts: bool = False) -> list[Storage]:
-        """Return the gathered parameters one by one.
-
-        FSDP2 copies them out so (``FSDPParam.alloc_all_gather_outputs``). A single rank names each
-        cast until it has made the next one (``_fsdp_param_group.py``, ``wait_for_unshard``).
-        """
-        gathered: list[Storage] = []
-        cast: list[Storage] = []
-        for numel in self.unit_tensors.get(elements, (elements,)):
-            size = sizes.constant(numel * bytes_each)
-            if casts:
-                latest = self.allocate(Category.GATHERED_WEIGHTS, size)
-                self.release(*cast)
-                cast = [latest]
-            gathered.append(self.allocate(Category.GATHERED_WEIGHTS, size))
-        self.release(*cast)
-        return gathered
+        """Return the gathered parameters one by one."""
+        return self.gather_tensors(elements, bytes_each, casts=casts)
 
     def keep_gradient(self, grad: Storage, _: Parameter) -> None:
         """Keep the storage as the parameter's gradient."""

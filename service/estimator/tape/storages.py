@@ -1,5 +1,7 @@
 """Storages of a recorded pass, counted by reference."""
 
+from collections.abc import Mapping
+
 from service.estimator.tape import sizes
 from service.estimator.tape.compiling import mypyc_attr
 from service.estimator.tape.ledger import Category, Ledger, Section, Storage
@@ -21,6 +23,8 @@ class StorageCounter:
         self.on_gpu = False
         self.stream = 0
         """That of a GPU on which storages are allocated, of which 0 is the default one."""
+        self.unit_tensors: Mapping[int, tuple[int, ...]] = {}
+        """Elements of each tensor of a sharded unit, by the elements of all of them."""
         self.follows_caches = False
         """Whether storages of a cache are told apart, each from the one that takes its place."""
 
@@ -100,9 +104,29 @@ class StorageCounter:
     def use_embedding_sums(self, width: int, indices: Size, table_rows: int) -> None:
         """Note the gradient of a table of ``table_rows`` rows, ``width`` elements each."""
 
-    def gather(self, elements: int, bytes_each: int, *, casts: bool = False) -> list[Storage]:  # noqa: ARG002 - a log has the casts
+    def gather(self, elements: int, bytes_each: int, *, casts: bool = False) -> list[Storage]:
         """Return the gathered parameters of a unit, so many elements in all.
 
         ``casts``: each is cast before it is copied.
         """
+        if casts:
+            return self.gather_tensors(elements, bytes_each, casts=True)
         return [self.allocate(Category.GATHERED_WEIGHTS, sizes.constant(elements * bytes_each))]
+
+    def gather_tensors(self, elements: int, bytes_each: int, *, casts: bool) -> list[Storage]:
+        """Return the gathered parameters one by one.
+
+        FSDP2 copies them out so (``FSDPParam.alloc_all_gather_outputs``). A single rank names each
+        cast until it has made the next one (``_fsdp_param_group.py``, ``wait_for_unshard``).
+        """
+        gathered: list[Storage] = []
+        cast: list[Storage] = []
+        for numel in self.unit_tensors.get(elements, (elements,)):
+            size = sizes.constant(numel * bytes_each)
+            if casts:
+                latest = self.allocate(Category.GATHERED_WEIGHTS, size)
+                self.release(*cast)
+                cast = [latest]
+            gathered.append(self.allocate(Category.GATHERED_WEIGHTS, size))
+        self.release(*cast)
+        return gathered

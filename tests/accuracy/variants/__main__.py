@@ -34,6 +34,7 @@ from service.estimator.values.workload import (
     Workload,
 )
 from tests.accuracy.cases import TRUTH
+from tests.accuracy.contract import CAST_AT_GATHER
 from tests.tiny_models import tiny_config
 
 FILE = TRUTH / "variants.jsonl"
@@ -54,11 +55,18 @@ WORKLOADS: Mapping[str, Workload] = {
     "serve long": replace(_SERVE, prompt_tokens=250),
     "serve static": replace(_SERVE, cache=Cache.STATIC),
     "fsdp2": _TRAIN,
-    "fsdp2 lora": replace(_TRAIN, method=Method.LORA, lora=Lora(rank=4)),
+    "fsdp2 one": replace(
+        _TRAIN,
+        sequence_length=8,
+        method=Method.LORA,
+        lora=Lora(rank=4),
+        precision=CAST_AT_GATHER,
+    ),
     "generate": replace(_SERVE, client=Client.GENERATE, output_tokens=3),
 }
 _LONE = Layout()
 _FSDP2 = Layout(data_parallel=8, sharding=Sharding.FSDP2, zero_stage=3)
+_LAYOUTS = {"fsdp2": _FSDP2, "fsdp2 one": replace(_FSDP2, data_parallel=1)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +87,7 @@ class VariantCase:
     @property
     def layout(self) -> Layout:
         """The layout of the ranks that its workload names."""
-        return _FSDP2 if self.workload.startswith("fsdp2") else _LONE
+        return _LAYOUTS.get(self.workload, _LONE)
 
     def read_config(self) -> Mapping[str, Any]:
         """Return the config.json."""
