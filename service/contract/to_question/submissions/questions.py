@@ -142,7 +142,7 @@ def _spread(document: dict[str, Any], gpus: GpuRequest | None) -> dict[str, Any]
     Those that it leaves open are replicas.
     """
     replicas = _count_replicas(document, gpus)
-    if replicas == 1:
+    if replicas in {None, 1}:
         return document
     layout = {**_get_section(document, "layout"), "data_parallel": replicas}
     return {**document, "layout": layout}
