@@ -16,9 +16,10 @@ from service.cli.commands.schedulers.formats import (
 )
 from service.cli.confidence import add_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu
-from service.cli.launch.questions import add_launch, take_launch
+from service.cli.launch.questions import Gaps, add_launch, take_launch
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
+from service.cli.schema_flags import translate_to_flags
 from service.terminal.arguments import DOES_NOT_FIT, FITS, TIGHT, Parser
 from service.terminal.controls import spell_controls
 
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     The code is 0 when it fits, 1 when it does not; where it is tight 0, or 3 if that is told apart.
     """
     source = get_source(options)
-    take_launch(options, source)
+    take_launch(options, source, bounds=True)
     document = {
         "model": get_model(options),
         "gpu": get_gpu(options),
@@ -68,7 +69,11 @@ def run(options: argparse.Namespace) -> int:
         return _print_format(document, options, source)
     read_format_options(options)
     require_format(options)
+    if options.launch_gaps is not None:
+        # What helps the least may not help the job.
+        document["remedies"] = False
     result = answer_question("fit", document, source)
+    _check_bound(options, result["verdict"])
     if options.json:
         print_json(result)
     else:
@@ -91,6 +96,7 @@ def _print_format(document: dict[str, Any], options: argparse.Namespace, source:
     if options.container_image is not None:
         document |= {"container_image": options.container_image}
     result = answer_question("rendering", document, source)
+    _check_bound(options, result["verdict"])
     if options.json:
         print_json(result)
     elif result["verdict"] == "does_not_fit":
@@ -102,6 +108,17 @@ def _print_format(document: dict[str, Any], options: argparse.Namespace, source:
     else:
         sys.stdout.write(result["text"])
     return _get_code(options, result["verdict"])
+
+
+def _check_bound(options: argparse.Namespace, verdict: str) -> None:
+    """Refuse what fits where a launch leaves open what only adds memory."""
+    gaps: Gaps | None = options.launch_gaps
+    if gaps is None:
+        return
+    if verdict != "does_not_fit":
+        raise gaps.refusal
+    fields = translate_to_flags(" and ".join(gaps.fields))
+    sys.stderr.write(f"headroom: does not fit whatever {fields} is: what follows is the least\n")
 
 
 def _get_code(options: argparse.Namespace, verdict: str) -> int:

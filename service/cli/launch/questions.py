@@ -6,6 +6,8 @@ the question, flags say what it leaves open. What was read is told on stderr, be
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from service.cli.flags import collect_fields, get_gpu
 from service.cli.launch.texts import decode_text
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.schema_flags import translate_to_flags
+from service.formats.launches.values.fields import place_field
 from service.formats.launches.values.launch import Launcher
 from service.terminal.arguments import format_choices, make_choice_reader
 
@@ -24,6 +27,14 @@ _EVALUATION = "workload.evaluation."
 _UNNAMED = "the launch's model"
 """Name on screen of a model that a launch describes by its sizes."""
 _MAX_BYTES = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaps:
+    """Open fields of a launch, and the refusal without them."""
+
+    fields: tuple[str, ...]
+    refusal: InvalidRequestError
 
 
 def add_launch(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +55,7 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
         metavar=format_choices(_LAUNCHERS),
         help="whose words the files are, where they do not tell",
     )
-    parser.set_defaults(launch_command=(), launch_model=None)
+    parser.set_defaults(launch_command=(), launch_model=None, launch_gaps=None)
 
 
 def take_launch(
@@ -54,14 +65,16 @@ def take_launch(
     keeps_layout: bool = True,
     searched: str = "gpu",
     evaluates: bool = True,
+    bounds: bool = False,
 ) -> None:
     """Put what a launch says in the place of flags.
 
     Where the layout is searched (``keeps_layout`` False), what the launch says of it is left out
     and what flags say stays. Fields that begin with ``searched`` may stay open. Where steps alone
-    are run (``evaluates`` False), an evaluation is left out, which stderr says. Nothing is done
-    where no launch is given. Raises InvalidRequestError where the launch leaves something open that
-    only flags can say.
+    are run (``evaluates`` False), an evaluation is left out, which stderr says. Where a bound is an
+    answer (``bounds``), open fields have the value with which memory is least, and
+    ``options.launch_gaps`` names them. Nothing is done where no launch is given. Raises
+    InvalidRequestError where the launch leaves something open that only flags can say.
     """
     if not (options.launch_files or options.launch_command):
         return
@@ -75,7 +88,12 @@ def take_launch(
     answer = _import_launch(options, flags, source)
     if not evaluates:
         _leave_evaluation_out(answer)
-    _refuse_gaps(answer, searched if keeps_layout else "layout.")
+    gaps = _list_gaps(answer, searched if keeps_layout else "layout.")
+    if gaps:
+        refusal = _refuse(answer, gaps)
+        if not (bounds and _fill_gaps(answer, gaps)):
+            raise refusal
+        options.launch_gaps = Gaps(fields=gaps, refusal=refusal)
     question: dict[str, Any] = answer["question"]
     if options.config is None and options.recording is None:
         model = question["model"]
@@ -138,17 +156,36 @@ def _read_file(path: Path) -> dict[str, str]:
     return {"name": str(path)[-255:], "content": decode_text(data, str(path))}
 
 
-def _refuse_gaps(answer: dict[str, Any], searched: str) -> None:
-    # Which GPU it is a command asks for itself.
-    gaps = [
+def _fill_gaps(answer: dict[str, Any], gaps: Sequence[str]) -> bool:
+    """Set open fields to their lower bounds, where all have one."""
+    # A server of an earlier release tells of none.
+    bounds = {
+        entry["field"]: value
+        for entry in answer["questions"]
+        if (value := entry.get("lower_bound")) is not None
+    }
+    if not bounds.keys() >= set(gaps):
+        return False
+    for field in gaps:
+        place_field(answer["question"], field, bounds[field])
+    return True
+
+
+def _list_gaps(answer: dict[str, Any], searched: str) -> tuple[str, ...]:
+    """Return what only flags can say.
+
+    Which GPU it is a command asks for itself.
+    """
+    return tuple(
         field for field in answer["missing"] if field != "gpu" and not field.startswith(searched)
-    ]
-    if not gaps:
-        return
-    reasons = {one["field"]: one["why"] for one in answer["questions"]}
+    )
+
+
+def _refuse(answer: dict[str, Any], gaps: Sequence[str]) -> InvalidRequestError:
+    reasons = {entry["field"]: entry["why"] for entry in answer["questions"]}
     texts = [f"{field} ({reasons[field]})" if field in reasons else field for field in gaps]
     fields = translate_to_flags("; ".join(texts))
     message = f"the launch does not say {fields}: say it by a flag"
-    raise InvalidRequestError(
+    return InvalidRequestError(
         message, errors=[{"field": field, "message": reasons.get(field, "")} for field in gaps]
     )

@@ -24,6 +24,7 @@ from service.contract.to_question.launches import find_by
 from service.contract.to_question.submissions.questions import (
     SubmissionQuestion,
     read_submission,
+    refuse_open,
 )
 from service.formats.submissions.submission import Submission
 from service.planner.fit.parts import NO_PARTS, FitPart
@@ -65,6 +66,8 @@ def compute_decision(
         job = _judge(deps, request, submission, budget)
     link = _link(deps, job.named)
     shortage = find_shortage(deps, job, wait_s=terms.search_s, is_linked=link is not None)
+    if shortage is None and job.question.open_fields:
+        raise refuse_open(job.question.open_fields)
     decision = (
         _allow(job) if shortage is None else _settle(submission, job.question, shortage, terms.mode)
     )

@@ -66,6 +66,9 @@ def find_shortage(
     question ends the line.
     """
     gpus, needed = job.question.gpus, job.fit_question.layout.num_gpus
+    if job.report.verdict is Verdict.DOES_NOT_FIT and job.question.open_fields:
+        # What it would need on more GPUs rests on what it does not say.
+        return Shortage(reason=_explain(job), lacks_memory=True)
     if job.report.verdict is Verdict.DOES_NOT_FIT:
         way_out = deps.way_outs.find(job.key, partial(_look_for_more, deps, job), wait_s=wait_s)
         return way_out or Shortage(
@@ -82,7 +85,9 @@ def find_shortage(
 
 
 def _explain(job: JudgedJob) -> str:
-    return f"headroom: does not fit: {describe_need(job)}"
+    fields = job.question.open_fields
+    whatever = f" whatever {' and '.join(fields)} is" if fields else ""
+    return f"headroom: does not fit{whatever}: {describe_need(job)}"
 
 
 def _look_for_more(deps: Dependencies, job: JudgedJob, give_way: Callable[[], None]) -> Shortage:
@@ -134,7 +139,9 @@ def describe_need(job: JudgedJob) -> str:
 def _qualify(job: JudgedJob) -> str:
     """Return how the bytes of a line are meant."""
     if is_replayable(job.fit_question.workload) and not job.report.estimate.replayed:
-        return "about "
+        return "at least about " if job.question.open_fields else "about "
+    if job.question.open_fields:
+        return "at least "
     return "at most " if job.report.verdict is Verdict.FITS else ""
 
 

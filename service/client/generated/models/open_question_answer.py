@@ -17,11 +17,14 @@ class OpenQuestionAnswer:
         field (str): Path of the field in the question.
         why (str): Why the launch does not say it.
         choices (list[bool | float | int | str]): Values that it may have; the first holds unless it is `missing`.
+        lower_bound (int | None): The value with which memory is least: what does not fit with it does not fit whatever
+            the field is. Null where none is known to be.
     """
 
     field: str
     why: str
     choices: list[bool | float | int | str]
+    lower_bound: int | None
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -35,6 +38,9 @@ class OpenQuestionAnswer:
             choices_item = choices_item_data
             choices.append(choices_item)
 
+        lower_bound: int | None
+        lower_bound = self.lower_bound
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -42,6 +48,7 @@ class OpenQuestionAnswer:
                 "field": field,
                 "why": why,
                 "choices": choices,
+                "lower_bound": lower_bound,
             }
         )
 
@@ -65,10 +72,18 @@ class OpenQuestionAnswer:
 
             choices.append(choices_item)
 
+        def _parse_lower_bound(data: object) -> int | None:
+            if data is None:
+                return data
+            return cast(int | None, data)
+
+        lower_bound = _parse_lower_bound(d.pop("lower_bound"))
+
         open_question_answer = cls(
             field=field,
             why=why,
             choices=choices,
+            lower_bound=lower_bound,
         )
 
         open_question_answer.additional_properties = d

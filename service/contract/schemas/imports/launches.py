@@ -100,6 +100,13 @@ class OpenQuestionAnswer(Answer, frozen=True, kw_only=True):
         list[bool | int | float | str],
         Meta(description="Values that it may have; the first holds unless it is `missing`."),
     ]
+    lower_bound: Annotated[
+        int | None,
+        Meta(
+            description="The value with which memory is least: what does not fit with it does not "
+            "fit whatever the field is. Null where none is known to be."
+        ),
+    ]
 
 
 class LaunchImportAnswer(Answer, frozen=True, kw_only=True):

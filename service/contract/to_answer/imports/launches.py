@@ -21,7 +21,12 @@ def build_launch_answer(question: LaunchQuestion) -> LaunchImportAnswer:
         without_effect=list(imported.without_effect),
         ignored=list(imported.ignored),
         questions=[
-            OpenQuestionAnswer(field=item.field, why=item.why, choices=list(item.choices))
+            OpenQuestionAnswer(
+                field=item.field,
+                why=item.why,
+                choices=list(item.choices),
+                lower_bound=item.lower_bound,
+            )
             for item in question.questions
         ],
         missing=list(question.missing),

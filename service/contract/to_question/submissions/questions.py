@@ -4,7 +4,7 @@ A job says its question itself, else what it launches does.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -20,6 +20,7 @@ from service.contract.to_question.validation_errors import decode
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.workload import TrainWorkload, Workload
 from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.fields import place_field
 from service.formats.submissions.submission import GpuRequest, Submission, find_note
 
 _FIELDS = frozenset(field.name for field in msgspec.structs.fields(FitRequest))
@@ -39,7 +40,8 @@ class SubmissionQuestion:
     """The question of a job: a body of ``POST /v1/fit``, decoded.
 
     ``gpus`` are those that the job asks for, ``None`` where it does not say. ``is_stated``: the job
-    says it itself; else it was read from what the job launches.
+    says it itself; else it was read from what the job launches. ``open_fields`` are not said, and
+    have the value here with which memory is least: the job may not fit where the question does.
     """
 
     request: FitRequest
@@ -47,10 +49,21 @@ class SubmissionQuestion:
     gpus: GpuRequest | None
     is_stated: bool
     assumed: tuple[str, ...] = ()
+    open_fields: tuple[str, ...] = ()
 
 
 class OpenSubmissionError(InvalidInputError):
     """A job that does not say enough to be answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LaunchedQuestion:
+    document: dict[str, Any]
+    missing: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    """Those that its constraint may mean."""
+    lower_bound: Mapping[str, object] = field(default_factory=dict)
+    """Values of missing fields with which memory is least."""
 
 
 def read_submission(
@@ -62,20 +75,19 @@ def read_submission(
     for what is written wrongly.
     """
     note = submission.note or find_note(submission.environment, submission.script)
-    missing: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
     if note is not None:
-        document = _spread(_read_note(note), submission.gpus)
+        launched = _LaunchedQuestion(document=_spread(_read_note(note), submission.gpus))
     else:
         try:
-            document, missing, choices = _read_launch(submission, find)
+            launched = _read_launch(submission, find)
         except LaunchFormatError as error:
             message = f"its launch cannot be read: {error.message}"
             raise OpenSubmissionError(message, field="question") from error
+    document = launched.document
     if "gpu" not in document or _is_placed(submission):
-        document["gpu"] = _choose_gpu(submission.gpus, default_gpu, choices)
+        document["gpu"] = _choose_gpu(submission.gpus, default_gpu, launched.gpus)
     document["gpu"] = _name_slice(document["gpu"], submission.gpus)
-    missing = tuple(name for name in missing if name != "gpu")
+    missing = tuple(name for name in launched.missing if name != "gpu")
     assumed: tuple[str, ...] = ()
     workload = _get_section(document, "workload")
     if workload.get("task") == "serve":
@@ -83,9 +95,10 @@ def read_submission(
         document["workload"] = {**workload, **open_fields}
         missing = tuple(name for name in missing if name.partition(".")[2] not in open_fields)
         assumed = ("for one request at a time",) if "num_sequences" in open_fields else ()
-    if missing:
-        message = f"the launch does not say {', '.join(missing)}; {_SAY}"
-        raise OpenSubmissionError(message, field="question")
+    if not launched.lower_bound.keys() >= set(missing):
+        raise refuse_open(missing)
+    for name in missing:
+        place_field(document, name, launched.lower_bound[name])
     request = decode({**document, "remedies": False}, FitRequest)
     gpu = request.gpu if isinstance(request.gpu, str) else "GPU of that memory"
     return SubmissionQuestion(
@@ -94,7 +107,14 @@ def read_submission(
         gpus=submission.gpus,
         is_stated=note is not None,
         assumed=assumed,
+        open_fields=missing,
     )
+
+
+def refuse_open(fields: tuple[str, ...]) -> OpenSubmissionError:
+    """Return the error about a job that does not say fields."""
+    message = f"the launch does not say {', '.join(fields)}; {_SAY}"
+    return OpenSubmissionError(message, field="question")
 
 
 def _is_placed(submission: Submission) -> bool:
@@ -157,10 +177,8 @@ def _get_section(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     return section if isinstance(section, dict) else {}
 
 
-def _read_launch(
-    submission: Submission, find: FindCheckpoint
-) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
-    """Return a launch's question, its missing fields and possible GPUs."""
+def _read_launch(submission: Submission, find: FindCheckpoint) -> _LaunchedQuestion:
+    """Return a launch's question, and what it leaves open."""
     files = [LaunchFileRequest(name=file.name, content=file.content) for file in submission.files]
     if submission.script is not None:
         files.append(LaunchFileRequest(name="job.sh", content=submission.script))
@@ -179,7 +197,16 @@ def _read_launch(
         question = read_launch_by(spread, find)
     asked_gpus = [entry for entry in question.questions if entry.field == "gpu"]
     choices = tuple(str(choice) for entry in asked_gpus for choice in entry.choices)
-    return dict(question.document), question.missing, choices
+    return _LaunchedQuestion(
+        document=msgspec.to_builtins(question.document),
+        missing=question.missing,
+        gpus=choices,
+        lower_bound={
+            entry.field: entry.lower_bound
+            for entry in question.questions
+            if entry.lower_bound is not None
+        },
+    )
 
 
 def _count_replicas(document: Mapping[str, Any], gpus: GpuRequest | None) -> int | None:

@@ -126,7 +126,7 @@ def _read_kept(setup: TrainerSetup, settings: dict[str, Setting], draft: Draft) 
     elif steps is not None:
         _put_steps(steps, draft, is_certain=keeps is True)
     elif keeps:
-        draft.ask(_KEPT, f"it has metrics: {_HINT}; how many batches are there?")
+        draft.ask(_KEPT, f"it has metrics: {_HINT}; how many batches are there?", lower_bound=0)
     else:
         default = make_default("compute_metrics", None, "transformers, trainer.py")
         draft.put(_KEPT, 0, default)

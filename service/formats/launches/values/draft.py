@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.fields import place_field
 from service.formats.launches.values.launch import ImportedLaunch, Launcher, OpenQuestion, ReadKey
 from service.formats.launches.values.settings import Setting, Settings, is_default, is_unset
 
@@ -67,12 +68,20 @@ class Draft:
         choices: Iterable[bool | float | str] = (),
         *,
         is_assumed: bool = False,
+        lower_bound: int | None = None,
     ) -> None:
         """Ask for a field that the launch does not say.
 
-        The question has no value of it until somebody says one, unless it ``is_assumed``.
+        The question has no value of it until somebody says one, unless it ``is_assumed``. With
+        ``lower_bound`` it takes the least memory.
         """
-        question = OpenQuestion(field=field, why=why, choices=tuple(choices), is_assumed=is_assumed)
+        question = OpenQuestion(
+            field=field,
+            why=why,
+            choices=tuple(choices),
+            is_assumed=is_assumed,
+            lower_bound=lower_bound,
+        )
         if question not in self._questions:
             self._questions.append(question)
 
@@ -90,15 +99,15 @@ class Draft:
         patterns = tuple(without_effect)
         for name, setting in settings.list_left():
             is_idle = is_unset(setting) or any(fnmatchcase(name, pattern) for pattern in patterns)
-            for kept in (self._without_effect,) if is_idle else (self._ignored, self._strange):
-                kept.append(setting.key)
+            for keys in (self._without_effect,) if is_idle else (self._ignored, self._strange):
+                keys.append(setting.key)
             settings.take(name)
 
     def list_options(self) -> tuple[list[str], list[str]]:
         """Return the command's options that are known, and the others."""
-        known = [key.key for key in self._read if not key.where.startswith("default")]
-        known += self._without_effect
-        return _keep_options(known), _keep_options(self._strange)
+        keys = [key.key for key in self._read if not key.where.startswith("default")]
+        keys += self._without_effect
+        return _keep_options(keys), _keep_options(self._strange)
 
     def finish(self, launcher: Launcher) -> ImportedLaunch:
         """Return the question and what became of each setting."""
@@ -106,7 +115,7 @@ class Draft:
         waiting = {entry.field for entry in self._questions if not entry.is_assumed}
         for field, (value, _) in self._fields.items():
             if field not in waiting:
-                _place(question, field.split("."), value)
+                place_field(question, field, value)
         return ImportedLaunch(
             launcher=launcher,
             question=question,
@@ -142,15 +151,6 @@ class Draft:
 
 def _keep_options(keys: Iterable[str]) -> list[str]:
     return [key for key in dict.fromkeys(keys) if key.startswith("-")]
-
-
-def _place(document: dict[str, object], path: list[str], value: object) -> None:
-    for name in path[:-1]:
-        inner = document.setdefault(name, {})
-        if not isinstance(inner, dict):
-            return
-        document = inner
-    document[path[-1]] = value
 
 
 def _make_read_key(setting: Setting, meaning: str) -> ReadKey:

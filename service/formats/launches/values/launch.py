@@ -103,12 +103,15 @@ class OpenQuestion:
 
     ``choices`` are values that it may have. ``is_assumed`` says that the question has one meanwhile
     (the first choice, if any), or is answered without; else it waits for somebody who says it.
+    ``lower_bound`` is the value with which memory is least, None where none is known to be: what
+    does not fit with it does not fit whatever the field is.
     """
 
     field: str
     why: str
     choices: tuple[bool | float | str, ...] = ()
     is_assumed: bool = False
+    lower_bound: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

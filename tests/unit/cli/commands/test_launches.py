@@ -59,6 +59,28 @@ def test_a_command_is_the_question(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out)["verdict"] == "fits"
 
 
+@pytest.mark.parametrize(
+    ("batch", "code", "words"),
+    [
+        ("512", 1, "does not fit whatever --evaluation-kept-batches is: what follows is the least"),
+        ("1", 2, "does not say --evaluation-kept-batches (it has metrics"),
+    ],
+)
+def test_what_only_adds_memory_need_not_be_said_of_what_does_not_fit(
+    capsys: pytest.CaptureFixture[str], batch: str, code: int, words: str
+) -> None:
+    """Only what fits waits for the answer; what would help without it is no promise."""
+    launch = ("python", "train.py", "--model_name_or_path", "gpt2", "--bf16")
+    metrics = ("--eval_strategy", "steps", "--metric_for_best_model", "accuracy")
+    flags = ("--sequence-length", "512", "--json")
+    size = ("--per_device_train_batch_size", batch)
+    exit_code, out, err = run(capsys, "fit", *GPU, *flags, "--", *launch, *metrics, *size)
+
+    assert exit_code == code
+    assert words in err + out
+    assert json.loads(out).get("remedies") in (None, [])
+
+
 def test_a_flag_does_not_contradict_the_launch(
     capsys: pytest.CaptureFixture[str], file: str
 ) -> None:

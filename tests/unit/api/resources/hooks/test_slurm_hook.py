@@ -126,3 +126,29 @@ def test_a_job_names_its_question_to_its_nodes(client: TestClient[Any]) -> None:
     assert len(digest) == 32
     assert again["options"]["comment"] == first
     assert asked == f"headroom: {FITS} headroom-question={digest}"
+
+
+@pytest.mark.parametrize(
+    ("batch", "action", "words"),
+    [
+        (512, "refuse", "headroom: does not fit whatever workload.evaluation.kept_batches is: at "),
+        (1, "allow", "headroom cannot say: the launch does not say workload.evaluation.kept_"),
+    ],
+)
+def test_what_only_adds_memory_need_not_be_said_of_what_does_not_fit(
+    client: TestClient[Any], batch: int, action: str, words: str
+) -> None:
+    """The number of GPUs that it needs waits for what it does not say."""
+    launch = (
+        "torchrun --nproc_per_node gpu train.py --model_name_or_path llama-2-7b --bf16 "
+        "--fsdp full_shard --sequence_length 2048 --eval_strategy steps "
+        f"--metric_for_best_model accuracy --per_device_train_batch_size {batch}"
+    )
+    options = {"argv": ["job.sh"], "gres": "gres/gpu:h100-sxm:4"}
+    job = {"command": "sbatch", "options": options, "script": f"#!/bin/bash\n{launch}\n"}
+
+    answer = review(client, job, "change" if batch > 1 else "refuse")
+
+    assert answer["action"] == action
+    assert answer["sentence"].startswith(words)
+    assert "it needs" not in answer["sentence"]
