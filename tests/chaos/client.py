@@ -80,7 +80,10 @@ def submit(http: httpx.Client, job: ClientJob, body: dict[str, object] | None = 
 
 
 def cancel(http: httpx.Client, job: ClientJob) -> None:
-    """Cancel a job, unless it is over; twice is once."""
+    """Cancel a job, unless it is over; twice is once.
+
+    A job that is refused although it goes on is a violation.
+    """
     answer = _retry_until_accepted(
         lambda: http.delete(f"/v1/measurements/{job.id}"), also=(httpx.codes.CONFLICT,)
     )
@@ -91,6 +94,11 @@ def cancel(http: httpx.Client, job: ClientJob) -> None:
             attempt=int(stored["attempt"]),
             answered_at=datetime.now(UTC),
         )
+        return
+    stored = _retry_until_accepted(lambda: http.get(f"/v1/measurements/{job.id}")).json()
+    status = Status(stored["status"])
+    if not status.is_terminal:
+        job.violations.append(f"job {job.number}: DELETE was refused while it was {status}")
 
 
 def watch(http: httpx.Client, job: ClientJob) -> None:

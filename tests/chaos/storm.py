@@ -137,7 +137,7 @@ def run_storm(
         done = count_done(sessions, default=done)
         show(done, num_jobs, storm.strikes)
         time.sleep(_TURN_S)
-    clients.finish()
+    storm.violations += clients.finish()
     return storm
 
 
@@ -148,6 +148,18 @@ def draw_roles(dice: random.Random, numbers: Sequence[int]) -> Roles:
         for one_in in (_ONE_WATCHED_IN, _ONE_CANCELLED_IN, _ONE_REPEATED_IN)
     )
     return Roles(watched=watched, cancelled=cancelled, repeated=repeated)
+
+
+def join_all(threads: Sequence[threading.Thread], *, within_s: float) -> list[str]:
+    """Wait for threads, and return those that go on as violations."""
+    end = time.monotonic() + within_s
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return [
+        f"{thread.name} was not answered within {within_s:g} s of calm"
+        for thread in threads
+        if thread.is_alive()
+    ]
 
 
 def count_done(sessions: Sessions, *, default: int) -> int:
@@ -185,10 +197,9 @@ class _Clients:
         """Whether a job is still to be submitted."""
         return any(thread.is_alive() for thread in self._threads)
 
-    def finish(self) -> None:
-        """Wait for all clients, watchers and cancellations."""
-        for thread in (*self._threads, *self._followers):
-            thread.join(CALM_WITHIN_S)
+    def finish(self) -> list[str]:
+        """Wait for all clients, watchers and cancellations; return violations."""
+        return join_all((*self._threads, *self._followers), within_s=CALM_WITHIN_S)
 
     def _submit_all(self, number: int) -> None:
         dice = random.Random(f"{self.seed}-{number}")  # noqa: S311 - dice, not a secret

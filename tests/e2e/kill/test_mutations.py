@@ -4,6 +4,7 @@ The fault is built into the code, and a few jobs then meet what a storm does to 
 other and without a process: two workers at once, a lease that ends, a request sent again, a DELETE.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +18,7 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.base.errors import ServiceError
+from service.base.errors import ConflictError, ServiceError
 from service.db.queries import attempts as queries
 from service.db.tables.core import MeasureJobRow
 from service.jobs.contract import JobPayload, Sample
@@ -27,8 +28,9 @@ from service.usecases.jobs import attempts, measurements, outcomes
 from service.usecases.jobs.attempts import Attempt, Unwritten
 from service.usecases.operations import reconcile
 from tests.chaos import expected
-from tests.chaos.client import ClientJob, cancel, new_job, submit
+from tests.chaos.client import ClientJob, cancel, new_job, start_thread, submit
 from tests.chaos.invariants import find_violations
+from tests.chaos.storm import join_all
 from tests.job_builders import a_result
 from tests.unit.api.builders import parts, served
 
@@ -106,6 +108,12 @@ def cancel_nothing(_session: Session, _row: MeasureJobRow) -> None:
     """Answer DELETE, and do nothing."""
 
 
+def refuse_to_cancel(_session: Session, _row: MeasureJobRow) -> None:
+    """Answer DELETE as that of a job that is over."""
+    message = "it is over"
+    raise ConflictError(message)
+
+
 def hold_for_ever(_sessions: Sessions, _attempt: Attempt) -> Lease:
     """Look at no cancellation."""
     return Lease.HELD
@@ -168,6 +176,15 @@ def test_a_run_without_a_fault_has_no_violations(sessions: Sessions) -> None:
             {"job 2: DELETE said queued", "job 3: DELETE was answered, and nothing asks for"},
         ),
         (
+            measurements,
+            "cancel_locked",
+            refuse_to_cancel,
+            {
+                "job 2: DELETE was refused while it was queued",
+                "job 3: DELETE was refused while it was running",
+            },
+        ),
+        (
             queries,
             "claim",
             ignore_state(queries.claim, "expected"),
@@ -211,3 +228,20 @@ def test_a_cancellation_that_no_worker_heeds_is_reported(
         session.execute(update(MeasureJobRow).values(finished_at=later))
 
     assert "job 3: it succeeded 60 s after DELETE" in "\n".join(find_violations(sessions, jobs))
+
+
+def test_a_client_without_an_answer_is_reported() -> None:
+    """Who waits after the calm has waited for nothing."""
+    answered = threading.Event()
+
+    def watch(_http: httpx.Client, job: ClientJob) -> None:
+        if job.number == 2:
+            answered.wait()
+
+    threads = [start_thread(watch, "http://127.0.0.1:1", new_job(number)) for number in (1, 2)]
+    threads[0].join()
+    violations = join_all(threads, within_s=0.0)
+    answered.set()
+
+    assert violations == ["watch-2 was not answered within 0 s of calm"]
+    assert join_all(threads, within_s=60.0) == []
