@@ -14,6 +14,7 @@ from service.cli.views.phrases import (
     format_change,
     format_checkpointing,
     format_counts,
+    format_gpus,
 )
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 from service.contract.to_answer.phrases import format_gpu, format_shortage
@@ -102,7 +103,8 @@ def _iter_lines(plan: Document) -> Iterator[str]:
     if plan["reason"] is not None:
         yield plan["reason"]
     if (change := plan["smallest_change"]) is not None:
-        yield f"what would help: {format_change(change['change'])} on {change['num_gpus']} GPUs"
+        gpus = format_gpus(change["num_gpus"])
+        yield f"what would help: {format_change(change['change'])} on {gpus}"
     yield (
         f"searched {plan['searched']['layouts']} configurations in "
         f"{plan['searched']['elapsed_ms']:.0f} ms"

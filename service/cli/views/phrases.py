@@ -21,6 +21,11 @@ def format_degrees(layout: Mapping[str, Any]) -> str:
     return ", ".join(split) or "one GPU"
 
 
+def format_gpus(number: int) -> str:
+    """Return a number of GPUs in words."""
+    return f"{number} {'GPU' if number == 1 else 'GPUs'}"
+
+
 def format_counts(counts: Sequence[int]) -> str:
     """Return numbers as their flag takes them, such as ``4*15,1``."""
     runs = ((count, len(list(equal))) for count, equal in groupby(counts))

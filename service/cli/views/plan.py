@@ -15,6 +15,7 @@ from service.cli.views.phrases import (
     format_change,
     format_checkpointing,
     format_degrees,
+    format_gpus,
 )
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 from service.contract.to_answer.phrases import format_gpu, format_shortage
@@ -183,7 +184,8 @@ def _iter_lines(plan: Document) -> Iterator[str]:
     if plan["reason"] is not None:
         yield plan["reason"]
     if (change := plan["smallest_change"]) is not None:
-        yield f"what would help: {format_change(change['change'])} on {change['num_gpus']} GPUs"
+        gpus = format_gpus(change["num_gpus"])
+        yield f"what would help: {format_change(change['change'])} on {gpus}"
     if plan["candidates"] and (placement := plan["candidates"][0]["placement"]) is not None:
         yield from _iter_placement_lines(placement)
     if plan["candidates"] and (source := plan["candidates"][0]["price_source"]) is not None:

@@ -13,6 +13,7 @@ from service.estimator.values.precision import Precision
 from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import Lora, Offload, TrainWorkload, Workload
 
+_NONE_IS_KEPT = ("kept_batches", Evaluation().kept_batches)
 Config = TypeVar("Config", Workload, Layout)
 
 
@@ -32,6 +33,8 @@ def _collect_differences(before: Config, after: Config) -> dict[str, object]:
         for field in fields(before)
         if getattr(before, field.name) != getattr(after, field.name)
     }
+    if isinstance(before, TrainWorkload) and isinstance(after, TrainWorkload):
+        _drop_default_batches(changed_fields, before.evaluation)
     if isinstance(after, TrainWorkload):
         if "selective_every" in changed_fields:  # the contract says both fields in one word
             every = changed_fields.pop("selective_every")
@@ -42,6 +45,15 @@ def _collect_differences(before: Config, after: Config) -> dict[str, object]:
         if "method" in changed_fields and after.reference is not None:
             changed_fields["reference"] = after.reference.value
     return changed_fields
+
+
+def _drop_default_batches(changes: dict[str, object], before: Evaluation | None) -> None:
+    """Leave out that an evaluation still keeps no logits."""
+    evaluation = changes.get("evaluation")
+    if isinstance(evaluation, dict) and before is not None and not before.kept_batches:
+        changes["evaluation"] = {
+            name: value for name, value in evaluation.items() if (name, value) != _NONE_IS_KEPT
+        }
 
 
 def _render_parts(value: Offload | Rollout | Evaluation) -> dict[str, object]:

@@ -4,7 +4,7 @@ Each is searched on the model itself, none is promised.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import ServeWorkload
@@ -22,6 +22,8 @@ from service.planner.search.offer import Offer, list_affordable
 from service.planner.search.search import Search
 from service.planner.search.search_space import DEFAULT_MAX_GPUS, OFFLOADING, QUANTIZING
 
+_UNSHARED = frozenset({"micro_batch_size", "gradient_accumulation_steps"})
+"""Fields whose meaning for a job hangs on how many GPUs share its batch."""
 _MAX_ESTIMATES = 60
 """Estimates of changes, beside those of the search."""
 
@@ -44,6 +46,8 @@ def find_smallest_change(
     )
     fitting = [remedy for remedy in remedies if remedy.verdict is Verdict.FITS]
     same_job = next((remedy for remedy in fitting if not remedy.effects), None)
+    if same_job is not None:
+        return _find_on_fewer(search, offer, nearest, same_job)
     # A time is no matter of memory: what else is searched would be held to it with every layout
     # that fits.
     widened = (
@@ -51,7 +55,7 @@ def find_smallest_change(
         if search.step_times.is_limited
         else _iter_relaxed_remedies(search, offer, nearest, larger_gpus)
     )
-    return same_job or next(widened, None) or next(iter(fitting), None)
+    return next(widened, None) or next(iter(fitting), None)
 
 
 def search_beyond(search: Search, offer: Offer) -> Beyond | None:
@@ -76,6 +80,29 @@ def search_beyond(search: Search, offer: Offer) -> Beyond | None:
         num_gpus=None if candidate is None else candidate.num_gpus,
         max_gpus=max_gpus,
     )
+
+
+def _find_on_fewer(search: Search, offer: Offer, nearest: Candidate, remedy: Remedy) -> Remedy:
+    """Return a remedy on as few GPUs as it allows.
+
+    What came nearest has more than are enough with the change where more did not help without it.
+    """
+    changes = {
+        field.name: value
+        for field in fields(remedy.workload)
+        if (value := getattr(remedy.workload, field.name)) != getattr(nearest.workload, field.name)
+    }
+    if remedy.layout != nearest.layout or not _UNSHARED.isdisjoint(changes):
+        return remedy
+    question = replace(
+        search.question,
+        workload=replace(search.question.workload, **changes),
+        fixed=search.question.fixed | changes.keys(),
+    )
+    candidate = find_fewest(search.evaluator, question, offer)
+    if candidate is None or candidate.num_gpus >= remedy.num_gpus:
+        return remedy
+    return build_remedy(remedy.change, (search.evaluator, nearest), (search.evaluator, candidate))
 
 
 def _iter_relaxed_remedies(

@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
+from service.estimator.values.batches import Evaluation
+from service.estimator.values.losses import Loss
 from service.estimator.values.units import GIB
+from service.estimator.values.workload import TrainWorkload
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.remedy import Remedy
 from service.planner.fit.verdict import Verdict
@@ -75,3 +78,21 @@ def test_the_next_larger_gpu_comes_before_more_gpus() -> None:
         return tuple(found)
 
     assert _helps(_plan(Limits(max_gpus=1), larger=larger)).change == {"gpus": ["of 200"]}
+
+
+def test_a_change_of_the_job_comes_with_the_fewest_gpus_that_it_allows() -> None:
+    """More GPUs divide no evaluated batch: without the change each number lacks as much."""
+    subject = a_subject("gpt2", usable_bytes=SMALL)
+    evaluation = Evaluation(batch_size=512, loss=Loss.FULL_LOGITS)
+    question = Question(workload=replace(SHORT, evaluation=evaluation), layout=ONE_GPU, fixed=PLAIN)
+    offer = Offer(device=subject.device)
+    plans = find_plans([(offer, subject)], question, Objective.FEWEST_GPUS)
+    helps = _helps(plans.offer_plans[0].plan)
+    assert isinstance(helps.workload, TrainWorkload)
+    changed = replace(question, workload=replace(SHORT, evaluation=helps.workload.evaluation))
+    again = find_plans([(offer, subject)], changed, Objective.FEWEST_GPUS)
+
+    assert helps.workload.evaluation is not None
+    batch = {"batch_size": helps.workload.evaluation.batch_size}
+    assert helps.change == {"evaluation": batch | {"loss": "full_logits"}}
+    assert helps.num_gpus == again.offer_plans[0].plan.num_gpus == 1
