@@ -20,9 +20,9 @@ class Draft:
         """Begin with nothing."""
         self._fields: dict[str, tuple[object, Setting | None]] = {}
         self._read: list[ReadKey] = []
-        self._without_effect: list[str] = []
-        self._ignored: list[str] = []
-        self._strange: list[str] = []
+        self._without_effect: list[Setting] = []
+        self._ignored: list[Setting] = []
+        self._strange: list[Setting] = []
         self._questions: list[OpenQuestion] = []
         self._warnings: list[str] = []
         self._versions: dict[str, str] = {}
@@ -54,12 +54,12 @@ class Draft:
 
     def ignore(self, setting: Setting, reason: str) -> None:
         """Name a setting that counts and has no word here."""
-        self._ignored.append(setting.key)
+        self._ignored.append(setting)
         self._warnings.append(f"{setting.where}: {setting.key} is ignored: {reason}")
 
     def drop(self, setting: Setting) -> None:
         """Name a setting that decides neither memory nor time."""
-        self._without_effect.append(setting.key)
+        self._without_effect.append(setting)
 
     def ask(
         self,
@@ -99,29 +99,34 @@ class Draft:
         patterns = tuple(without_effect)
         for name, setting in settings.list_left():
             is_idle = is_unset(setting) or any(fnmatchcase(name, pattern) for pattern in patterns)
-            for keys in (self._without_effect,) if is_idle else (self._ignored, self._strange):
-                keys.append(setting.key)
+            for settled in (self._without_effect,) if is_idle else (self._ignored, self._strange):
+                settled.append(setting)
             settings.take(name)
 
     def list_options(self) -> tuple[list[str], list[str]]:
         """Return the command's options that are known, and the others."""
         keys = [key.key for key in self._read if not key.where.startswith("default")]
-        keys += self._without_effect
-        return _keep_options(keys), _keep_options(self._strange)
+        keys += [setting.key for setting in self._without_effect]
+        return _keep_options(keys), _keep_options([setting.key for setting in self._strange])
 
     def finish(self, launcher: Launcher) -> ImportedLaunch:
-        """Return the question and what became of each setting."""
+        """Return the question and what became of each setting.
+
+        One that several readers took is in the list where it counts most.
+        """
         question: dict[str, object] = {}
         waiting = {entry.field for entry in self._questions if not entry.is_assumed}
         for field, (value, _) in self._fields.items():
             if field not in waiting:
                 place_field(question, field, value)
+        places = {(key.key, key.where) for key in self._read}
+        ignored = _list_others(self._ignored, places)
         return ImportedLaunch(
             launcher=launcher,
             question=question,
             read=tuple(self._read),
-            without_effect=tuple(dict.fromkeys(self._without_effect)),
-            ignored=tuple(dict.fromkeys(self._ignored)),
+            without_effect=_list_others(self._without_effect, places),
+            ignored=ignored,
             questions=tuple(self._questions),
             warnings=tuple(self._warnings),
             versions=dict(self._versions),
@@ -147,6 +152,13 @@ class Draft:
             f"{field} is {_format(earlier)}{first} and {_format(value)}{second}; "
             "say it once, or say the same"
         )
+
+
+def _list_others(settings: Iterable[Setting], places: set[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the names of settings elsewhere, and add their places."""
+    others = [setting for setting in settings if (setting.key, setting.where) not in places]
+    places |= {(setting.key, setting.where) for setting in others}
+    return tuple(dict.fromkeys(setting.key for setting in others))
 
 
 def _keep_options(keys: Iterable[str]) -> list[str]:
