@@ -34,11 +34,25 @@ def add_scaling(spec: DecoderSpec, config: Config) -> DecoderSpec:
             f"{_MAX_FACTOR:,}"
         )
         raise InvalidConfigError(message, field="rope_scaling")
-    if kind == _YARN and isinstance(named := scaling.get("original_max_position_embeddings"), int):
-        original = named
+    if kind == _YARN:
+        original = _read_original(scaling)
     if int((original or spec.max_position_embeddings) * factor) == spec.max_position_embeddings:
         return spec
     return replace(spec, position_factor=float(factor), original_positions=original)
+
+
+def _read_original(scaling: Mapping[str, object]) -> int:
+    """Return the positions that a scaling starts at, else 0."""
+    original = scaling.get("original_max_position_embeddings")
+    if original is None:
+        return 0
+    if isinstance(original, bool) or not isinstance(original, int) or original < 1:
+        message = (
+            f"original_max_position_embeddings is {original!r}; expected the positions that the "
+            "model was made for, a whole number of at least 1"
+        )
+        raise InvalidConfigError(message, field="rope_scaling")
+    return original
 
 
 def _find_scaling(config: Config) -> Mapping[str, object]:

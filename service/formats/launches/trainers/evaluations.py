@@ -18,6 +18,8 @@ _OF_EVALUATIONS = (
     *("include_for_metrics", "include_inputs_for_metrics", "metric_for_best_model"),
     *("eval_sequence_length", "predict_with_generate", "preprocess_logits_for_metrics"),
 )
+_STRATEGIES = ("no", "steps", "epoch")
+"""transformers 5.23, ``trainer_utils.py``, ``IntervalStrategy``."""
 _LOSSES = frozenset({"loss", "eval_loss"})
 _PER_TOKEN = {
     "include_for_metrics": "inputs of every evaluated token, 8 bytes each",
@@ -63,7 +65,7 @@ def _find_reason(settings: dict[str, Setting]) -> str | None:
     """
     for name in ("eval_strategy", "evaluation_strategy"):
         strategy = settings.get(name)
-        if strategy is not None and _get_word(strategy) != "no":
+        if strategy is not None and _read_strategy(strategy) != "no":
             return name
     for name in ("eval_on_start", "do_eval"):
         switch = settings.get(name)
@@ -72,11 +74,17 @@ def _find_reason(settings: dict[str, Setting]) -> str | None:
     return None
 
 
-def _get_word(strategy: Setting) -> str:
-    value = strategy.value
-    if isinstance(value, bool):  # YAML's ``no``
-        return "yes" if value else "no"
-    return strategy.as_text().removeprefix("IntervalStrategy.").lower()
+def _read_strategy(strategy: Setting) -> str:
+    """Return when an evaluation runs.
+
+    Raises LaunchFormatError for a word that transformers does not know.
+    """
+    if strategy.value is False:  # YAML's ``no``
+        return "no"
+    word = str(strategy.value).removeprefix("IntervalStrategy.").lower()
+    if word not in _STRATEGIES:
+        raise strategy.refuse(f"one of {', '.join(_STRATEGIES)}")
+    return word
 
 
 def _find_obstacle(setup: TrainerSetup, settings: dict[str, Setting], draft: Draft) -> str | None:

@@ -149,7 +149,7 @@ def _refuse_smoothing(setup: TrainerSetup) -> None:
     logits, makes them for it. Trainers with a loss of their own leave it out.
     """
     factor = setup.training.peek("label_smoothing_factor")
-    smooths = factor is not None and factor.as_float() > 0.0
+    smooths = factor is not None and factor.as_float() != 0.0
     if factor is not None and smooths and setup.client in {Client.TRAINER, Client.SFT}:
         raise factor.refuse("0: a loss with smoothed labels makes all logits anew, and has no term")
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.errors import PLACES, LaunchFormatError
 from service.formats.launches.values.fields import place_field
 from service.formats.launches.values.launch import ImportedLaunch, Launcher, OpenQuestion, ReadKey
 from service.formats.launches.values.settings import Setting, Settings, is_default, is_unset
@@ -148,9 +148,11 @@ class Draft:
         earlier, source = self._fields[field]
         first = "" if source is None else f" by {source.key} ({source.where})"
         second = "" if setting is None else f" by {setting.key} ({setting.where})"
+        where = None if setting is None or setting.where not in PLACES else setting.where
         return LaunchFormatError(
             f"{field} is {_format(earlier)}{first} and {_format(value)}{second}; "
-            "say it once, or say the same"
+            "say it once, or say the same",
+            where=where,
         )
 
 

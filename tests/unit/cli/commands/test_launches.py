@@ -102,6 +102,15 @@ def test_how_many_searches_the_layout_of_a_launch(
     assert json.loads(out)["num_gpus"] == 1
 
 
+def test_an_error_of_a_typed_command_names_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """No file was handed in."""
+    launch = ("python", "train.py", "--model_name_or_path", "gpt2", "--bf16")
+    code, _, err = run(capsys, "fit", *GPU, "--", *launch, "--per_device_train_batch_size", "many")
+
+    assert code == 2
+    assert "headroom: command: --per_device_train_batch_size is 'many'; expected a whole" in err
+
+
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """It is told by its name."""
     code, _, err = run(capsys, "fit", *GPU, "--from", str(tmp_path / "none.yaml"))

@@ -59,6 +59,15 @@ def test_a_factor_that_no_engine_reads_is_refused(factor: object) -> None:
         architecture_from_config(config)
 
 
+@pytest.mark.parametrize("original", [-32_768, 0, True, "32768", 1.5])
+def test_a_start_that_no_scaling_has_is_refused(original: object) -> None:
+    """What it may be is said, and nothing is made of it."""
+    scaling = YARN | {"original_max_position_embeddings": original}
+
+    with pytest.raises(InvalidConfigError, match="a whole number of at least 1"):
+        architecture_from_config(tiny_config("llama") | {"rope_scaling": scaling})
+
+
 def test_an_engine_needs_room_for_the_scaled_length() -> None:
     """deepseek-coder-6.7b has 16,384 positions, scaled by 4: vLLM starts for 65,536 tokens of half
     a MiB each, and TGI for a quarter of them.

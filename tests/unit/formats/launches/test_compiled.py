@@ -39,11 +39,20 @@ def test_the_pool_of_graphs_is_warned_of(options: str) -> None:
     assert any("CUDA graphs" in warning for warning in imported.warnings)
 
 
-@pytest.mark.parametrize("launcher", [Launcher.TRAINER, Launcher.TRL_SFT])
-def test_a_smoothed_loss_is_refused(launcher: Launcher) -> None:
-    """It takes more than the plain one, so that an answer without it would be too low."""
-    with pytest.raises(LaunchFormatError, match=r"label_smoothing_factor is 0\.1; expected 0"):
-        import_launch(launcher=launcher, arguments=_ARGUMENTS | {"label_smoothing_factor": 0.1})
+@pytest.mark.parametrize(
+    ("launcher", "factor"),
+    [(Launcher.TRAINER, 0.1), (Launcher.TRAINER, -1), (Launcher.TRL_SFT, 0.1)],
+)
+def test_a_smoothed_loss_is_refused(launcher: Launcher, factor: float) -> None:
+    """It takes more than the plain one, so that an answer without it would be too low.
+
+    Trainer smooths by whatever is not 0.
+    """
+    refusal = f"label_smoothing_factor is {factor}; expected 0"
+    with pytest.raises(LaunchFormatError, match=refusal) as refused:
+        import_launch(launcher=launcher, arguments=_ARGUMENTS | {"label_smoothing_factor": factor})
+
+    assert refused.value.field == "arguments"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
 from tests.unit.formats.launches.asking import ask, get_workload
 from tests.unit.formats.launches.importing import import_launch
@@ -178,3 +179,13 @@ def test_what_is_kept_beside_logits_is_named() -> None:
 
     assert imported.ignored == ("include_for_metrics",)
     assert "bf16_full_eval" in imported.without_effect
+
+
+@pytest.mark.parametrize("strategy", ["sometimes", True, 3])
+def test_a_strategy_that_trainer_does_not_have_is_refused(strategy: object) -> None:
+    """Nobody says then when it would run."""
+    with pytest.raises(LaunchFormatError, match="expected one of no, steps, epoch"):
+        import_launch(
+            launcher=Launcher.TRAINER,
+            arguments={"model_name_or_path": "m", "eval_strategy": strategy},
+        )
