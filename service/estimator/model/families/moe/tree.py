@@ -22,7 +22,6 @@ from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder, rotary_buffer_bytes
 from service.estimator.model.weights.tensors import Linear, Norm
-from service.estimator.tape import sizes
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, multiply_scalar
 from service.estimator.tape.ops.products import allocate_integers
@@ -238,20 +237,28 @@ def _scale_embedding(ctx: Recording, tokens: Value) -> EmbeddingOutput:
 
 def _embed_with_spare_mask(ctx: Recording, tokens: Value) -> EmbeddingOutput:
     positions = allocate_integers(ctx.tape, ctx.shape.positions(1))
-    return EmbeddingOutput(x=tokens, names=(_make_spare_mask(ctx),), layer_args=(positions,))
+    length = ctx.cache.length if ctx.cache is not None else None
+    if length is not None and ctx.shape.own_positions:
+        return EmbeddingOutput(x=tokens, layer_args=(positions,))
+    mask = _make_spare_mask(ctx, length)
+    return EmbeddingOutput(x=tokens, names=(mask,), layer_args=(positions,))
 
 
-def _make_spare_mask(ctx: Recording) -> Value:
+def _make_spare_mask(ctx: Recording, length: int | None) -> Value:
     """Return the spare mask as the kernel takes it.
 
-    It has booleans, or numbers to add where the model's own code does the attention.
+    It has booleans, or numbers to add where the model's own code does the attention, over all
+    ``length`` tokens of a static cache. For such a cache ``generate`` makes the masks itself, and
+    none of a kind that no layer has (transformers 5.23 ``create_masks_for_generate``).
     """
+    shape = ctx.shape
+    if length is not None:
+        shape = replace(shape, window=length, static=not shape.decoding)
     if ctx.settings.attention is Attention.EAGER:
         return allocate_integers(
-            ctx.tape, ctx.shape.mask(1), bytes_each=ctx.table_dtype.bytes_per_element
+            ctx.tape, shape.mask(1), bytes_each=ctx.table_dtype.bytes_per_element
         )
-    pairs = sizes.per_position(1) if ctx.shape.decoding else sizes.per_mask_element(1)
-    return allocate_integers(ctx.tape, pairs, bytes_each=1)
+    return allocate_integers(ctx.tape, shape.shared_mask(1), bytes_each=1)
 
 
 def _scale_logits(ctx: Recording, logits: Value) -> Value:
