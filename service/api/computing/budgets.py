@@ -42,6 +42,8 @@ class Budget:
     clock: Callable[[], float] = time.thread_time
     check_caller: Callable[[], None] = check_cancelled
     """Raises where nobody waits any more."""
+    earlier_s: float = 0.0
+    """What earlier turns of the same request spent and paid, which leaves less for this one."""
     spent_s: float = field(default=0.0, init=False)
     """What was spent up to the last check."""
     _started: float | None = field(default=None, init=False)
@@ -53,8 +55,7 @@ class Budget:
         Raises the cancellation of the request, and TooCostlyError.
         """
         self.check_caller()
-        self.count()
-        if self.spent_s > self.seconds:
+        if self.count_left() < 0.0:
             raise TooCostlyError(self.describe(), budget_s=self.seconds)
 
     def describe(self) -> str:
@@ -71,6 +72,10 @@ class Budget:
             self._started = now
         self.spent_s = now - self._started + self._elsewhere_s
         return self.spent_s
+
+    def count_left(self) -> float:
+        """Count what was spent, and return what is left."""
+        return self.seconds - self.earlier_s - self.count()
 
     def add(self, seconds: float) -> None:
         """Count the processor's time of another process for this answer."""

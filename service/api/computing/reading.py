@@ -59,10 +59,11 @@ class FileReader:
         """
         if self._pool is None or num_bytes <= SMALL_BYTES:
             return function()
+        left_s = budget.count_left()
+        if left_s <= 0.0:
+            raise _make_late_error(num_bytes, budget)
         memory_bytes = min(LEAST_MEMORY_BYTES + MEMORY_RATIO * num_bytes, self._most_memory_bytes)
-        limits = Limits(
-            memory_bytes=memory_bytes, processor_s=budget.seconds, reply_bytes=REPLY_BYTES
-        )
+        limits = Limits(memory_bytes=memory_bytes, processor_s=left_s, reply_bytes=REPLY_BYTES)
         try:
             return self._pool.call(function, limits=limits, count=budget.add)
         except ReplyExceededError as error:
@@ -80,11 +81,15 @@ class FileReader:
             )
             raise TooCostlyError(message, budget_bytes=memory_bytes) from error
         except TimeExceededError as error:
-            message = (
-                f"reading these {format_bytes(num_bytes)} takes more than {budget.seconds:g} s of "
-                "a processor, which is what one question may; send a part of it"
-            )
-            raise TooCostlyError(message, budget_s=budget.seconds) from error
+            raise _make_late_error(num_bytes, budget) from error
         except (ChildError, ChildStartError) as error:
             message = f"the file was not read, {error}; send it again, or a part of it"
             raise UnavailableError(message) from error
+
+
+def _make_late_error(num_bytes: int, budget: Budget) -> TooCostlyError:
+    return TooCostlyError(
+        f"reading these {format_bytes(num_bytes)} takes more than {budget.seconds:g} s of a "
+        "processor, which is what one question may; send a part of it",
+        budget_s=budget.seconds,
+    )

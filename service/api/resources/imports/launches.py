@@ -1,5 +1,6 @@
 """POST /v1/launches/import: launch files, commands and scripts' arguments as questions."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -8,6 +9,7 @@ from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
+from service.api.computing.budgets import Budget
 from service.api.computing.reading import SMALL_BYTES
 from service.api.http.computing import compute_import, run_in_thread_until_disconnect
 from service.api.http.decoding import read_json, require_json
@@ -63,23 +65,37 @@ def _import(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     if len(body) <= SMALL_BYTES:
         question = read_launch_by(read_json(body, LaunchImportRequest), find)
     else:
-        question = read_with_models(partial(_read_beside, request, body), find)
+        question = read_with_models(LargeLaunch(request=request, body=body).read, find)
     return json_response(build_launch_answer(question))
 
 
-def _read_beside(
-    request: Request[Any, Any, Any], body: RawBody, checkpoints: Checkpoints
-) -> LaunchQuestion:
-    """Read a large launch in a process of its own.
+@dataclass(slots=True, kw_only=True)
+class LargeLaunch:
+    """A launch that is read in a process of its own.
 
-    It takes a turn at files, which ends before anybody waits for a database or a hub.
+    It is read anew with each model that it asks for, and all of that has one budget.
     """
-    read = partial(
-        get_dependencies(request).files.call,
-        partial(read_launch_body, body, checkpoints),
-        len(body),
-    )
-    return anyio.from_thread.run(compute_import, request, read)
+
+    request: Request[Any, Any, Any]
+    body: RawBody
+    spent_s: float = 0.0
+
+    def read(self, checkpoints: Checkpoints) -> LaunchQuestion:
+        """Read it with models that are given.
+
+        It takes a turn at files, which ends before anybody waits for a database or a hub.
+        """
+        read = partial(self._read_at_turn, checkpoints)
+        return anyio.from_thread.run(compute_import, self.request, read)
+
+    def _read_at_turn(self, checkpoints: Checkpoints, budget: Budget) -> LaunchQuestion:
+        budget.earlier_s = self.spent_s
+        try:
+            return get_dependencies(self.request).files.call(
+                partial(read_launch_body, self.body, checkpoints), len(self.body), budget
+            )
+        finally:
+            self.spent_s += budget.count()
 
 
 router = Router(path="/v1/launches", route_handlers=[import_launch])

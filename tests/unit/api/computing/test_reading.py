@@ -5,6 +5,7 @@ import json
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 from unittest.mock import Mock
 
@@ -165,6 +166,39 @@ def test_what_a_file_says_has_a_bound_of_its_own() -> None:
 
     with pytest.raises(TooCostlyError, match=r"say takes more than 16\.00 MiB.*in parts"):
         FileReader(pool).read(len, b"x" * (SMALL_BYTES + 1), budget)
+
+
+def test_what_is_read_again_has_one_budget() -> None:
+    """Earlier turns of a request leave less, and nothing at last."""
+    pool = Mock(spec=ChildPool)
+    budget = Budget(seconds=1.0, earlier_s=0.75, clock=lambda: 0.0, check_caller=lambda: None)
+    body = b"x" * (SMALL_BYTES + 1)
+
+    FileReader(pool).read(len, body, budget)
+    assert pool.call.call_args.kwargs["limits"].processor_s == 0.25
+
+    budget.add(0.25)
+    with pytest.raises(TooCostlyError, match="takes more than 1 s of a processor"):
+        FileReader(pool).read(len, body, budget)
+
+
+def test_a_launch_that_asks_for_models_is_read_within_one_budget(
+    client: TestClient[Any], deps: Dependencies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each model that it asks for is a turn of its own."""
+    left: list[float] = []
+    call = deps.files.call
+
+    def spend(function: Any, num_bytes: int, budget: Budget) -> Any:  # noqa: ANN401 - of a file
+        left.append(budget.count_left())
+        budget.add(1.0)
+        return call(function, num_bytes, budget)
+
+    monkeypatch.setattr(deps.files, "call", spend)
+    client.post("/v1/launches/import", json={"files": [{"name": "run.sh", "content": SCRIPT}]})
+
+    assert len(left) > 1
+    assert all(before - after >= 1.0 for before, after in pairwise(left))
 
 
 @pytest.mark.parametrize(
