@@ -47,6 +47,9 @@ WORKLOADS: Mapping[str, Workload] = {
     "checkpointed": replace(_TRAIN, activation_checkpointing=Checkpointing.FULL),
     "autocast": replace(_TRAIN, precision=POLICIES["amp_bf16"]),
     "lora": replace(_TRAIN, method=Method.LORA, lora=Lora(rank=4)),
+    "autocast lora": replace(
+        _TRAIN, precision=POLICIES["amp_bf16"], method=Method.LORA, lora=Lora(rank=4)
+    ),
     "eager": replace(_TRAIN, attention=Attention.EAGER),
     "loop": replace(_TRAIN, optimizer="adamw_loop"),
     "serve": _SERVE,

@@ -15,7 +15,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Parameter, Value, as_value
 from service.estimator.tape.ops.elementwise import cast, chain, multiply_scalar
-from service.estimator.tape.ops.products import batched_product
+from service.estimator.tape.ops.products import autocast_weight, batched_product
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Lora
 
@@ -187,9 +187,9 @@ def wrap_parameter(
     if is_stack:
         factor_values = tuple(cast(tape, as_value(factor), base.dtype) for factor in (up, down))
     else:
-        product = chain(
-            tape, batched_product(tape, as_value(up), as_value(down), numel), multiply_scalar
-        )
+        copies = autocast_weight(tape, up), autocast_weight(tape, down)
+        product = chain(tape, batched_product(tape, *copies, numel), multiply_scalar)
+        tape.free(*copies)
         factor_values = (chain(tape, product, lambda t, value: cast(t, value, base.dtype)),)
     tape.release(tape.scratch(numel, base.dtype))
     return WrappedParameter(tape=tape, base=base, factors=factor_values, scaled=rank != ALPHA)
