@@ -77,6 +77,15 @@ def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> No
         choose_tokens(ctx, generation, logits, model.vocab_size, held_scores)
 
 
+def _takes_positions(model: Architecture) -> bool:
+    """Return whether ``generate`` gives a model its positions.
+
+    It does where forward has a parameter for them (transformers 5.23 ``generation/utils.py``,
+    ``accepts_position_ids``): in all but models of mixers alone.
+    """
+    return not model.recurrent or any(block.cache_elements_per_token for block, _ in model.blocks)
+
+
 def build_serving_context(
     model: Architecture, config: ServingPass, section: Section
 ) -> PassContext:
@@ -91,7 +100,7 @@ def build_serving_context(
         shape=PassShape(
             decoding=decoding,
             static=config.prefill_static and not decoding,
-            own_positions=config.generation is not None and not model.recurrent,
+            own_positions=config.generation is not None and _takes_positions(model),
         ),
         cache=replace(config.cache, drops_prompt=section is Section.FIRST_DECODE),
         static_cache_length=config.cache.length if config.reads_full_cache or decoding else None,
