@@ -84,7 +84,11 @@ def read_sharding(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Eng
         override_checkpointing(filled, setup.training, draft)
         shards = draft.get("layout.sharding") != "ddp"
         engine = Engine(setup=_override(setup, filled), is_fsdp=shards)
-    return replace(engine, ranks=_put_degrees(engine, degrees, processes, draft))
+    # A file alone, in which nothing is shared, says nothing of more GPUs than the one asked about.
+    is_lone = handed_in.allocation is None and handed_in.command is None
+    is_lone = is_lone and engine.deepspeed is None and not engine.is_fsdp
+    ranks = _put_degrees(engine, degrees, processes, draft, is_lone=is_lone)
+    return replace(engine, ranks=ranks)
 
 
 def _find_deepspeed(
@@ -204,7 +208,7 @@ def _fill(setup: TrainerSetup, filled: Settings, draft: Draft) -> TrainerSetup:
 
 
 def _put_degrees(
-    engine: Engine, degrees: Settings, processes: Processes, draft: Draft
+    engine: Engine, degrees: Settings, processes: Processes, draft: Draft, *, is_lone: bool
 ) -> int | None:
     """Set how many GPUs share what; return the data-parallel ranks."""
     inner = 1
@@ -226,9 +230,7 @@ def _put_degrees(
             raise LaunchFormatError(message, where=None if setting is None else setting.where)
         ranks = processes.count // inner
     if ranks is None:
-        if _has_engine(engine, processes):
-            # Replicas hold buckets that a GPU alone has not, and gather what others keep.
-            draft.ask("layout.data_parallel", _WHY, (1, 2, 4, 8))
+        _ask_ranks(engine, processes, draft, is_lone=is_lone)
         return None
     draft.put("layout.data_parallel", ranks, *processes.settings)
     if processes.per_node is not None:
@@ -236,10 +238,14 @@ def _put_degrees(
     return ranks
 
 
-def _has_engine(engine: Engine, processes: Processes) -> bool:
-    """Return whether anything tells of several GPUs."""
+def _ask_ranks(engine: Engine, processes: Processes, draft: Draft, *, is_lone: bool) -> None:
+    """Ask how many GPUs there are where anything tells of several."""
+    # Replicas hold buckets that a GPU alone has not, and gather what others keep.
     starts = processes.is_started or engine.setup.uses_all_gpus
-    return engine.deepspeed is not None or engine.is_fsdp or starts
+    if engine.deepspeed is not None or engine.is_fsdp or starts:
+        draft.ask("layout.data_parallel", _WHY, (1, 2, 4, 8), is_assumed=is_lone)
+        if is_lone:
+            draft.put("layout.data_parallel", 1, make_default("data_parallel", 1, _WHY))
 
 
 def _read_ranks(degrees: Settings, draft: Draft) -> int | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.formats.launches.asking import GPU, ask_command, get_layout
+from tests.unit.formats.launches.asking import GPU, ask, ask_command, get_layout
 
 _TRAIN = "train.py --model_name_or_path llama-2-7b --bf16 --sequence_length 512"
 
@@ -39,3 +39,15 @@ def test_what_is_said_beside_a_launch_is_missing_no_more() -> None:
 
     assert question.missing == ()
     assert get_layout(question)["data_parallel"] == 4
+
+
+def test_a_file_alone_is_asked_of_one_gpu() -> None:
+    """It names no GPUs, and neither does anything around it; what is sharded waits for theirs."""
+    alone = "base_model: llama-2-7b\nmicro_batch_size: 1\nsequence_len: 512\n"
+    sharded = f"{alone}fsdp_config:\n  fsdp_version: 2\n"
+
+    questions = [
+        ask(files=[{"name": "axolotl.yaml", "content": text}], gpu=GPU) for text in (alone, sharded)
+    ]
+
+    assert [question.missing for question in questions] == [(), ("layout.data_parallel",)]
