@@ -77,7 +77,7 @@ def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> No
         choose_tokens(ctx, generation, logits, model.vocab_size, held_scores)
 
 
-def _takes_positions(model: Architecture) -> bool:
+def takes_positions(model: Architecture) -> bool:
     """Return whether ``generate`` gives a model its positions.
 
     It does where forward has a parameter for them (transformers 5.23 ``generation/utils.py``,
@@ -100,7 +100,7 @@ def build_serving_context(
         shape=PassShape(
             decoding=decoding,
             static=config.prefill_static and not decoding,
-            own_positions=config.generation is not None and _takes_positions(model),
+            own_positions=config.generation is not None and takes_positions(model),
         ),
         cache=replace(config.cache, drops_prompt=section is Section.FIRST_DECODE),
         static_cache_length=config.cache.length if config.reads_full_cache or decoding else None,

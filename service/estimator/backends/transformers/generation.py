@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+from service.estimator.model.architecture import Architecture
 from service.estimator.passes.config import Generation
+from service.estimator.passes.serving import takes_positions
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import ServeWorkload
 
@@ -27,26 +29,25 @@ def build_generation(workload: ServeWorkload) -> Generation | None:
     return Generation(samples=workload.sampling is Sampling.SAMPLE, num_beams=workload.num_beams)
 
 
-def count_held_input_bytes(workload: ServeWorkload) -> dict[str, int]:
+def count_held_input_bytes(model: Architecture, workload: ServeWorkload) -> dict[str, int]:
     """Return the bytes of inputs that callers hold, by instant.
 
     The caller of ``generate`` has the prompts' ids and their attention mask, which is dropped
-    inside where it has no zero; ``generate`` itself keeps their positions while it decodes longer
-    ones (generation/utils.py).
+    inside where it has no zero; ``generate`` itself keeps their positions, for a model that takes
+    them, while it decodes longer ones (generation/utils.py).
     """
     if workload.client is Client.LOOP:
         return {}
     prompts = INTEGER_BYTES * workload.num_sequences * workload.prompt_tokens
-    return {
-        "prefill": 2 * prompts,
-        "decode": (2 * workload.num_sequences + expand_beams(workload).num_sequences)
-        * INTEGER_BYTES
-        * workload.prompt_tokens,
-    }
+    num_positions = expand_beams(workload).num_sequences * takes_positions(model)
+    positions = INTEGER_BYTES * num_positions * workload.prompt_tokens
+    return {"prefill": 2 * prompts, "decode": 2 * prompts + positions}
 
 
-def add_held_inputs(parts: dict[str, dict[str, int]], workload: ServeWorkload) -> None:
+def add_held_inputs(
+    model: Architecture, parts: dict[str, dict[str, int]], workload: ServeWorkload
+) -> None:
     """Add the inputs that callers hold to the parts of each instant."""
-    for name, held_bytes in count_held_input_bytes(workload).items():
+    for name, held_bytes in count_held_input_bytes(model, workload).items():
         if name in parts:
             parts[name]["activations"] = parts[name].get("activations", 0) + held_bytes

@@ -90,7 +90,7 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
     )
     candidates = cache.get_recording(model, config, record_serving)
     parts = _collect_phase_parts(model, workload, candidates, caches, release, scheme)
-    add_held_inputs(parts, question.workload)
+    add_held_inputs(model, parts, question.workload)
     draft_parts = _add_draft(parts, count_draft_bytes(workload, release))
     cache_bytes = caches.final + caches.recurrent + draft_parts["kv_cache"]
     tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)

@@ -19,6 +19,7 @@ from service.estimator.memory.kv_cache import count_cached_tokens
 from service.estimator.memory.optimizers.events import unroll
 from service.estimator.memory.optimizers.tensors import list_tensors
 from service.estimator.memory.question import ServeQuestion
+from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.passes.config import ServingPass
 from service.estimator.passes.serving import log_serving
@@ -87,7 +88,7 @@ def _list_requests(replica: Replica, kernels: KernelBuffers, cache: PassCache) -
     return ReplicaHistory(
         loaded=loaded,
         dropped=loaded[:1] if cache.replays.builds_on_gpu and model.tied else (),
-        inputs=_list_held_inputs(workload),
+        inputs=_list_held_inputs(model, workload),
         prefill=_log(replica, config, Section.PREFILL, cache),
         decode=_log(replica, config, Section.DECODE, cache) if decodes else None,
         num_sequences=workload.num_sequences,
@@ -111,12 +112,12 @@ def _list_weights(replica: Replica) -> tuple[int, ...]:
     return (*weights, max(replica.weight_bytes - sum(weights), 0))
 
 
-def _list_held_inputs(workload: ServeWorkload) -> tuple[int, ...]:
+def _list_held_inputs(model: Architecture, workload: ServeWorkload) -> tuple[int, ...]:
     """Return the bytes of the prompts and of their mask.
 
     Callers of ``generate`` hold them.
     """
-    held_bytes = count_held_input_bytes(workload).get("prefill", 0)
+    held_bytes = count_held_input_bytes(model, workload).get("prefill", 0)
     return (held_bytes // 2, held_bytes // 2)
 
 
