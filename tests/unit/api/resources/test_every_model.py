@@ -214,6 +214,8 @@ LAYOUT_WORDS = frozenset(
         "data_parallel",
         "tensor_parallel",
         "pipeline_parallel",
+        "context_parallel",
+        "context_parallel_method",
         "zero_stage",
         "sharding",
         "sequence_parallel",

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from service.estimator.estimate import estimate
+from service.estimator.model.adapters.parameters import ADAPTER_PARTS
 from service.estimator.model.families.registry import (
     architecture_from_config,
     architecture_from_spec,
@@ -57,10 +58,11 @@ def test_an_embedding_model_is_served_by_one_pass() -> None:
 
 
 def test_a_pooler_that_no_loss_reads_is_not_trained() -> None:
-    """It gets neither a gradient nor states, but is loaded."""
+    """It gets neither a gradient nor states, and neither does an adapter on it, but is loaded."""
     model = architecture_from_config(MINILM)
 
-    assert model.never_trained == {"pooler.dense.weight", "pooler.dense.bias"}
+    unread = {f"pooler.dense.{part}" for part in ("weight", "bias", *ADAPTER_PARTS)}
+    assert model.never_trained == unread
 
 
 @pytest.mark.parametrize("name", ["BertForWhatever", "LlamaModel", "BertForPreTraining", "bert"])
