@@ -12,6 +12,18 @@ ROTARY: Config = {
     "max_position_embeddings": 512,
 }
 GROUPED = ROTARY | {"head_dim": 32}
+WIDE_LLAMA: Config = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 688,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": True,
+}
+"""Of a vocabulary beside which its layers are small: logits decide."""
 GPT: Config = {"vocab_size": 1000, "n_embd": 128, "n_layer": 3, "n_head": 4, "n_positions": 512}
 LEARNED: Config = {
     "vocab_size": 1000,

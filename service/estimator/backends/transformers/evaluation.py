@@ -8,9 +8,7 @@ from service.estimator.memory.allocator.kernel_buffers import KernelBuffers, sel
 from service.estimator.memory.evaluated_batch import EvaluatedBatch
 from service.estimator.memory.phase_peaks import PhasePeak
 from service.estimator.memory.static import StaticMemory
-from service.estimator.memory.training_pass import (
-    BatchNotes,
-)
+from service.estimator.memory.training_pass import BatchNotes
 from service.estimator.tape.ledger import find_highest_point
 
 EVALUATION = "evaluation"

@@ -16,8 +16,9 @@ from service.estimator.model.heads.decoders import put_task_head
 from service.estimator.model.positions import add_scaling
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
-from service.estimator.model.weights.gguf_bytes import read_gguf_bytes
-from service.estimator.model.weights.scheme import read_scheme
+from service.estimator.model.weights.gguf_bytes import GgufBytes, read_gguf_bytes
+from service.estimator.model.weights.scheme import Scheme, read_scheme
+from service.estimator.model.weights.unpacked import UnpackedWeights
 from service.estimator.values.errors import (
     InvalidConfigError,
     NotModelledError,
@@ -25,6 +26,7 @@ from service.estimator.values.errors import (
 )
 from service.estimator.values.heads import Head
 
+_Stored = tuple[Scheme | None, GgufBytes | None, UnpackedWeights | None]
 _FAMILIES = {
     "arcee": "dense.llama_variants",
     "bart": "encoders.bart",
@@ -245,13 +247,13 @@ def _reduce(model: Architecture) -> tuple[Callable[..., Architecture], tuple[obj
 
     Its functions have no names that another process could find them by.
     """
-    return _rebuild, (model.spec, model.quantization, model.gguf, model.unpacked)
+    return _rebuild, (model.spec, (model.quantization, model.gguf, model.unpacked))
 
 
-def _rebuild(spec: DecoderSpec, *stored: object) -> Architecture:
-    names = "quantization", "gguf", "unpacked"
+def _rebuild(spec: DecoderSpec, stored: _Stored) -> Architecture:
+    quantization, gguf, unpacked = stored
     built = _build(_load_module(spec.family), spec)
-    return replace(built, **dict(zip(names, stored, strict=True)))  # type: ignore[arg-type]  # as _reduce has them
+    return replace(built, quantization=quantization, gguf=gguf, unpacked=unpacked)
 
 
 # Models of which only the size is known are built elsewhere.

@@ -32,6 +32,7 @@ from service.estimator.values.workload import Attention, Checkpointing, TrainWor
 from service.probing.stack import get_layer_stack
 from tests.builders import a_model
 from tests.tiny_models import tiny_config
+from tests.tiny_shapes import WIDE_LLAMA
 from worker.probes.attention.names import Kernel
 from worker.probes.attention.trace_dispatch import make_trace_context
 from worker.probes.models.inputs import Batch, make_training_batch
@@ -56,17 +57,6 @@ STEP = TrainWorkload(
 )
 H100 = resolve_device("H100-SXM5-80GB")
 LIGER = {"loss": Loss.FUSED_LINEAR, "kernels": Kernels.LIGER}
-VOCABULARY = {
-    "model_type": "llama",
-    "hidden_size": 256,
-    "intermediate_size": 688,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-    "tie_word_embeddings": True,
-}
 
 
 class Loader:
@@ -196,7 +186,7 @@ def test_losses_without_logits_are_evaluated_as_their_clients_do(
     evaluated = Evaluation(batch_size=3, **evaluation)
     labels = 8 * 3 * (evaluated.sequence_length or 300)
 
-    said = count_evaluation(architecture_from_config(VOCABULARY), workload, evaluated, Layout())
+    said = count_evaluation(architecture_from_config(WIDE_LLAMA), workload, evaluated, Layout())
 
     assert 0 <= traced - said - labels <= labels / 2
 

@@ -17,18 +17,8 @@ from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Kernels, Loss
 from service.estimator.values.workload import Checkpointing, Framework, Lora, Method, TrainWorkload
 from tests.builders import a_device, a_model, a_sharded_layout, a_training
+from tests.tiny_shapes import WIDE_LLAMA as _LLAMA
 
-_LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 256,
-    "intermediate_size": 688,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-    "tie_word_embeddings": True,
-}
 _QWEN3 = _LLAMA | {"model_type": "qwen3", "head_dim": 32}
 _BATCH = 2
 _ROW_BYTES = 8

@@ -21,18 +21,8 @@ from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.workload import Checkpointing, Lora, Method, TrainWorkload
 from tests.builders import a_training
+from tests.tiny_shapes import WIDE_LLAMA
 
-_CONFIG = {
-    "model_type": "llama",
-    "hidden_size": 256,
-    "intermediate_size": 688,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-    "tie_word_embeddings": True,
-}
 _SCALARS = 20
 """Counts, sums and advantages of one number each, which the estimator does not count."""
 _IDS = 8 * 2 * 512
@@ -67,7 +57,7 @@ def test_an_update_of_grpo_is_that_of_trl(
     changes: dict[str, Any], forward: int, backward: int, unnamed: int
 ) -> None:
     """Only completions are scored, and their old log-probabilities came with the batch."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     timeline = build_train_timeline(model, _grpo(**changes), Layout())
 
     # The traced run has made no optimizer states yet.
@@ -84,7 +74,7 @@ def test_an_update_over_fsdp2_is_that_of_trl() -> None:
     """
     layout = Layout(data_parallel=4, zero_stage=3, sharding=Sharding.FSDP2)
     timeline = build_train_timeline(
-        architecture_from_config(_CONFIG), _grpo(precision="bf16"), layout
+        architecture_from_config(WIDE_LLAMA), _grpo(precision="bf16"), layout
     )
 
     states = timeline.states.optimizer_states
@@ -104,7 +94,7 @@ def test_an_update_over_fsdp2_is_that_of_trl() -> None:
 )
 def test_scores_before_an_update_are_those_of_trl(changes: dict[str, Any], traced: int) -> None:
     """A forward pass alone keeps nothing of a layer, and its head is in tiles as well."""
-    model, workload = architecture_from_config(_CONFIG), _grpo(**changes)
+    model, workload = architecture_from_config(WIDE_LLAMA), _grpo(**changes)
     values = sizes.evaluate_monomials(*workload.rows)
     points = record_scoring(model, build_training_pass(model, workload, Layout()))
 
@@ -116,7 +106,7 @@ def test_scores_before_an_update_are_those_of_trl(changes: dict[str, Any], trace
 
 def test_a_reference_comes_with_its_scores() -> None:
     """Its log-probabilities are one more number of each generated token, and no second pass."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     alone, beside = (
         dict(build_train_timeline(model, _grpo(**_LORA, reference=reference), Layout()).phases)
         for reference in (None, Reference.ADAPTERS_OFF)
@@ -127,7 +117,7 @@ def test_a_reference_comes_with_its_scores() -> None:
 
 def test_a_policy_that_generates_by_itself_needs_no_old_scores() -> None:
     """TRL corrects what another engine sampled, and takes its own scores as they are."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     own = Rollout(engine=RolloutEngine.TRANSFORMERS)
     elsewhere, itself = (
         dict(build_train_timeline(model, _grpo(rollout=rollout), Layout()).phases)
@@ -139,7 +129,7 @@ def test_a_policy_that_generates_by_itself_needs_no_old_scores() -> None:
 
 def test_logits_of_verl_have_their_gradient_in_place() -> None:
     """The largest tensors of its loss are there once, in 16 bits."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     workload = _grpo(loss=Loss.FLASH_CROSS_ENTROPY, precision="bf16")
     timeline = build_train_timeline(model, workload, Layout())
 
@@ -149,7 +139,7 @@ def test_logits_of_verl_have_their_gradient_in_place() -> None:
 
 def test_openrlhf_casts_whole_logits() -> None:
     """The cast ones stay for backward, which makes a gradient of their size beside them."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     workload = _grpo(loss=Loss.FULL_LOGITS, precision="bf16")
     timeline = build_train_timeline(model, workload, Layout())
 
@@ -159,7 +149,7 @@ def test_openrlhf_casts_whole_logits() -> None:
 
 def test_an_entropy_bonus_makes_two_gradients_of_whole_logits() -> None:
     """One of its compiled kernel, and one of the log-probabilities that then spare the logits."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     workload = _grpo(loss=Loss.FLASH_CROSS_ENTROPY, precision="bf16", entropy_bonus=True)
     timeline = build_train_timeline(model, workload, Layout())
 

@@ -19,18 +19,8 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.workload import Lora, Method, TrainWorkload
 from tests.builders import a_device, a_model, a_training
+from tests.tiny_shapes import WIDE_LLAMA
 
-_CONFIG = {
-    "model_type": "llama",
-    "hidden_size": 256,
-    "intermediate_size": 688,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-    "tie_word_embeddings": True,
-}
 _SCALARS = 12
 """Means and sums of one number each, which the estimator does not count."""
 _PER_SEQUENCE = 68
@@ -65,7 +55,7 @@ def test_a_step_of_dpo_is_that_of_trl(
     reference: Reference, changes: dict[str, Any], forward: int, backward: int
 ) -> None:
     """Two sequences a pair, the metrics' numbers, and the reference's pass beside what is kept."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     timeline = build_train_timeline(model, _dpo(reference, **changes), Layout())
 
     phases = dict(timeline.phases)
@@ -94,7 +84,7 @@ def test_a_step_of_kto_is_that_of_trl(
 
     Under autocast the CPU adds gradients out of place, so that its backward is not CUDA's.
     """
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     workload = replace(_dpo(reference, **changes), trainer=Trainer.KTO)
     phases = dict(build_train_timeline(model, workload, Layout()).phases)
 
@@ -116,7 +106,7 @@ def test_whole_logits_of_preferences_are_those_of_llama_factory(
     trainer: Trainer, reference: Reference, length: int, forward: int, backward: int
 ) -> None:
     """Live bytes of its ``concatenated_forward`` on the CPU: masks are all that differs."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     number = 2 if trainer is Trainer.DPO else 4
     changes = {"loss": Loss.FULL_LOGITS, "micro_batch_size": number, "sequence_length": length}
     workload = replace(_dpo(reference, precision="bf16", **changes), trainer=trainer)
@@ -143,7 +133,7 @@ def test_selective_scores_are_those_of_trl_before_its_fused_head(
     """Live bytes of TRL 1.8's operations on the CPU, whose listener adds a gradient out of place
     under autocast.
     """
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     number = 2 if trainer is Trainer.DPO else 4
     changes = {"loss": Loss.SELECTIVE, "micro_batch_size": number, "sequence_length": 128}
     workload = replace(_dpo(reference, precision=precision, **changes), trainer=trainer)
@@ -155,7 +145,7 @@ def test_selective_scores_are_those_of_trl_before_its_fused_head(
 
 def test_a_second_model_is_resident() -> None:
     """Its weights and buffers are there from the first step on."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     alone, beside = (
         build_train_timeline(model, _dpo(reference, precision="bf16"), Layout())
         for reference in (Reference.PRECOMPUTED, Reference.MODEL)

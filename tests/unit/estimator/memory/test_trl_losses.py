@@ -18,18 +18,8 @@ from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.workload import Checkpointing, Lora, Method, TrainWorkload
 from tests.builders import a_device, a_mixture, a_model, a_sharded_layout, a_training
+from tests.tiny_shapes import WIDE_LLAMA
 
-_CONFIG = {
-    "model_type": "llama",
-    "hidden_size": 256,
-    "intermediate_size": 688,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-    "tie_word_embeddings": True,
-}
 _LOSS_BYTES = 4
 """The loop's own name for the loss, which the estimator does not count."""
 _LORA = {"method": Method.LORA, "lora": Lora(rank=8)}
@@ -62,7 +52,7 @@ def test_a_step_is_that_of_trl(
     loss: Loss, changes: dict[str, Any], forward: int, backward: int
 ) -> None:
     """Tiles, statistics, copies under autocast and fp32 gradients are counted to the byte."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     timeline = build_train_timeline(model, _workload(loss, **changes), Layout())
 
     phases = dict(timeline.phases)
@@ -82,7 +72,7 @@ def test_a_step_is_that_of_trl(
 )
 def test_a_sequence_of_one_token_has_nothing_to_score(changes: dict[str, Any]) -> None:
     """TRL's kernel runs over no rows: a zero loss, and less memory than two tokens take."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     one = _workload(**({"sequence_length": 1} | changes))
     two = replace(one, sequence_length=2, sequence_lengths=())
 
@@ -95,7 +85,7 @@ def _get_forward_bytes(model: Architecture, workload: TrainWorkload) -> int:
 
 def test_the_head_takes_no_more_for_a_longer_batch() -> None:
     """Beyond one tile the loss grows by its copies of the hidden states alone."""
-    model = architecture_from_config(_CONFIG)
+    model = architecture_from_config(WIDE_LLAMA)
     workload = _workload(Loss.CHUNKED_NLL, precision="bf16", micro_batch_size=1, **_SHORT)
     peaks = [
         next(

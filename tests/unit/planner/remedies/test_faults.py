@@ -82,11 +82,31 @@ def test_rounding_is_named_and_costs_are_ascending() -> None:
         assert is_qlora == ("the frozen weights are rounded to 4 bits" in remedy.effects)
 
 
+def _measure_passes() -> float:
+    """Return the share of a fine-tuning step's time that is not its update."""
+    evaluator = make_evaluator(
+        load_architecture(resolve_model("llama-3.1-8b")),
+        resolve_gpu("RTX-4090").to_device(),
+        plans=PLANS,
+    )
+
+    def measure(micro_batches: int) -> float:
+        workload = TrainWorkload(sequence_length=4096, gradient_accumulation_steps=micro_batches)
+        estimate = evaluator.estimate_numbers(workload, ONE_GPU)
+        throughput = evaluator.get_throughput(workload, ONE_GPU, estimate)
+        assert throughput is not None
+        return 4096 / throughput.tokens_per_second
+
+    return measure(4096) / measure(1)
+
+
 def test_more_gpus_are_sooner_done_and_cost_their_time() -> None:
-    """Time is that of the whole job; GPU time per token is its cost, of which a sharded update may
-    save some.
+    """Time is that of the whole job; GPU time per token is its cost, of which a sharded update can
+    save its own time and no more: the passes are as long on many.
     """
     fitting = _list_fitting(_help_fine_tuning())
+    passes = _measure_passes()
+    assert passes < 1
 
     spread = [remedy for remedy in fitting if remedy.num_gpus > 1]
     assert spread
@@ -95,6 +115,7 @@ def test_more_gpus_are_sooner_done_and_cost_their_time() -> None:
         assert time is not None
         assert cost is not None
         assert time < 1
+        assert cost > (1 if "method" in remedy.change else passes)
         assert abs(time * remedy.num_gpus - cost) < 0.01 * remedy.num_gpus
 
 
