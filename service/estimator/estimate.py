@@ -52,11 +52,7 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     """
     base, backend, model = model, select_backend(workload), as_loaded(model, workload)
     is_of_time_alone = corrections is not None and corrections.is_of_time_alone
-    warnings = (
-        list_effect_warnings(model, workload, layout, backend)
-        if detail is not Detail.NUMBERS
-        else ()
-    )
+    warnings = list_effect_warnings(model, workload, layout, backend) if detail.is_explained else ()
     question = resolve_question(
         model,
         workload,
@@ -82,12 +78,12 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     if isinstance(question, TrainQuestion) and question.workload.trainer is Trainer.GRPO:
         answer = _add_phases(answer, question, base, plans)
     answer = replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
-    if workload.inputs is not None and detail is not Detail.NUMBERS:
+    if workload.inputs is not None and detail.is_explained:
         answer = replace(answer, inputs=list_input_tokens(model, workload))
     if corrections is not None and is_of_time_alone:
         answer = replace(answer, speeds=corrections.speeds, bases=corrections.bases)
     newest = backend.newest_release
-    if answer.serving is None or newest is None or detail is Detail.NUMBERS:
+    if answer.serving is None or newest is None or not detail.is_explained:
         return answer
     # The newest that was read stands for a later one, and for none.
     release = newest if requested is None else min(parse_version(requested), newest)

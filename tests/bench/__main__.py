@@ -56,6 +56,9 @@ COLD = [
 ]
 
 
+_DETAILS = (Detail.NUMBERS, Detail.LEAST, Detail.FULL, Detail.REPLAYED)
+
+
 def measure_median_us(call: Callable[[], object], *, rounds: int = 7, calls: int = 200) -> float:
     """Measure the median CPU time of one call, in microseconds.
 
@@ -121,7 +124,7 @@ def time_estimates() -> Table:
     for title, name, workload, layout in _iter_questions():
         model = load_architecture(resolve_model(name))
         ask = partial(estimate, model, workload, layout=layout, device=device)
-        warm = [measure_median_us(partial(ask, plans=plans, detail=detail)) for detail in Detail]
+        warm = [measure_median_us(partial(ask, plans=plans, detail=detail)) for detail in _DETAILS]
         cold = [
             measure_median_us(partial(ask, detail=detail), calls=5)
             for detail in (Detail.FULL, Detail.REPLAYED)

@@ -17,6 +17,7 @@ from litestar.types import ASGIApp, HTTPScope, Receive
 from msgspec import UnsetType
 
 from service.api.computing.budgets import Budget, TooCostlyError
+from service.api.computing.fit_levels import EncodedFit, FitTemplate
 from service.api.computing.searches import RemedyJob, add_remedies, judge
 from service.api.computing.turns import Turns
 from service.api.http.computing import compute, run_search
@@ -83,6 +84,9 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
     if not deps.answered_questions.has_answered(job.question, job.needs_replay):
         return await run_until_disconnect(receive, job.answer_first)
     with span("fit.judge"):
+        fit = job.answer_level()
+        if fit is not None:
+            return job.respond(fit)
         report = job.judge()
     if job.needs_remedies(report):
         return await run_until_disconnect(
@@ -104,7 +108,33 @@ class _Job:
 
     def needs_remedies(self, report: FitReport) -> bool:
         """Return whether remedies are asked for and there is something to remedy."""
-        return FitPart.REMEDIES in self.question.parts and report.verdict is not Verdict.FITS
+        return self._needs_remedies(report.verdict)
+
+    def _needs_remedies(self, verdict: Verdict) -> bool:
+        return FitPart.REMEDIES in self.question.parts and verdict is not Verdict.FITS
+
+    def answer_level(self) -> EncodedFit | None:
+        """Return the answer to what was answered at another level.
+
+        None where nothing was, or where it needs remedies, which are of one level.
+        """
+        question = self.question
+        template = self._find_template()
+        if template is None:
+            return None
+        answer = template.answer(self._get_evaluator(), question)
+        if answer is None or self._needs_remedies(answer.verdict):
+            return None
+        return answer
+
+    def _find_template(self) -> FitTemplate | None:
+        if not self._has_shared_model():
+            return None
+        return self.deps.fit_templates.find(self.question, calibrations=self.calibrations)
+
+    def _has_shared_model(self) -> bool:
+        """Return whether other questions about the model have the very same one."""
+        return self.model.name is not None and self.question.architecture is self.model.architecture
 
     def judge(self) -> FitReport:
         """Answer from memory, but for remedies."""
@@ -119,7 +149,7 @@ class _Job:
 
     def _get_evaluator(self) -> Evaluator:
         deps, question = self.deps, self.question
-        if self.model.name is not None and question.architecture is self.model.architecture:
+        if self._has_shared_model():
             return deps.evaluators.get(
                 question, plans=deps.plans, find_corrections=deps.corrections
             )
@@ -179,12 +209,19 @@ class _Job:
 
     def finish(self, report: FitReport) -> ASGIApp:
         """Encode the answer, cache it and send it."""
-        deps, question = self.deps, self.question
-        deps.metrics.count_fit(report.verdict.value)
+        question = self.question
         body = encode(
             build_fit_answer(report, assumptions=question.assumptions, parts=question.parts)
         )
-        answer = finish_answer(body, report.verdict.value, self.model)
+        if self._has_shared_model() and not self.needs_remedies(report):
+            self.deps.fit_templates.store(question, report, calibrations=self.calibrations)
+        return self.respond(EncodedFit(body=body, verdict=report.verdict))
+
+    def respond(self, fit: EncodedFit) -> ASGIApp:
+        """Cache an encoded answer and send it."""
+        deps, verdict = self.deps, fit.verdict.value
+        deps.metrics.count_fit(verdict)
+        answer = finish_answer(fit.body, verdict, self.model)
         keep_answer(deps, self.body, answer, self.model, calibrations=self.calibrations)
         return respond_kept(self.scope, answer)
 

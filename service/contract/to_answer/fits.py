@@ -174,12 +174,7 @@ def _build_per_gpu(estimate: Estimate, parts: frozenset[FitPart]) -> PerGpuAnswe
         reserved_bytes=estimate.reserved_bytes,
         device_bytes=estimate.device_bytes,
         steady_bytes=estimate.steady_bytes,
-        intervals=IntervalsAnswer(
-            level=estimate.interval_level,
-            allocated=_to_pair(estimate.allocated_interval),
-            reserved=_to_pair(estimate.reserved_interval),
-            device=_to_pair(estimate.device_interval),
-        ),
+        intervals=build_intervals(estimate),
         peak_instant=estimate.peak_instant,
         worst_rank=WorstRankAnswer(pipeline_stage=estimate.worst_pipeline_stage),
         components=[
@@ -209,6 +204,16 @@ def _build_per_gpu(estimate: Estimate, parts: frozenset[FitPart]) -> PerGpuAnswe
             )
             for stage in estimate.stages
         ],
+    )
+
+
+def build_intervals(estimate: Estimate) -> IntervalsAnswer:
+    """Return the intervals of an estimate as the contract's answer."""
+    return IntervalsAnswer(
+        level=estimate.interval_level,
+        allocated=_to_pair(estimate.allocated_interval),
+        reserved=_to_pair(estimate.reserved_interval),
+        device=_to_pair(estimate.device_interval),
     )
 
 

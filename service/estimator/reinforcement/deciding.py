@@ -13,7 +13,6 @@ from service.estimator.reinforcement.phase import LOG_PROBS, Phase
 from service.estimator.values.result import (
     Basis,
     Component,
-    Detail,
     Estimate,
     Instant,
     Interval,
@@ -100,9 +99,9 @@ def decide_by_phase(
         device_interval=interval,
         peak_instant=phase.name,
         stages=(Stage(0, allocated, added.steady_bytes),),
-        components=()
-        if question.detail is Detail.NUMBERS
-        else _explain(phase, update, static_memory, question.workload, outside),
+        components=_explain(phase, update, static_memory, question.workload, outside)
+        if question.detail.is_explained
+        else (),
     )
 
 

@@ -56,6 +56,7 @@ class Evaluator:
     evaluate: Evaluate
     replayed: Evaluate | None = None
     outlined: Evaluate | None = None
+    replayed_numbers: Evaluate | None = None
     lower_bound: LowerBound = lambda _workload, _layout: None
     """Lower bound of the numbers of any replayed answer; None where it is unknown."""
     works: WorkCache = field(default_factory=WorkCache)
@@ -69,6 +70,10 @@ class Evaluator:
     def estimate_numbers(self, workload: Workload, layout: Layout) -> Estimate:
         """Return the bytes of one configuration, without components."""
         return (self.outlined or self.evaluate)(workload, layout)
+
+    def answer_numbers(self, workload: Workload, layout: Layout) -> Estimate:
+        """Return the bytes of the answer about one configuration, without components."""
+        return (self.replayed_numbers or self.answer)(workload, layout)
 
     def get_throughput(
         self, workload: Workload, layout: Layout, estimate: Estimate
@@ -137,7 +142,11 @@ def memoize_evaluator(evaluator: Evaluator) -> Evaluator:
     """
     replayed = None if evaluator.replayed is None else _memoize(evaluator.replayed)
     return replace(
-        evaluator, evaluate=_memoize(evaluator.evaluate), replayed=replayed, outlined=None
+        evaluator,
+        evaluate=_memoize(evaluator.evaluate),
+        replayed=replayed,
+        outlined=None,
+        replayed_numbers=None,
     )
 
 
@@ -205,7 +214,7 @@ def make_evaluator(
             detail=detail,
             level=level,
         )
-        if detail is Detail.NUMBERS:
+        if not detail.is_explained:
             return result
         warnings = (
             *unmet.list_warnings(workload),
@@ -227,6 +236,7 @@ def make_evaluator(
         evaluate=evaluate,
         replayed=partial(evaluate, detail=Detail.REPLAYED),
         outlined=partial(evaluate, detail=Detail.NUMBERS),
+        replayed_numbers=partial(evaluate, detail=Detail.REPLAYED_NUMBERS),
         lower_bound=estimate_lower_bound,
         works=recordings.works,
         time_floor=time_floor,

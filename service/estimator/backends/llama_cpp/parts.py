@@ -53,7 +53,7 @@ def build_parts_estimate(totals: Totals, *, detail: Detail, warnings: tuple[str,
         device_interval=Interval(low, high),
         peak_instant="prefill",
         interval_kind="engine",
-        components=merge_components(totals.parts) if detail is not Detail.NUMBERS else (),
+        components=merge_components(totals.parts) if detail.is_explained else (),
         instants=(
             Instant("load", totals.load_bytes, {"weights": totals.load_bytes}),
             Instant("prefill", allocated_bytes, allocated),

@@ -127,7 +127,7 @@ def build_pool_estimate(
         device_interval=totals.device,
         peak_instant="prefill",
         interval_kind="engine",
-        components=totals.components if detail is not Detail.NUMBERS else (),
+        components=totals.components if detail.is_explained else (),
         instants=(*totals.instants, _build_decode(totals, demand.state_bytes)),
         stages=memory.stages,
         host_bytes_per_node=memory.host_bytes,

@@ -53,7 +53,7 @@ def replay_replica(replica: Replica, peak: int, cache: PassCache) -> ReplayResul
     kind = question.workload.allocator
     if question.detail is Detail.LEAST:
         return make_minimal_replay(kind, peak)
-    if question.detail is not Detail.REPLAYED:
+    if not question.detail.is_replayed:
         return None
     model = (question.model.spec, question.model.quantization)
     key = (model, question.workload, replica.config, kernels)

@@ -67,7 +67,7 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
 
 
 def _answer_step(question: TrainQuestion, cache: PassCache) -> Estimate:
-    detail = question.detail
+    detail = question.detail.of_explanation
     if question.corrections is not None:
         partial_estimate = _estimate_step(question, cache)
     else:
@@ -83,7 +83,7 @@ def _answer_step(question: TrainQuestion, cache: PassCache) -> Estimate:
         corrections=question.corrections,
         device=question.device,
         warnings=question.device.list_warnings(question.workload.precision.compute_dtype),
-        detail=detail,
+        detail=question.detail,
         level=question.level,
     )
 
@@ -188,7 +188,7 @@ def _replay(
     question: TrainQuestion, model: Architecture, timeline: Timeline, cache: PassCache
 ) -> ReplayResult | None:
     """Return the replay of a step in the requested detail."""
-    if question.detail is Detail.REPLAYED:
+    if question.detail.is_replayed:
         return cache.replays.replay_training(
             model, question.workload, question.layout, timeline, question.device
         )

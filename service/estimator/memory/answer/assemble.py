@@ -90,7 +90,7 @@ def assemble(
         interval_level=level,
         interval_kind=partial_estimate.kind,
         reserved_kind=quantities.reserved_kind,
-        replayed=detail is Detail.REPLAYED and partial_estimate.replayed is not None,
+        replayed=detail.is_replayed and partial_estimate.replayed is not None,
         peak_instant=partial_estimate.peak.name,
         components=_build_components(partial_estimate, quantities, detail),
         instants=partial_estimate.instants,
@@ -254,7 +254,7 @@ def _select_evidence(corrections: Corrections | None, *, raised: bool) -> Correc
 def _build_components(
     partial_estimate: PartialEstimate, quantities: _Quantities, detail: Detail
 ) -> tuple[Component, ...]:
-    if detail is Detail.NUMBERS:
+    if not detail.is_explained:
         return ()
     overheads = (
         _build_component("library_workspaces", quantities.workspaces),

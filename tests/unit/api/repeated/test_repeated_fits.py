@@ -216,16 +216,21 @@ def test_what_is_learnt_and_withdrawn_changes_the_answer() -> None:
     """As soon as the process has read it: by a measurement, an import, a withdrawal."""
     stored: list[StoredCalibration] = []
     corrections = CorrectionCache(read_changed=lambda _since: tuple(stored))
-    question = changed("model", {"hf_config": TINY_LLAMA}, QUESTION)
-    answers = []
-    with served(replace(parts(), corrections=corrections)) as client:
+    question = changed("model", "mine", QUESTION)
+    answers, bases = [], []
+    with served(replace(with_models(FakeModels()), corrections=corrections)) as client:
         for is_withdrawn in (None, False, True):
             if is_withdrawn is not None:
                 stored.append(learn(is_withdrawn=is_withdrawn, minute=len(stored)))
             unread = ask_often(client, question)
             corrections.refresh()
             answers.append((unread.json(), ask_often(client, question).json()))
+            bases += [
+                ask(client, question | {"confidence": level}).json()["basis"]
+                for level in (0.9, 0.8, 0.7)
+            ]
 
+    assert bases == ["analytic"] * 3 + ["measured"] * 3 + ["analytic"] * 3
     assert [after["basis"] for _, after in answers] == ["analytic", "measured", "analytic"]
     assert answers[1][0] == answers[0][1]
     assert answers[2] == (answers[1][1], answers[0][1])
