@@ -190,7 +190,7 @@ def _make_notifier(
         return None
     connection = connect_to_notify(settings.redis_url)
     return BackgroundNotifier(
-        Notifier(connection, job_timeout_s=settings.probe_deadline_s + 30, on_failure=on_failure)
+        Notifier(connection, job_timeout_s=settings.job_deadline_s + 30, on_failure=on_failure)
     )
 
 

@@ -14,8 +14,8 @@ from service.jobs.contract import (
     ProbeUpdate,
     ProtocolError,
 )
+from service.runtime.deadline import Allowance, DeadlineExceeded
 from service.runtime.line_process import (
-    DeadlineExceeded,
     Ended,
     Process,
     Stopped,
@@ -64,20 +64,20 @@ def start_probe(
 def follow_probe(
     process: Process,
     *,
-    deadline_s: float,
+    allowance: Allowance,
     on_line: Callable[[ProbeUpdate], None],
     should_stop: Callable[[], bool],
     on_stderr: Callable[[bytes], None] = lambda _chunk: None,
 ) -> Outcome:
     """Read the probe's lines until it answers or must end.
 
-    It ends when it dies, is no longer wanted, or ``deadline_s`` seconds have passed. ``on_stderr``
-    gets its stderr in chunks; what it wrote there before its answer comes before the answer.
+    It ends when it dies, is no longer wanted, or has used its ``allowance``. ``on_stderr`` gets its
+    stderr in chunks; what it wrote there before its answer comes before the answer.
     """
     outcome: Outcome | Ended = follow_process(
         process,
         partial(_take, on_line=on_line),
-        deadline_s=deadline_s,
+        allowance=allowance,
         max_line_bytes=MAX_LINE_BYTES,
         should_stop=should_stop,
         on_stderr=on_stderr,

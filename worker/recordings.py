@@ -7,7 +7,8 @@ from service.base.errors import ServiceError
 from service.estimator.values.errors import EstimatorError
 from service.jobs.contract import Progress, RecordingRequest
 from service.jobs.states import Lease
-from service.runtime.line_process import DeadlineExceeded, Stopped
+from service.runtime.deadline import DeadlineExceeded
+from service.runtime.line_process import Stopped
 from service.runtime.logs import get_logger
 from service.telemetry.spans import span
 from service.telemetry.tracing import Kind

@@ -17,7 +17,8 @@ from service.jobs.contract import (
     RecordingRequest,
 )
 from service.jobs.states import Lease
-from service.runtime.line_process import DeadlineExceeded, Stopped, kill_group
+from service.runtime.deadline import Allowance, DeadlineExceeded
+from service.runtime.line_process import Stopped, kill_group
 from service.runtime.logs import get_logger
 from service.telemetry.origin import set_origin
 from service.telemetry.spans import get_traceparent, send_spans, span
@@ -107,7 +108,8 @@ def run_probe(context: WorkerContext, sessions: Sessions, attempt: Attempt) -> N
 
             outcome = follow_probe(
                 process,
-                deadline_s=deadline_s,
+                # A probe gives way to other programs (``worker/probes/niceness.py``).
+                allowance=Allowance(deadline_s=deadline_s, limit_s=settings.job_deadline_s),
                 on_line=reporter.take,
                 should_stop=should_stop,
                 on_stderr=probe_log.feed,
@@ -165,10 +167,8 @@ def _write(sessions: Sessions, attempt: Attempt, end: AttemptEnd) -> bool:
             )
         case ProbeFailure() as failure:
             return outcomes.refuse(sessions, attempt, failure, unwritten=end.unwritten)
-        case DeadlineExceeded(deadline_s=deadline_s):
-            return outcomes.time_out(
-                sessions, attempt, deadline_s=deadline_s, unwritten=end.unwritten
-            )
+        case DeadlineExceeded() as exceeded:
+            return outcomes.time_out(sessions, attempt, exceeded, unwritten=end.unwritten)
         case Died(reason=reason):
             return give_up(sessions, attempt, reason)
         case Stopped():

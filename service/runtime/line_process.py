@@ -15,10 +15,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from signal import Signals
 from typing import IO, TypeVar
 
 from service.runtime.child_environ import select_environ
+from service.runtime.deadline import Allowance, DeadlineExceeded, DeadlineWatch, read_waited_s
 from service.runtime.logs import get_logger
 from service.runtime.process_user import ProcessUser
 
@@ -41,13 +43,6 @@ _log = get_logger(__name__)
 _PR_SET_PDEATHSIG = 1
 Process = subprocess.Popen[bytes]
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadlineExceeded:
-    """The process was killed at its deadline."""
-
-    deadline_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +122,7 @@ def follow_process(
     process: Process,
     take_line: Callable[[bytes], Answer | None],
     *,
-    deadline_s: float,
+    allowance: Allowance,
     max_line_bytes: int,
     should_stop: Callable[[], bool],
     on_stderr: Callable[[bytes], None] = lambda _chunk: None,
@@ -138,7 +133,7 @@ def follow_process(
     written there before the answer comes before the answer.
     """
     reader = _Reader(process, on_stderr, max_line_bytes)
-    end = time.monotonic() + deadline_s
+    watch = DeadlineWatch(allowance=allowance, read_waited_s=partial(read_waited_s, process.pid))
     with reader.open() as readable:
         while readable():
             for line in reader.take_lines():
@@ -148,8 +143,9 @@ def follow_process(
                     return answer
             if should_stop():
                 return Stopped()
-            if time.monotonic() > end:
-                return DeadlineExceeded(deadline_s=deadline_s)
+            exceeded = watch.check()
+            if exceeded is not None:
+                return exceeded
     return _describe_end(process, reader.stderr_tail())
 
 

@@ -59,7 +59,9 @@ class Settings:
     repeated.
     """
     probe_deadline_s: float = 600.0
-    """From the start of one probe process to its kill."""
+    """From the start of one probe process to its kill, without what it waits for a processor that
+    other programs have.
+    """
     finish_retry_s: float = 60.0
     """How long a result waits for Postgres to come back."""
     max_attempts: int = 3

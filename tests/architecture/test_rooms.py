@@ -59,6 +59,7 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
         "service.runtime.background_program",
         "service.runtime.child_environ",
         "service.runtime.children",
+        "service.runtime.deadline",
         "service.runtime.line_process",
         "service.runtime.logs",
         "service.runtime.memory_limit",

@@ -100,6 +100,7 @@ def test_a_question_goes_to_the_cluster_that_is_stored(visit: Visit, base_url: s
     """Where there is one, it is placed there at once."""
     page = visit(SMALL).page
     expect(page.locator(".verdict-line")).to_be_visible()
+    expect(page.locator("#onward-left-out")).to_be_hidden()
     with httpx.Client(base_url=base_url) as client:
         assert client.post("/v1/clusters", json=CLUSTER).is_success
         try:
@@ -115,9 +116,12 @@ def test_a_question_goes_to_the_cluster_that_is_stored(visit: Visit, base_url: s
 
 
 def test_a_question_is_measured_from_its_answer(visit: Visit) -> None:
-    """Without a GPU a trace is asked for, and its page opens."""
-    page = visit(SMALL).page
+    """Without a GPU a trace is asked for, and its page opens; no evaluation is run, which the page
+    says.
+    """
+    page = visit(f"{SMALL}&workload.evaluation.batch_size=8").page
     expect(page.locator(".verdict-line")).to_be_visible()
+    expect(page.locator(".onward")).to_contain_text("Measured without the evaluation")
 
     page.get_by_role("button", name="Measure this").click()
 

@@ -58,7 +58,7 @@ def _make_notify(settings: Settings, stack: ExitStack) -> Notify:
     if settings.redis_url is None:
         return skip_notification
     notifier = Notifier(
-        connect_to_notify(settings.redis_url), job_timeout_s=settings.probe_deadline_s + _GRACE_S
+        connect_to_notify(settings.redis_url), job_timeout_s=settings.job_deadline_s + _GRACE_S
     )
     stack.callback(notifier.close)
     return notifier.notify

@@ -219,7 +219,8 @@ class EvaluationRequest(Strict, frozen=True, kw_only=True):
         Meta(
             description=(
                 "Batches whose logits stay on the GPU for `compute_metrics`: "
-                "`eval_accumulation_steps`, without it every batch; default 0, losses alone."
+                "`eval_accumulation_steps`, without it every batch; 0 where losses alone are. None "
+                "are counted where it is left out, and a warning says so."
             )
         ),
     ] = UNSET

@@ -3,8 +3,10 @@
 from service.contract.schemas.ceilings import CeilingAnswer, NextAnswer
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_answer.requests import render_layout, render_workload
+from service.estimator.values.result import EVALUATION
+from service.estimator.values.workload import TrainWorkload
 from service.planner.fit.verdict import Verdict
-from service.planner.plans.ceiling_search import Ceiling
+from service.planner.plans.ceiling_search import Ceiling, Trial
 from service.planner.plans.ceiling_values import Maximized
 from service.usecases.questions.ceilings import CeilingReport
 
@@ -36,10 +38,11 @@ def _build_next(ceiling: Ceiling) -> NextAnswer:
     deficit, missing = following.judgement.deficit_bytes, following.missing_bytes
     fits = following.judgement.verdict is not Verdict.DOES_NOT_FIT
     place = "a process can allocate" if deficit else "the engine's budget or the node has"
-    lacks = f"{following.value} needs {deficit or missing:,} bytes more than {place}"
+    when = _name_evaluation(following)
+    lacks = f"{following.value} needs {deficit or missing:,} bytes more than {place}{when}"
     tight = (
         f"{following.value} fits at the point, but the upper end of its interval is {missing:,} "
-        "bytes too high"
+        f"bytes too high{when}"
     )
     return NextAnswer(
         value=following.value,
@@ -47,3 +50,14 @@ def _build_next(ceiling: Ceiling) -> NextAnswer:
         missing_bytes=missing,
         reason=tight if fits else lacks,
     )
+
+
+def _name_evaluation(trial: Trial) -> str:
+    """Return which evaluation decides, nothing where a step does."""
+    workload = trial.workload
+    evaluation = workload.evaluation if isinstance(workload, TrainWorkload) else None
+    if evaluation is None or trial.estimate.peak_instant != EVALUATION:
+        return ""
+    kept = evaluation.kept_batches
+    logits = f" and the logits of {kept} batches" if kept else ""
+    return f" in its evaluation, which has a batch of {evaluation.batch_size}{logits}"

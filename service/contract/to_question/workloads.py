@@ -209,11 +209,11 @@ def _read_evaluation(
 ) -> Evaluation | None:
     if isinstance(request, UnsetType):
         return None
-    values, filled = apply_defaults(
-        request, {"batch_size": 8, "kept_batches": 0}, "workload.evaluation"
-    )
+    values, filled = apply_defaults(request, {"batch_size": 8}, "workload.evaluation")
     assumptions += filled
-    return Evaluation(**values, **copy_set_fields(request, ("sequence_length", "loss")))
+    return Evaluation(
+        **values, **copy_set_fields(request, ("sequence_length", "kept_batches", "loss"))
+    )
 
 
 def _read_precision(precision: str | PrecisionRequest, assumptions: list[str]) -> Precision:

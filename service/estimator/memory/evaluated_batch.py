@@ -93,6 +93,6 @@ def build_evaluation_pass(
         steps_in_backward=None,
         keeps_logits=False,
         evaluation=EvaluationPass(
-            kept_batches=evaluation.kept_batches, ranks=setup.layout.num_gpus
+            kept_batches=evaluation.kept_batches or 0, ranks=setup.layout.num_gpus
         ),
     )

@@ -63,20 +63,21 @@ class Evaluation:
     """An evaluation between steps, as transformers' Trainer runs it.
 
     ``kept_batches`` are those whose logits are on the GPU together, as ``compute_metrics`` needs
-    them; with none there are losses alone.
+    them; with none there are losses alone. None counts none, and says that nobody told.
     """
 
     batch_size: int = 8
     sequence_length: int | None = None
     """Tokens of a sequence; None is as many as a step's have."""
-    kept_batches: int = 0
+    kept_batches: int | None = None
     loss: Loss | None = None
     """Treatment of its logits; None is that of a step, where its trainer has no other."""
 
     def __post_init__(self) -> None:
         """Refuse counts that no evaluation has."""
         check_at_least("workload.evaluation.batch_size", self.batch_size)
-        check_at_least("workload.evaluation.kept_batches", self.kept_batches, 0)
+        if self.kept_batches is not None:
+            check_at_least("workload.evaluation.kept_batches", self.kept_batches, 0)
         if self.sequence_length is not None:
             check_at_least("workload.evaluation.sequence_length", self.sequence_length)
 

@@ -9,6 +9,9 @@ from enum import Enum, StrEnum, auto
 
 from service.estimator.values.corrections import SHIPPED_SPEEDS, SpeedRatios
 
+EVALUATION = "evaluation"
+"""Instant of an evaluation between steps, which has no graph."""
+
 
 class Detail(Enum):
     """Level of detail of an answer."""

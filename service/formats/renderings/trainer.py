@@ -103,6 +103,7 @@ def render_training_arguments(
 
 
 def _render_evaluation(evaluation: Evaluation) -> dict[str, str | int | float | bool]:
+    """Return the arguments of an evaluation as it is counted."""
     results: dict[str, str | int | float | bool] = (
         {"eval_accumulation_steps": evaluation.kept_batches}
         if evaluation.kept_batches

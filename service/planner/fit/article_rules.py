@@ -11,14 +11,12 @@ from service.estimator.memory.trained import Shards
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.result import Estimate
+from service.estimator.values.result import EVALUATION, Estimate
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Checkpointing, Method, TrainWorkload
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.rule_of_thumb import RuleOfThumb, compute_deviation
 
-_EVALUATION = "evaluation"
-"""Instant without a graph, whose activations are no step's."""
 _ZERO = "ZeRO, arXiv:1910.02054"
 _GPT_2_ACTIVATIONS = 12
 """Elements of a layer per token and hidden unit (ZeRO, footnote 3): 60 GB of GPT-2 of 1.5 billion
@@ -113,7 +111,7 @@ def _iter_activations(
 ) -> Iterator[RuleOfThumb]:
     """Yield ZeRO's activations of GPT-2, where nothing is computed again."""
     activation_bytes = sum(part.bytes for part in estimate.components if part.name == "activations")
-    of_step = bool(activation_bytes) and estimate.peak_instant != _EVALUATION
+    of_step = bool(activation_bytes) and estimate.peak_instant != EVALUATION
     if not of_step or workload.activation_checkpointing is not Checkpointing.NONE:
         return
     model = evaluator.architecture

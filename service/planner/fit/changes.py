@@ -13,7 +13,7 @@ from service.estimator.values.precision import Precision
 from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import Lora, Offload, TrainWorkload, Workload
 
-_NONE_IS_KEPT = ("kept_batches", Evaluation().kept_batches)
+_NONE_IS_KEPT = ("kept_batches", 0)
 Config = TypeVar("Config", Workload, Layout)
 
 

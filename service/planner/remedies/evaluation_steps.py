@@ -25,7 +25,7 @@ def keep_fewer_batches(config: Config) -> Iterator[Config]:
     """
     match config:
         case (TrainWorkload(evaluation=Evaluation() as evaluation) as workload, layout):
-            number = evaluation.kept_batches // 2
+            number = (evaluation.kept_batches or 0) // 2
             while number:
                 yield replace(workload, evaluation=replace(evaluation, kept_batches=number)), layout
                 number //= 2

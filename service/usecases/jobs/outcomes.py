@@ -11,6 +11,7 @@ from service.db.records.measurements import PackedArtifact
 from service.db.tables.core import MeasurementResultRow
 from service.jobs.contract import ProbeFailure, ProbeResult
 from service.jobs.states import Status
+from service.runtime.deadline import DeadlineExceeded
 from service.usecases.jobs.attempts import NOTHING_UNWRITTEN, Attempt, Unwritten, settle
 from service.usecases.jobs.status_changes import Problem, make_problem
 from service.usecases.learning.learning import learn
@@ -74,20 +75,31 @@ def make_refusal_problem(failure: ProbeFailure) -> Problem:
 def time_out(
     sessions: Sessions,
     attempt: Attempt,
+    exceeded: DeadlineExceeded,
     *,
-    deadline_s: float,
     unwritten: Unwritten = NOTHING_UNWRITTEN,
 ) -> bool:
     """Fail a job whose probe was killed at its deadline.
 
     Another attempt would run into it too.
     """
-    detail = (
-        f"the probe was killed after {deadline_s:.0f} s; ask for fewer tokens or layers, or raise "
-        "HEADROOM_PROBE_DEADLINE_S"
+    error = make_problem(
+        "deadline-exceeded", "The probe took too long", describe_deadline(exceeded)
     )
-    error = make_problem("deadline-exceeded", "The probe took too long", detail)
     return settle(sessions, attempt, status=Status.FAILED, error=error, unwritten=unwritten)
+
+
+def describe_deadline(exceeded: DeadlineExceeded) -> str:
+    """Return why a probe was killed, and what would help."""
+    if exceeded.waited_s < exceeded.deadline_s:
+        return (
+            f"the probe was killed after {exceeded.deadline_s:.0f} s; ask for fewer tokens or "
+            "layers, or raise HEADROOM_PROBE_DEADLINE_S"
+        )
+    return (
+        f"the probe waited {exceeded.waited_s:.0f} s for a processor that other programs had, and "
+        "was killed; ask again when the host has less to do, or raise HEADROOM_JOB_DEADLINE_S"
+    )
 
 
 def cancel(

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from service.runtime.deadline import Allowance, DeadlineExceeded
 from service.runtime.line_process import (
-    DeadlineExceeded,
     Ended,
     Process,
     Stopped,
@@ -137,7 +137,7 @@ def _follow(
     outcome: Answer | Died | DeadlineExceeded | Stopped | Ended = follow_process(
         process,
         take_line,
-        deadline_s=deadline_s,
+        allowance=Allowance(deadline_s=deadline_s),
         max_line_bytes=_MAX_LINE_BYTES,
         should_stop=should_stop,
     )

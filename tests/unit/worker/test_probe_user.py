@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from service.runtime.deadline import Allowance
 from service.runtime.line_process import follow_process, start_process
 from service.runtime.process_user import PROBE_USER, ProcessUser
 from worker.__main__ import main as start_worker
@@ -33,7 +34,11 @@ def test_a_probe_of_root_is_nobody_with_a_home_of_its_own() -> None:
         for _ in range(2):
             with start_process(["/bin/sh", "-c", TELL], b"inherited\n", user=user) as process:
                 follow_process(
-                    process, take, deadline_s=60, max_line_bytes=9999, should_stop=lambda: False
+                    process,
+                    take,
+                    allowance=Allowance(deadline_s=60),
+                    max_line_bytes=9999,
+                    should_stop=lambda: False,
                 )
         left = list(user.home.iterdir())
 

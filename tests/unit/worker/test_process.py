@@ -13,7 +13,9 @@ from msgspec import structs
 from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import ProbeFailure, ProbeResult, ProbeUpdate, Progress, Sample
 from service.runtime import line_process
-from service.runtime.line_process import DeadlineExceeded, Stopped
+from service.runtime.deadline import Allowance, DeadlineExceeded
+from service.runtime.line_process import Stopped
+from service.usecases.jobs.outcomes import describe_deadline
 from tests.job_builders import a_probe_request
 from tests.processes import has_ended
 from tests.waiting import eventually
@@ -34,7 +36,10 @@ def run(
     lines: list[Line] = []
     with start_probe(PROBE, a_probe_request(script)) as probe:
         outcome = follow_probe(
-            probe, deadline_s=deadline_s, on_line=lines.append, should_stop=should_stop
+            probe,
+            allowance=Allowance(deadline_s=deadline_s),
+            on_line=lines.append,
+            should_stop=should_stop,
         )
     return outcome, lines
 
@@ -90,7 +95,10 @@ def test_a_probe_inherits_the_files_that_it_is_to_fill_and_no_others(tmp_path: P
         )
         with start_probe((sys.executable, "-c", code), request) as probe:
             outcome = follow_probe(
-                probe, deadline_s=60.0, on_line=lambda _line: None, should_stop=lambda: False
+                probe,
+                allowance=Allowance(deadline_s=60.0),
+                on_line=lambda _line: None,
+                should_stop=lambda: False,
             )
 
     assert isinstance(outcome, Died)
@@ -107,7 +115,10 @@ def test_a_killed_probe_names_the_signal(tmp_path: Path) -> None:
         eventually(ready.exists)
         os.kill(int(ready.read_text()), 9)
         outcome = follow_probe(
-            probe, deadline_s=60, on_line=lambda _line: None, should_stop=lambda: False
+            probe,
+            allowance=Allowance(deadline_s=60),
+            on_line=lambda _line: None,
+            should_stop=lambda: False,
         )
 
     assert outcome == Died(reason="the probe was killed by SIGKILL without an answer")
@@ -148,6 +159,21 @@ def test_the_deadline_holds_for_a_probe_that_says_nothing(tmp_path: Path) -> Non
     outcome, _ = run([{"wait_for": str(tmp_path / "never")}], deadline_s=0.3)
 
     assert outcome == DeadlineExceeded(deadline_s=0.3)
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "reason", "remedy"),
+    [
+        (30.0, "killed after 600 s", "HEADROOM_PROBE_DEADLINE_S"),
+        (1500.0, "waited 1500 s for a processor", "HEADROOM_JOB_DEADLINE_S"),
+    ],
+)
+def test_what_would_help_is_said(waited_s: float, reason: str, remedy: str) -> None:
+    """A question that is too large asks for less, a host that is busy for patience."""
+    text = describe_deadline(DeadlineExceeded(deadline_s=600.0, waited_s=waited_s))
+
+    assert reason in text
+    assert remedy in text
 
 
 def test_a_probe_that_ignores_sigterm_is_killed(

@@ -19,7 +19,8 @@ class EvaluationRequest:
         batch_size (int | Unset): Sequences at once, `per_device_eval_batch_size`; default 8.
         sequence_length (int | Unset): Tokens of one; default those of a step.
         kept_batches (int | Unset): Batches whose logits stay on the GPU for `compute_metrics`:
-            `eval_accumulation_steps`, without it every batch; default 0, losses alone.
+            `eval_accumulation_steps`, without it every batch; 0 where losses alone are. None are counted where it is left
+            out, and a warning says so.
         loss (Loss | Unset): Loss kernel, by its treatment of the logits.
     """
 

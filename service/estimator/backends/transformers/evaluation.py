@@ -10,8 +10,19 @@ from service.estimator.memory.phase_peaks import PhasePeak
 from service.estimator.memory.static import StaticMemory
 from service.estimator.memory.training_pass import BatchNotes
 from service.estimator.tape.ledger import find_highest_point
+from service.estimator.values.result import EVALUATION
+from service.estimator.values.workload import TrainWorkload
 
-EVALUATION = "evaluation"
+_UNTOLD = (
+    "workload.evaluation.kept_batches is not said, and no logits are counted: a run with "
+    "compute_metrics keeps those of eval_accumulation_steps batches on the GPU, or of every batch"
+)
+
+
+def list_evaluation_warnings(workload: TrainWorkload) -> tuple[str, ...]:
+    """Return what an evaluation may need beyond what is counted."""
+    evaluation = workload.evaluation
+    return (_UNTOLD,) if evaluation is not None and evaluation.kept_batches is None else ()
 
 
 def list_evaluation_peaks(

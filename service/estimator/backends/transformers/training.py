@@ -12,6 +12,7 @@ from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.transformers.compiled import bound_compiled
 from service.estimator.backends.transformers.evaluation import (
     list_evaluation_peaks,
+    list_evaluation_warnings,
     select_notes,
 )
 from service.estimator.backends.transformers.recorded_family import get_recorded_family
@@ -295,4 +296,5 @@ def _list_warnings(static_memory: StaticMemory) -> tuple[str, ...]:
             "embeddings have 32-bit states, as HF's Trainer registers them: a loop of one's own, "
             "which says keeps_logits, has 8-bit ones"
         )
+    warnings += list_evaluation_warnings(workload)
     return (*warnings, *list_head_warnings(setup.model, workload))

@@ -191,7 +191,7 @@ class ReplayCache:
         kernels: KernelBuffers | None,
     ) -> ReplayResult | None:
         peak, evaluation = find_peak_bytes(timeline), workload.evaluation
-        if peak > MAX_BYTES or (evaluation is not None and evaluation.kept_batches > 1):
+        if peak > MAX_BYTES or (evaluation is not None and (evaluation.kept_batches or 0) > 1):
             # Copies of kept logits grow batch by batch, and leave each size before to the cache.
             return None
         setup = timeline.static_memory.setup

@@ -86,3 +86,17 @@ def test_what_is_to_be_maximised_has_to_be_said(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         main(["ceilings", "llama-2-7b", *TRAIN, "--maximize", "lora_rnk"])
     assert "Did you mean 'lora_rank'?" in capsys.readouterr().err
+
+
+def test_what_decides_is_named_where_it_is_an_evaluation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No batch of a step would help where the logits of an evaluation do not fit."""
+    words = ("pythia-70m", *TRAIN, "--sequence-length", "1024", "--maximize", "micro_batch_size")
+    evaluated = ("--evaluation-batch-size", "8", "--evaluation-kept-batches", "300")
+
+    _, shown = said(capsys, *words, *evaluated)
+
+    assert "no micro batch size fits" in shown
+    assert "in its evaluation, which has a batch of 8 and the logits of 300 batches" in shown
+    assert "in its evaluation" not in said(capsys, *words, *evaluated[:2])[1]

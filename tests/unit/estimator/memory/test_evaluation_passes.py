@@ -255,6 +255,23 @@ def test_a_small_evaluation_changes_no_peak() -> None:
     ]
 
 
+def test_logits_that_nobody_told_of_are_warned_of() -> None:
+    """They are counted as none, in the same bytes, which only who says so has no warning of."""
+    answers = [
+        estimate(
+            a_model(),
+            replace(STEP, evaluation=Evaluation(kept_batches=kept)),
+            layout=Layout(),
+            device=H100,
+        )
+        for kept in (None, 0)
+    ]
+
+    told = [any("kept_batches is not said" in line for line in one.warnings) for one in answers]
+    assert told == [True, False]
+    assert answers[0].allocated_bytes == answers[1].allocated_bytes
+
+
 def test_kept_logits_are_gathered_over_all_ranks() -> None:
     """The copy of all batches is made while those before it are still there."""
     model, ranks = a_model(), 4

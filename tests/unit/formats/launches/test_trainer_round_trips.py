@@ -94,7 +94,9 @@ def draw_jobs(draw: st.DrawFn) -> Any:  # noqa: ANN401 - a job
         deterministic=draw(st.booleans()),
         save_total_limit=draw(st.sampled_from([None, 2])),
         evaluation=draw(
-            st.sampled_from([None, Evaluation(batch_size=64), Evaluation(kept_batches=3)])
+            st.sampled_from(
+                [None, Evaluation(batch_size=64, kept_batches=0), Evaluation(kept_batches=3)]
+            )
         ),
     )
     if draw(st.booleans()):

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from service.estimator.values.errors import InvalidConfigError, InvalidInputError
-from service.runtime.line_process import DeadlineExceeded, Stopped
+from service.runtime.deadline import DeadlineExceeded
+from service.runtime.line_process import Stopped
 from service.usecases.recordings.configs import (
     MAX_NESTING,
     MAX_NUMBER,

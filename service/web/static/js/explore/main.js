@@ -80,7 +80,7 @@ byId("start-over").addEventListener("click", () => (restore(FIRST), changed({ pu
 // Links to parts of the page: behind the # of its address stands something else.
 document.addEventListener("click", jump);
 offerStore({ readSource: () => readQuestion(form).model, onStored: nameModel });
-makeOnward({ question: () => current });
+const noteOnward = makeOnward({ question: () => current });
 makeHandIn({ form, onQuestion: take, onApply: apply });
 onNavigate(arrive);
 
@@ -198,6 +198,7 @@ function show(asked) {
   showProblem(byId("problem"), null);
   markStale(false);
   showVerdict(byId("verdict"), question, found);
+  noteOnward(question);
   showSummary(byId("summary"), found);
   chart.show(found);
   document.title = `${headline(found)} · ${modelName(question)} · Headroom`;

@@ -10,7 +10,7 @@ const CONTROLS = {
   serve: { engine: "transformers", num_sequences: "", prompt_tokens: "", output_tokens: "0" },
 };
 
-/** Make both buttons work; `question()` is what is asked now, or null. */
+/** Make both buttons work; `question()` is what is asked now, or null. Return what to call with each answered question. */
 export function makeOnward({ question }) {
   const trouble = byId("onward-trouble");
   const guarded = (act) => async () => {
@@ -25,13 +25,16 @@ export function makeOnward({ question }) {
   };
   byId("measure-this").addEventListener("click", guarded(measure));
   byId("place-this").addEventListener("click", guarded((now) => location.assign(`/clusters?${placeQuery(now)}`)));
+  return ({ workload }) => {
+    byId("onward-left-out").hidden = workload.evaluation === undefined;
+  };
 }
 
 async function measure(question) {
   const { model, workload, gpu, layout } = question;
   const named = typeof gpu === "string" ? gpu : null;
   const workers = await askAll("/v1/workers");
-  // A probe runs steps alone, and what it finds of them counts beside an evaluation.
+  // A probe runs steps alone; beside the button it says so.
   const steps = { ...workload };
   delete steps.evaluation;
   const body = {
