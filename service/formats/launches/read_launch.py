@@ -42,6 +42,7 @@ _MODULES = {
     Launcher.SGLANG: "engines.sglang",
     Launcher.LLAMA_CPP: "engines.llama_cpp",
     Launcher.TENSORRT_LLM: "engines.tensorrt_llm",
+    Launcher.TGI: "engines.tgi",
 }
 """Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
 

@@ -11,19 +11,6 @@ from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings, is_default, make_default
 
-_ENVIRONMENT_WITHOUT_EFFECT = (
-    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HF_*", "HUGGING_FACE_*", "TRANSFORMERS_*"),
-    *("NCCL_*", "GLOO_*", "OMP_*", "TOKENIZERS_PARALLELISM", "PATH", "PYTHON*", "HOME"),
-    *("*_LOGGING_*", "*_LOG_LEVEL", "*_API_KEY", "*_USAGE_*", "*_NO_USAGE_STATS", "*_HOST_IP"),
-    *("VLLM_WORKER_MULTIPROCESS_METHOD", "VLLM_PORT", "LD_LIBRARY_PATH", "RAY_*", "PET_*"),
-)
-_STARTER_WITHOUT_EFFECT = (
-    *("partition", "job_name", "time", "label", "unbuffered", "exclusive", "cpus_per_task"),
-    *("output", "error", "account", "qos", "container_*", "no_container_*", "export", "mpi"),
-    *("nodes", "ntasks*", "gpus*", "gres", "constraint", "nodelist", "exclude", "w", "mem*"),
-)
-"""Of ``srun`` and others that start an engine: what says where it runs, not on how much."""
-
 
 def gather_settings(
     handed_in: HandedIn,
@@ -273,20 +260,6 @@ def ignore_settings(draft: Draft, settings: Settings, reasons: Mapping[str, str]
             draft.drop(setting)
         else:
             draft.ignore(setting, reason)
-
-
-def account_environment(draft: Draft, handed_in: HandedIn) -> None:
-    """Sort the variables and the starters' options before a command."""
-    if handed_in.command is None:
-        return
-    variables = [
-        Setting(key=name, value=value, where="command")
-        for name, value in handed_in.command.environment.items()
-    ]
-    draft.account(Settings(variables), _ENVIRONMENT_WITHOUT_EFFECT)
-    for name, settings in handed_in.command.starters.items():
-        is_container = name in {"docker", "podman"}
-        draft.account(settings, ("*",) if is_container else _STARTER_WITHOUT_EFFECT)
 
 
 def describe_limit(setting: Setting | None, prefix: str) -> str:

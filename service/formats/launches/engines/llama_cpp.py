@@ -3,15 +3,24 @@
 import re
 from pathlib import PurePosixPath
 
-from service.formats.launches.engines.engine_settings import (
+from service.formats.launches.engines.engine_environment import (
     account_environment,
+    name_variables,
+)
+from service.formats.launches.engines.engine_settings import (
     ask_requests,
     describe_limit,
     gather_settings,
     ignore_settings,
     put_int,
 )
-from service.formats.launches.engines.llama_cpp_keys import FLAGS, IGNORED, SHORT, WITHOUT_EFFECT
+from service.formats.launches.engines.llama_cpp_keys import (
+    FLAGS,
+    IGNORED,
+    SHORT,
+    VARIABLES,
+    WITHOUT_EFFECT,
+)
 from service.formats.launches.sources.argv import Grammar
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
@@ -56,6 +65,7 @@ def read_llama_cpp(handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a server, or of one sequence's program."""
     tokens = () if handed_in.command is None else handed_in.command.arguments
     settings = gather_settings(handed_in, draft, tokens, _GRAMMAR, config=("config",))
+    settings = settings.merge(name_variables(handed_in, VARIABLES))
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "llama_cpp")
     _read_model(settings, draft)
@@ -67,7 +77,7 @@ def read_llama_cpp(handed_in: HandedIn, draft: Draft) -> None:
     _read_devices(settings, draft, handed_in)
     ignore_settings(draft, settings, IGNORED)
     draft.account(settings, WITHOUT_EFFECT)
-    account_environment(draft, handed_in)
+    account_environment(draft, handed_in, options=VARIABLES)
 
 
 def _read_model(settings: Settings, draft: Draft) -> None:

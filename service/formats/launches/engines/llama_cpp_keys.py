@@ -119,3 +119,24 @@ WITHOUT_EFFECT = (
     ),
     *("sse_*", "spm_infill", "pooling", "embd_normalize", "cache_idle_slots", "color", "simple_io"),
 )
+
+VARIABLES = {
+    f"LLAMA_ARG_{name.upper()}": name
+    for name in (
+        *("model", "model_url", "hf_repo", "hf_file", "docker_repo", "ctx_size", "n_predict"),
+        *("flash_attn", "cache_type_k", "cache_type_v", "n_gpu_layers", "n_cpu_moe", "cpu_moe"),
+        *("split_mode", "tensor_split", "main_gpu", "device", "override_tensor", "rpc", "fit"),
+        *("swa_full", "n_cpu_ffn", "moe_cache_mib", "fit_target", "fit_ctx", "kv_offload"),
+        *("mmproj", "mmproj_url", "threads", "port", "host", "alias", "rope_scale"),
+    )
+} | {
+    "LLAMA_ARG_N_PARALLEL": "parallel",
+    "LLAMA_ARG_BATCH": "batch_size",
+    "LLAMA_ARG_UBATCH": "ubatch_size",
+    "LLAMA_ARG_KV_UNIFIED": "kv_unified",
+    "LLAMA_ARG_CONT_BATCHING": "cont_batching",
+    "LLAMA_ARG_ENDPOINT_METRICS": "metrics",
+    "LLAMA_ARG_JINJA": "jinja",
+    "LLAMA_ARG_NO_MMAP": "no_mmap",
+}
+"""Options by the variables that stand for them (``set_env`` of ``common/arg.cpp``)."""

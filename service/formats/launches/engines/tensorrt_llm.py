@@ -1,8 +1,8 @@
 """Arguments of ``trtllm-serve`` and its YAML, or of TensorRT-LLM's ``LLM()``."""
 
+from service.formats.launches.engines.engine_environment import account_environment
 from service.formats.launches.engines.engine_release import put_release
 from service.formats.launches.engines.engine_settings import (
-    account_environment,
     ask_requests,
     describe_limit,
     gather_settings,

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 
 from service.formats.launches.engines.adapter_settings import has_adapters, leave_adapters
+from service.formats.launches.engines.engine_environment import account_environment
 from service.formats.launches.engines.engine_release import put_release
 from service.formats.launches.engines.engine_settings import (
-    account_environment,
     ask_requests,
     describe_limit,
     gather_settings,

@@ -24,7 +24,7 @@ from service.formats.launches.sources.slurm_jobs import (
 )
 from service.formats.launches.sources.wrappers import skip_wrapper
 from service.formats.launches.values.errors import LaunchFormatError
-from service.formats.launches.values.settings import Settings
+from service.formats.launches.values.settings import Setting, Settings
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PYTHON = re.compile(r"python(3(\.[0-9]+)?)?")
@@ -110,6 +110,8 @@ class Command:
     """Whether an interpreter runs it."""
     slurm: Settings | None = None
     """Options of the job of Slurm that it runs in."""
+    gpus: Setting | None = None
+    """How many GPUs its container is given."""
     pod: Pod | None = None
     other_pods: tuple[Pod, ...] = ()
     """Pods that run the same words beside it."""
@@ -125,7 +127,7 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
     check_words(tokens, where)
     environment: dict[str, str] = {}
     starters: dict[str, Settings] = {}
-    remaining, version, is_python = _skip_ray(list(tokens)), "", False
+    remaining, version, is_python, gpus = _skip_ray(list(tokens)), "", False, None
     while remaining:
         word = remaining[0]
         name = _STARTER_MODULES.get(PurePosixPath(word).name, PurePosixPath(word).name)
@@ -144,7 +146,7 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
                 break
         elif name in CONTAINERS:
             container = _read_container(name, remaining[1:], starters, where)
-            remaining, version = list(container.tokens), container.version
+            remaining, version, gpus = list(container.tokens), container.version, container.gpus
         elif name in STARTERS:
             remaining = _read_starter(name, remaining[1:], starters, where)
         else:
@@ -162,6 +164,7 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
         where=where,
         version=version or find_release(release),
         is_python=is_python,
+        gpus=gpus,
     )
     return _enter_job(command)
 
@@ -281,4 +284,4 @@ def _read_container(
     """Keep the options of ``docker run``; return what its image runs."""
     remaining = _read_starter(name, tokens, starters, where)
     options = tokens[: len(tokens) - len(remaining)]
-    return read_docker_run(starters[name], options, remaining)
+    return read_docker_run(starters[name], options, remaining, where=where)

@@ -6,9 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from service.formats.launches.sources.argv import Grammar
+from service.formats.launches.sources.container_gpus import (
+    count_option,
+    count_service,
+    count_variable,
+)
 from service.formats.launches.sources.kubeflow import find_trainer, list_operator_variables
 from service.formats.launches.values.errors import LaunchFormatError
-from service.formats.launches.values.settings import Settings
+from service.formats.launches.values.settings import Setting, Settings
 
 DOCKER = Grammar(
     flags=frozenset(
@@ -31,16 +36,19 @@ DOCKER = Grammar(
 )
 """Options of ``docker run``; those without a value are docker's own
 (``cli/command/container/opts.go``)."""
+_TGI = ("text-generation-launcher",)
 _ENTRY_POINTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("vllm-openai", "vllm-openai-rocm"), ("vllm", "serve")),
     "llama.cpp": ("llama-server",),
-    "text-generation-inference": ("text-generation-launcher",),
+    "text-generation-inference": _TGI,
 }
 """Entry points of engines' images for GPUs, by the last part of their names.
 
 vLLM, ``docker/Dockerfile`` and ``Dockerfile.rocm``; llama.cpp, ``.devops/cuda.Dockerfile``, target
 server.
 """
+_OF_GOOGLE = re.compile(r"huggingface-text-generation-inference-cu\d+\.(\d+)-(\d+)\.")
+"""Images of Google's registry, which are named for a release (Google-Cloud-Containers)."""
 _SINGLE = frozenset({"Pod", "Deployment", "StatefulSet", "ReplicaSet"})
 """Kinds whose pods are replicas, each a job of its own."""
 _MAX_TAG = 128
@@ -82,6 +90,8 @@ class Container:
     version: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     pod: Pod | None = None
+    gpus: Setting | None = None
+    """How many GPUs it is given, where that is said."""
 
 
 def read_container(image: str, arguments: Sequence[str], entrypoint: Sequence[str]) -> Container:
@@ -89,10 +99,18 @@ def read_container(image: str, arguments: Sequence[str], entrypoint: Sequence[st
     path, _, tag = image.partition("@")[0].rpartition(":")
     if not path or "/" in tag:
         path, tag = image.partition("@")[0], ""
-    entry = tuple(entrypoint) or _ENTRY_POINTS.get(path.rpartition("/")[2], ())
+    last = path.rpartition("/")[2]
+    entry = tuple(entrypoint) or _get_entry_point(last)
     repeats = tuple(arguments[: len(entry)]) == entry
     tokens = tuple(arguments) if repeats else (*entry, *arguments)
-    return Container(tokens=tokens, version=find_release(tag) if _is_engine(path) else "")
+    built = _OF_GOOGLE.match(last[:_MAX_TAG])
+    release = find_release(tag) if built is None else f"{built[1]}.{built[2]}"
+    return Container(tokens=tokens, version=release if _is_engine(path) else "")
+
+
+def _get_entry_point(image: str) -> tuple[str, ...]:
+    """Return what an image starts, by the last part of its name."""
+    return _TGI if _OF_GOOGLE.match(image[:_MAX_TAG]) else _ENTRY_POINTS.get(image, ())
 
 
 def find_release(tag: str) -> str:
@@ -110,7 +128,7 @@ def _is_engine(path: str) -> bool:
 
 
 def read_docker_run(
-    settings: Settings, options: Sequence[str], remaining: Sequence[str]
+    settings: Settings, options: Sequence[str], remaining: Sequence[str], *, where: str
 ) -> Container:
     """Return what ``docker run`` runs: ``remaining`` are its image and words.
 
@@ -125,7 +143,9 @@ def read_docker_run(
     assignments = [value for value in _list_variables(options) if _ASSIGNMENT.match(value)]
     if assignments:
         settings.take("env")
-    return replace(container, tokens=(*assignments, *container.tokens))
+    variables = {name: value for name, _, value in (word.partition("=") for word in assignments)}
+    gpus = count_option(options, where) or count_variable(variables, where)
+    return replace(container, tokens=(*assignments, *container.tokens), gpus=gpus)
 
 
 def _list_variables(options: Sequence[str]) -> Iterator[str]:
@@ -224,8 +244,11 @@ def _read_service(name: str, service: Mapping[str, object]) -> Iterator[Containe
     entry = _expand_texts(name, service.get("entrypoint"))
     arguments = _expand_texts(name, service.get("command"))
     result = read_container(str(service.get("image", "")), arguments, entry)
+    environment = _list_service_variables(service.get("environment"))
+    requests = {key: _expand_inside(service.get(key)) for key in ("gpus", "deploy")}
+    gpus = count_service(requests, name) or count_variable(environment, name)
     if result.tokens:
-        yield replace(result, environment=_list_service_variables(service.get("environment")))
+        yield replace(result, environment=environment, gpus=gpus)
 
 
 def _list_service_variables(value: object) -> dict[str, str]:
@@ -247,6 +270,15 @@ def _expand_texts(name: str, value: object) -> list[str]:
     except ValueError as error:
         message = f"a command cannot be cut into words: {error}"
         raise LaunchFormatError(message, where=name) from None
+
+
+def _expand_inside(value: object) -> object:
+    """Return a value with the variables of its texts in place."""
+    if isinstance(value, Mapping):
+        return {key: _expand_inside(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_expand_inside(inner) for inner in value]
+    return _INTERPOLATION.sub(_interpolate, value) if isinstance(value, str) else value
 
 
 def _interpolate(match: re.Match[str]) -> str:

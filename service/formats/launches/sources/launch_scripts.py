@@ -120,7 +120,7 @@ def _add_job(command: Command, job: SlurmOptions, typed: Settings | None) -> Com
 def list_manifest_commands(name: str, text: str) -> list[Command]:
     """Return the commands of a manifest's containers."""
     return [
-        replace(command, version=container.version, pod=container.pod)
+        replace(command, version=container.version, pod=container.pod, gpus=container.gpus)
         for container in list_containers(name, text)
         for tokens in _open_shell(name, container)
         for command in _read_words(name, tokens)

@@ -12,6 +12,7 @@ class Launcher(StrEnum):
     SGLANG = "sglang"
     TENSORRT_LLM = "tensorrt_llm"
     LLAMA_CPP = "llama_cpp"
+    TGI = "tgi"
     DEEPSPEED = "deepspeed"
     ACCELERATE = "accelerate"
     TRAINER = "trainer"
