@@ -25,6 +25,12 @@ _ENGINE_MARKS = (
     ("text_generation", "tgi"),
     ("ggml_", "llama_cpp"),
     ("llama_model_load", "llama_cpp"),
+    ("llama runner", "llama_cpp"),
+    ("turbomind", "lmdeploy"),
+    ("lmdeploy", "lmdeploy"),
+    ("TensorRT-LLM", "tensorrt_llm"),
+    ("TRT-LLM", "tensorrt_llm"),
+    ("tensorrt_llm", "tensorrt_llm"),
 )
 _LONGEST = compile_wording(rf"estimated maximum model length is {COUNT}")
 _DEVICE = compile_wording(r"(?:device (?:cuda:)?+|CUDA|ROCm)([0-9]{1,3}+)")

@@ -5,7 +5,9 @@ first engine; vllm/v1/core/kv_cache_utils.py, vllm/v1/worker/gpu_worker.py, util
 gpu_model_runner.py (_dummy_sampler_run) of the second. SGLang: model_runner.py,
 model_runner_kv_cache_mixin.py, cuda_graph_runner.py, mem_cache/common.py. Text Generation
 Inference: server/text_generation_server/models/flash_causal_lm.py (warmup). llama.cpp:
-ggml-cuda.cu, ggml-alloc.c, llama-model.cpp, llama-context.cpp, llama-kv-cache.cpp.
+ggml-cuda.cu, ggml-alloc.c, llama-model.cpp, llama-context.cpp, llama-kv-cache.cpp; Ollama:
+llm/server.go. TensorRT-LLM: _torch/pyexecutor/py_executor_creator.py,
+batch_manager/kvCacheManager.cpp. LMDeploy: turbomind/utils/memory_utils.cu, models/llama.
 """
 
 import re
@@ -32,6 +34,13 @@ MARKS = (
     "out of memory. Try to lower",
     "Not enough memory to handle",
     "CUDA error 2 at",
+    "alloc_req_slots",
+    "llama runner process",
+    "xecutor creation failed",
+    "o free blocks left",
+    "o enough blocks",
+    "maxTokensInPagedKvCache",
+    "[TM][ERROR]",
 )
 """Words by which a line is looked at, longer than any chance."""
 
@@ -128,7 +137,7 @@ WORDINGS = (
     _word(
         FailureSpeaker.SGLANG,
         "no_cache_memory",
-        r"Not enough memory\. Please try to increase --mem-fraction-static",
+        r"Not enough(?:t)?+ memory\. Please try to increase --mem-fraction-static",
         subject="kv_cache",
     ),
     _word(
@@ -155,10 +164,50 @@ WORDINGS = (
         (FailureQuantity.NUM_TOKENS, ""),
     ),
     _word(
+        FailureSpeaker.SGLANG,
+        "cache_full",
+        r"alloc_req_slots runs out of memory",
+    ),
+    _word(
         FailureSpeaker.TGI,
-        "prefill_too_large",
-        rf"Not enough memory to handle [0-9]{{1,12}}+ total tokens with {COUNT} prefill tokens",
-        (FailureQuantity.NUM_TOKENS, ""),
+        "pool_too_large",
+        rf"Not enough memory to handle {COUNT} total tokens with [0-9]{{1,12}}+ prefill tokens",
+        (FailureQuantity.KV_POOL_TOKENS, ""),
+        subject="kv_cache",
+    ),
+    _word(
+        FailureSpeaker.TENSORRT_LLM,
+        "executor_creation",
+        r"Executor creation failed due to insufficient GPU memory",
+    ),
+    _word(
+        FailureSpeaker.TENSORRT_LLM,
+        "cache_full",
+        r"Can't allocate new blocks\. No free blocks left",
+        subject="kv_cache",
+    ),
+    _word(
+        FailureSpeaker.TENSORRT_LLM,
+        "length_exceeds_cache",
+        r"maxTokensInPagedKvCache (?:\([0-9]{1,12}+\) )?+must be large enough to process at least",
+        subject="kv_cache",
+    ),
+    _word(
+        FailureSpeaker.LMDEPLOY,
+        "buffer",
+        r"\[TM\]\[ERROR\] {1,4}+CUDA runtime error: out of memory",
+    ),
+    _word(
+        FailureSpeaker.LMDEPLOY,
+        "cache_full",
+        r"\[TM\]\[ERROR\] {1,4}+No enough blocks",
+        subject="kv_cache",
+    ),
+    _word(
+        FailureSpeaker.LLAMA_CPP,
+        "buffer",
+        r"llama runner process has terminated: (?:error: ?+)?+"
+        r"(?:(?:CUDA|ROCm|HIP) error|(?:cuda|hip|musa)Malloc failed): out of memory",
     ),
     _word(
         FailureSpeaker.LLAMA_CPP,

@@ -27,6 +27,8 @@ class FailureSpeaker(StrEnum):
     OLLAMA = "ollama"
     TENSORRT_LLM = "tensorrt_llm"
     XLA = "xla"
+    LMDEPLOY = "lmdeploy"
+    PADDLE = "paddle"
     SNAPSHOT = "snapshot"
 
 

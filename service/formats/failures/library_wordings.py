@@ -2,7 +2,9 @@
 
 PyTorch: c10/cuda/CUDAException.cpp and CUDACachingAllocator.cpp, whose out-of-memory path asks
 NVML. NCCL: src/include/alloc.h, src/include/checks.h. bitsandbytes: csrc/pythonInterface.cpp.
-TensorRT-LLM: cpp/include/tensorrt_llm/common/cudaUtils.h. XLA: xla/pjrt and xla/stream_executor, of
+TensorRT-LLM: cpp/include/tensorrt_llm/common/cudaUtils.h. Paddle:
+paddle/phi/core/memory/allocation/cuda_allocator.cc. bitsandbytes' refusal of weights on the host:
+transformers/quantizers/quantizer_bnb_4bit.py. XLA: xla/pjrt and xla/stream_executor, of
 JAX and TensorFlow, whose tensors on the host core/framework/op_kernel.cc words. Triton:
 runtime/errors.py.
 """
@@ -29,6 +31,9 @@ MARKS = (
     "ut of memory",
     "CUDA driver error",
     "NVML_SUCCESS",
+    "Allocation on device",
+    "Cannot allocate ",
+    "Some modules are dispatched",
 )
 """Of every wording a text that is in its line."""
 WORDINGS = (
@@ -37,6 +42,26 @@ WORDINGS = (
         FailedMemory.GPU,
         "allocation",
         r"NVML_SUCCESS == r INTERNAL ASSERT FAILED",
+    ),
+    word_failure(
+        FailureSpeaker.TORCH,
+        FailedMemory.GPU,
+        "allocation",
+        r"Allocation on device ?+[0-9]{0,3}+ {0,3}+$",
+    ),
+    word_failure(
+        FailureSpeaker.TORCH,
+        FailedMemory.GPU,
+        "dispatched",
+        r"Some modules are dispatched on the CPU or the disk\. Make sure you have enough GPU RAM",
+        subject="weights",
+    ),
+    word_failure(
+        FailureSpeaker.PADDLE,
+        FailedMemory.GPU,
+        "allocation",
+        rf"Cannot allocate {NUMBER}(B|KB|MB|GB) memory on GPU [0-9]{{1,3}}+, ",
+        (FailureQuantity.REQUESTED, ""),
     ),
     word_failure(
         FailureSpeaker.NCCL,

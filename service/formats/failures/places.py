@@ -99,6 +99,7 @@ _RULES = (
         "sglang/",
         keeps=True,
     ),
+    _rule(GRAPHS, "capture_begin capture_end", "torch/cuda/graphs.py", keeps=True),
     _rule(
         PROFILE,
         "profile_run determine_available_memory determine_num_available_blocks "

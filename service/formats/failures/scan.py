@@ -96,7 +96,10 @@ class LogScanner:
 
     def _read_failures(self, number: int, text: str) -> None:
         rank = find_rank(text)
-        if torch_messages.MARK in text and torch_messages.starts_message(text):
+        if _has_any(text, torch_messages.MARKS) and (
+            torch_messages.starts_message(text)
+            or (self._open is None and torch_messages.is_bare(text))
+        ):
             self._open_message(number, text, rank)
         for failure in self._iter_failures(number, text, rank):
             self._add(replace(failure, frames=self._frames.take(number, rank)))

@@ -15,10 +15,23 @@ from service.formats.failures.library_wordings import WORDINGS as LIBRARY_WORDIN
 from service.formats.failures.system_wordings import MARKS as SYSTEM_MARKS
 from service.formats.failures.system_wordings import WORDINGS as SYSTEM_WORDINGS
 from service.formats.failures.system_wordings import SystemWording
-from service.formats.failures.wording import compile_wording
+from service.formats.failures.wording import NUMBER, compile_wording
 
 MARKS = (*SYSTEM_MARKS, *LIBRARY_MARKS)
 _RESIDENT = compile_wording(r"anon-rss:([0-9]{1,15}+)kB")
+
+
+_PADDLE = (
+    (
+        FailureQuantity.ALLOCATED,
+        compile_wording(rf", {NUMBER}(B|KB|MB|GB) memory has been allocated"),
+    ),
+    (
+        FailureQuantity.FREE,
+        compile_wording(rf"available memory is only {NUMBER}(B|KB|MB|GB)"),
+    ),
+)
+"""Numbers of Paddle's message beside what was requested."""
 
 
 def iter_system_failures(text: str, *, line: int, rank: str | None) -> Iterator[Failure]:
@@ -46,6 +59,10 @@ def _iter_amounts(
 ) -> Iterator[Amount]:
     if wording.quantity is not None:
         yield make_amount(wording.quantity, match[1], wording.unit or match[2], line=line)
+    if wording.speaker is FailureSpeaker.PADDLE:
+        for quantity, pattern in _PADDLE:
+            if (number := pattern.search(text)) is not None:
+                yield make_amount(quantity, number[1], number[2], line=line)
     if (
         wording.speaker is FailureSpeaker.KERNEL
         and (resident := _RESIDENT.search(text)) is not None

@@ -32,6 +32,8 @@ MARKS = (
     "exitcode",
     "SIGKILL",
     "return code = -9",
+    "return code = -7",
+    "SIGBUS",
     "Killed process",
     "low on resource",
     "running low on memory",
@@ -206,6 +208,13 @@ WORDINGS = (
         FailedMemory.HOST,
         "pinned_memory",
         r"failed to allocate [0-9.,]{1,20}+ MiB of pinned memory",
+    ),
+    word_failure(
+        FailureSpeaker.LAUNCHER,
+        FailedMemory.HOST,
+        "bus_error",
+        r"(?:return code = -7\b|exitcode {0,4}+[:=] {0,4}+-7\b|Signal 7 \(SIGBUS\)"
+        r"|died with <Signals\.SIGBUS)",
     ),
     word_failure(
         FailureSpeaker.LAUNCHER,

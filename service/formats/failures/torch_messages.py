@@ -4,7 +4,8 @@ c10/cuda/CUDACachingAllocator.cpp: before 1.4 ``cached``, which is what is reser
 allocated, ``reserved in total`` to 2.0, from 2.1 on
 the sentences with ``of which … is free`` and the processes of the GPU (``capacty`` until 2.2), with
 private pools of CUDA graphs. What it prints as allocated includes the free blocks of those pools.
-c10/xpu words it alike; aten/src/ATen/mps/MPSAllocator.mm has a wording of its own.
+c10/xpu words it alike; aten/src/ATen/mps/MPSAllocator.mm and c10/cuda/CUDAMallocAsyncAllocator.cpp
+(``backend:cudaMallocAsync``) have wordings of their own.
 """
 
 from collections.abc import Iterator
@@ -22,11 +23,14 @@ from service.formats.failures.failure import (
 )
 from service.formats.failures.wording import COUNT, NUMBER, SIZE, compile_wording
 
-MARK = "out of memory"
+MARKS = ("out of memory", "Tried to allocate ")
 MAX_MESSAGE = 4000
 END = "unallocated"
 """Word by which the message of 2.1 and later is complete."""
-_START = compile_wording(r"(CUDA|HIP|XPU|NPU) out of memory\.")
+_START = compile_wording(
+    r"(CUDA|HIP|XPU|NPU) out of memory\.|Allocation on device [0-9]{1,3}+ would exceed allowed"
+    r"|^Tried to allocate [0-9.]{1,12}+ [KMG]iB \(GPU "
+)
 _REQUESTED = compile_wording(rf"Tried to allocate {SIZE}")
 _HUGE = "Tried to allocate more than 1EB"
 _OLD_GPU = compile_wording(
@@ -55,17 +59,34 @@ _MPS = compile_wording(
     rf"{NUMBER} (bytes|KB|MB|GB), max allowed: {NUMBER} (bytes|KB|MB|GB)\)\. Tried to allocate "
     rf"{NUMBER} (bytes|KB|MB|GB)"
 )
+_ASYNC_GPU = compile_wording(rf"Allocation on device {COUNT} would exceed")
+_ASYNC = (
+    (FailureQuantity.ALLOCATED, compile_wording(rf"Currently allocated ?+: {SIZE}")),
+    (FailureQuantity.REQUESTED, compile_wording(rf"Requested ?+: {SIZE}")),
+    (FailureQuantity.TOTAL, compile_wording(rf"Device limit ?+: {SIZE}")),
+    (FailureQuantity.FREE, compile_wording(rf"Free \(according to CUDA\) ?+: {SIZE}")),
+)
+_ASYNC_END = "PyTorch limit"
+"""Begin of the last number of the asynchronous allocator, which is no limit by default."""
 _VENDORS = {"HIP": "amd", "XPU": "intel", "NPU": "huawei"}
 
 
 def starts_message(text: str) -> bool:
     """Return whether PyTorch's message begins in a line."""
-    return _START.search(text) is not None or "MPS backend out of memory" in text
+    start = _START.search(text)
+    is_whole = start is not None and not is_bare(text)
+    return is_whole or "MPS backend out of memory" in text
+
+
+def is_bare(text: str) -> bool:
+    """Return whether a line begins behind what names the message."""
+    return text.startswith("Tried to allocate ") and _START.search(text) is not None
 
 
 def is_complete(text: str) -> bool:
     """Return whether a message needs no further line."""
-    return END in text or "reserved in total" in text or " cached" in text or "MPS backend" in text
+    is_other = "MPS backend" in text or _ASYNC_END in text
+    return is_other or END in text or "reserved in total" in text or " cached" in text
 
 
 def read_torch_message(
@@ -82,7 +103,7 @@ def read_torch_message(
     # A second message in the same line would mix its numbers into this one.
     end = message.find(" out of memory.", 16)
     message = message if end < 0 else message[:end]
-    gpu = _GPU.search(message) or _OLD_GPU.search(message)
+    gpu = _GPU.search(message) or _OLD_GPU.search(message) or _ASYNC_GPU.search(message)
     return Failure(
         speaker=FailureSpeaker.TORCH,
         memory=FailedMemory.GPU,
@@ -94,7 +115,7 @@ def read_torch_message(
         rank=rank,
         gpu=None if gpu is None else int(gpu[1]),
         release=_name_release(text, message),
-        vendor=_VENDORS.get(start[1], "nvidia"),
+        vendor=_VENDORS.get(start[1] or "", "nvidia"),
     )
 
 
@@ -108,7 +129,7 @@ def _iter_amounts(message: str, line: int) -> Iterator[Amount]:
         yield make_amount(FailureQuantity.TOTAL, old[2], old[3], line=line)
         yield make_amount(FailureQuantity.ALLOCATED, old[4], old[5], line=line)
         yield make_amount(FailureQuantity.FREE, old[6], old[7], line=line)
-    for quantity, pattern in _QUANTITIES:
+    for quantity, pattern in (*_ASYNC, *_QUANTITIES):
         if (number := pattern.search(message)) is not None:
             yield make_amount(quantity, number[1], number[2], line=line)
 

@@ -62,6 +62,12 @@ class Balance:
         return self.other_processes + self.strangers
 
     @property
+    def is_unsure(self) -> bool:
+        """Whether the failing process is found by its size alone, which is nothing."""
+        reserved = self.reserved
+        return self.process_pid is not None and reserved is not None and reserved.high == 0
+
+    @property
     def available(self) -> Span | None:
         """Bytes that the GPU had for this process, with its context."""
         if self.total is None:

@@ -81,6 +81,9 @@ def _judge_fragmentation(evidence: Evidence) -> Iterator[Cause]:
             f"enough{block}"
         )
         missing = balance.missing
+        if balance.free is not None and balance.total is not None:
+            left = unallocated - requested + balance.free
+            why += f"; with it {show_span(left)} of {show_span(balance.total)} are left"
         # Where enough was free the driver refused, and holes are no more than a way around it.
         is_free = missing is not None and missing.high <= 0
         certainty = CauseCertainty.POSSIBLE if is_free else CauseCertainty.CERTAIN
@@ -115,6 +118,12 @@ def _judge_others(evidence: Evidence) -> Iterator[Cause]:
         return
     balance = evidence.balance
     foreign, missing = balance.foreign, balance.missing
+    if missing is not None and missing.low > 0 and balance.is_unsure:
+        why = (
+            f"process {balance.process_pid} had {show_span(balance.process)} of this GPU, and this "
+            "one had allocated nothing: it may be another one"
+        )
+        yield Cause(name=CauseName.OTHER_PROCESS, certainty=CauseCertainty.POSSIBLE, why=why)
     if foreign.low <= 0 or missing is None:
         return
     named = balance.other_processes.low > 0

@@ -12,6 +12,7 @@ from service.estimator.values.units import MIB
 from service.formats.failures.failure import FailureQuantity
 from service.formats.failures.places import LOAD, LOSS, SETUP
 from service.usecases.postmortem.engine_changes import (
+    change_engine,
     change_large_share,
     change_length,
     change_llama_cpp,
@@ -19,6 +20,7 @@ from service.usecases.postmortem.engine_changes import (
     change_start,
     floor_bytes,
 )
+from service.usecases.postmortem.engine_options import REQUESTS, SHARE, TOKENS
 from service.usecases.postmortem.evidence import Evidence
 from service.usecases.postmortem.values import Cause, CauseName, Change
 
@@ -82,7 +84,9 @@ def _change_others(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
 
 def _change_model(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
     place = evidence.place
-    if place is not None and place.what in {LOAD.what, SETUP.what}:
+    if evidence.engine == "llama_cpp":
+        yield from change_llama_cpp(cause, evidence)
+    elif place is not None and place.what in {LOAD.what, SETUP.what}:
         yield Change(cause=cause, action="weights in fewer bits, or over more GPUs")
     else:
         yield Change(
@@ -99,8 +103,8 @@ def _change_batch(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
     if evidence.failure.kind == "cache_full":
         yield Change(
             cause=cause,
-            action="run fewer requests at once (--max-running-requests), or give the cache a "
-            "larger share (--mem-fraction-static)",
+            action=f"run fewer requests at once ({REQUESTS.get(engine or '', 'fewer clients')}), "
+            f"or give the cache a larger share ({SHARE.get(engine or '', 'of the GPU')})",
         )
     elif tokens is not None:
         yield Change(
@@ -108,12 +112,10 @@ def _change_batch(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
             action="take the prompts of a batch in smaller parts",
             setting=f"--max-batch-prefill-tokens {max(1, int(tokens.value) // 2)}",
         )
-    elif engine is not None and (place is None or place.instant in {"prefill", "decode", None}):
-        yield Change(
-            cause=cause,
-            action="run fewer tokens at once: "
-            + ("--chunked-prefill-size" if engine == "sglang" else "--max-num-batched-tokens"),
-        )
+    elif engine == "llama_cpp":
+        yield from change_llama_cpp(cause, evidence)
+    elif engine in TOKENS and (place is None or place.instant in {"prefill", "decode", None}):
+        yield Change(cause=cause, action=f"run fewer tokens at once: {TOKENS[engine]}")
     elif place is not None and place.what == LOSS.what:
         yield Change(
             cause=cause,
@@ -134,6 +136,8 @@ def _change_batch(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
 def _change_too_large(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
     if evidence.engine == "llama_cpp":
         yield from change_llama_cpp(cause, evidence)
+    elif evidence.engine in SHARE:
+        yield from change_engine(cause, evidence.engine)
     else:
         yield Change(cause=cause, action="a smaller batch, shorter sequences, or a larger GPU")
     yield _ask_question(cause)

@@ -25,7 +25,17 @@ _REFUSALS = {
     "cache_full": (
         CauseName.BATCH_TOO_LARGE,
         CauseCertainty.CERTAIN,
-        "the requests at work have more tokens than the KV cache has room for",
+        "the requests at work are more, or have more tokens, than the engine's pools have room for",
+    ),
+    "pool_too_large": (
+        CauseName.CACHE_SHARE_TOO_LARGE,
+        CauseCertainty.CERTAIN,
+        "the KV cache of all tokens that a batch may have does not fit beside the weights",
+    ),
+    "executor_creation": (
+        CauseName.TOO_LARGE,
+        CauseCertainty.CERTAIN,
+        "the cache and workspaces that the engine makes at its start do not fit beside the weights",
     ),
     "prefill_too_large": (
         CauseName.BATCH_TOO_LARGE,

@@ -6,13 +6,13 @@ from math import ceil, floor
 from service.estimator.values.units import format_bytes
 from service.formats.failures.failure import FailureQuantity, Span
 from service.formats.failures.places import GRAPHS, SAMPLER
+from service.usecases.postmortem.engine_options import CACHE, LENGTH, REQUESTS, SHARE, TOKENS
 from service.usecases.postmortem.evidence import Evidence, show_span
 from service.usecases.postmortem.values import CauseName, Change
 
 _BLOCK_TOKENS = 16
 """Tokens of a block of the engines' caches, to whose multiple a length is cut."""
 _HIGHEST_SHARE = 0.97
-_SHARE_FLAGS = {"vllm": "--gpu-memory-utilization", "sglang": "--mem-fraction-static"}
 
 
 def change_start(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
@@ -41,7 +41,8 @@ def change_start(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
 def change_small_share(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
     """Yield what leaves a cache of an engine's share."""
     share = evidence.find(FailureQuantity.GPU_MEMORY_FRACTION)
-    flag = _SHARE_FLAGS.get(evidence.engine or "")
+    engine = evidence.engine or "vllm"
+    flag = SHARE.get(evidence.engine or "")
     if flag is not None and (share is None or share.value < _HIGHEST_SHARE):
         pool = evidence.find(FailureQuantity.KV_POOL)
         more = (
@@ -53,9 +54,8 @@ def change_small_share(cause: CauseName, evidence: Evidence) -> Iterator[Change]
         yield Change(cause=cause, action=f"raise the engine's share{more}: {flag}{now}")
     yield Change(
         cause=cause,
-        action="profile a smaller batch: "
-        + ("--chunked-prefill-size" if evidence.engine == "sglang" else "--max-num-batched-tokens")
-        + ", or --max-model-len",
+        action=f"profile a smaller batch: {TOKENS.get(engine, TOKENS['vllm'])}, or "
+        f"{LENGTH.get(engine, LENGTH['vllm'])}",
     )
     yield Change(
         cause=cause,
@@ -68,9 +68,17 @@ def change_large_share(cause: CauseName, evidence: Evidence) -> Iterator[Change]
     if evidence.failure.kind == "too_little_free_at_start":
         yield from change_start(cause, evidence)
         return
+    tokens = evidence.failure.get(FailureQuantity.KV_POOL_TOKENS)
+    if evidence.failure.kind == "pool_too_large" and tokens is not None:
+        yield Change(
+            cause=cause,
+            action=f"leave out --max-batch-total-tokens {tokens.value:,.0f}, or lower it: without "
+            "it the launcher takes what has room",
+        )
+        return
     balance, missing = evidence.balance, evidence.balance.missing
     share = evidence.find(FailureQuantity.GPU_MEMORY_FRACTION)
-    flag = _SHARE_FLAGS.get(evidence.engine or "", "the engine's share")
+    flag = SHARE.get(evidence.engine or "", "the engine's share")
     if missing is not None and balance.total is not None and missing.high > 0:
         step = ceil(100 * missing.high / balance.total.low) / 100
         yield Change(
@@ -100,6 +108,16 @@ def change_large_share(cause: CauseName, evidence: Evidence) -> Iterator[Change]
         )
 
 
+def change_engine(cause: CauseName, engine: str) -> Iterator[Change]:
+    """Yield what takes less of an engine's cache and step."""
+    yield Change(cause=cause, action=f"a smaller share for the cache: {SHARE[engine]}")
+    options = ", ".join((TOKENS[engine], REQUESTS[engine], LENGTH[engine]))
+    yield Change(
+        cause=cause, action=f"fewer tokens and requests at once, or shorter ones: {options}"
+    )
+    yield Change(cause=cause, action="weights in fewer bits, or over more GPUs")
+
+
 def change_llama_cpp(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
     """Yield what takes less of llama.cpp's buffers on the GPU."""
     subject = evidence.failure.subject
@@ -120,13 +138,18 @@ def change_length(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
         yield Change(
             cause=cause,
             action=f"admit requests of at most {longest:,} tokens",
-            setting=f"--max-model-len {longest}",
+            setting=f"{LENGTH.get(evidence.engine or '', LENGTH['vllm'])} {longest}",
             fits=True,
         )
     needed, pool = evidence.find(FailureQuantity.KV_NEEDED), evidence.find(FailureQuantity.KV_POOL)
     more = "" if needed is None or pool is None else f" by {show_span(needed - pool)} of the GPU"
-    yield Change(cause=cause, action=f"raise --gpu-memory-utilization{more}")
-    yield Change(cause=cause, action="a cache of 8 bits", setting="--kv-cache-dtype fp8")
+    engine = evidence.engine or "vllm"
+    if longest is None and engine in LENGTH:
+        yield Change(cause=cause, action=f"admit shorter requests: {LENGTH[engine]}")
+    if engine in SHARE:
+        yield Change(cause=cause, action=f"raise {SHARE[engine]}{more}")
+    if engine in CACHE:
+        yield Change(cause=cause, action="a cache of 8 bits", setting=CACHE[engine])
 
 
 def _find_longest(evidence: Evidence) -> int | None:

@@ -23,7 +23,10 @@ from service.usecases.postmortem.evidence import Evidence
 from service.usecases.postmortem.values import Explanation
 
 _ENGINES = frozenset(
-    {FailureSpeaker.VLLM, FailureSpeaker.SGLANG, FailureSpeaker.TGI, FailureSpeaker.LLAMA_CPP}
+    {
+        *(FailureSpeaker.VLLM, FailureSpeaker.SGLANG, FailureSpeaker.TGI, FailureSpeaker.LMDEPLOY),
+        *(FailureSpeaker.LLAMA_CPP, FailureSpeaker.TENSORRT_LLM),
+    }
 )
 MAX_DOCUMENT_BYTES = 1 << 30
 """Of a snapshot in a file; a log may have any length."""
@@ -35,8 +38,8 @@ _DOCUMENT = re.compile(
 """Names of a snapshot's or sacct's members, of which one stands at its beginning."""
 KINDS = (
     "PyTorch's out-of-memory message (1.0 or later; CUDA, ROCm, XPU, MPS) with its traceback",
-    "the refusals of vLLM, SGLang, TGI, llama.cpp and Ollama",
-    "NCCL's, cuBLAS's, CUDA's, TensorRT-LLM's and XLA's own errors",
+    "the refusals of vLLM, SGLang, TensorRT-LLM, LMDeploy, TGI, llama.cpp and Ollama",
+    "NCCL's, cuBLAS's, CUDA's, XLA's and Paddle's own errors",
     "what the kernel, Slurm, Kubernetes and Ray say of a killed process, and sacct's rows",
     "a memory snapshot of torch.cuda.memory._dump_snapshot(), as a pickle or JSON",
 )

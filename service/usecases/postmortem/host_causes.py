@@ -19,6 +19,12 @@ def explain_host(failure: Failure) -> Cause:
             "memory was lacking, and a smaller batch would not help"
         )
         return Cause(name=CauseName.NOT_MEMORY, certainty=CauseCertainty.CERTAIN, why=why)
+    if failure.kind == "bus_error":
+        why = (
+            "a process was killed by signal 7 (SIGBUS), as where it writes into a full /dev/shm, "
+            "through which data loaders and NCCL share memory"
+        )
+        return Cause(name=CauseName.SHARED_MEMORY, certainty=CauseCertainty.LIKELY, why=why)
     if failure.kind == "shared_memory":
         why = "the workers that load data share memory through /dev/shm, and that is full"
         return Cause(name=CauseName.SHARED_MEMORY, certainty=CauseCertainty.CERTAIN, why=why)
