@@ -7,7 +7,7 @@ from importlib import import_module
 from service.formats.launches.allocations.find_allocation import find_allocation
 from service.formats.launches.allocations.put_allocation import put_allocation
 from service.formats.launches.sources.commands import CONTAINERS, Command
-from service.formats.launches.sources.handed_in import HandedIn, parse_launch
+from service.formats.launches.sources.handed_in import HandedIn, find_absent_script, parse_launch
 from service.formats.launches.sources.launch_scripts import find_launch
 from service.formats.launches.sources.reader import PROGRAM, Reader
 from service.formats.launches.trainers.unmodelled_trainers import (
@@ -124,6 +124,7 @@ def _detect_reader(handed_in: HandedIn) -> Reader:
         if named[0] in _PLAIN:
             refuse_preferences(handed_in)
         return _get_reader(named[0])
+    _refuse_absent(handed_in)
     program = "" if command is None else f"{command.program} ({command.where}): "
     message = (
         f"{program}which launcher is this? say one of {', '.join(named)} as launcher"
@@ -131,6 +132,19 @@ def _detect_reader(handed_in: HandedIn) -> Reader:
         else f"{program}no launcher is known by it; say launcher: one of {', '.join(counts)}"
     )
     raise LaunchFormatError(message, field="launcher")
+
+
+def _refuse_absent(handed_in: HandedIn) -> None:
+    """Refuse a command that runs a script which was not handed in.
+
+    Raises LaunchFormatError, which asks for it.
+    """
+    commands = [] if handed_in.command is None else [handed_in.command]
+    for command in (*commands, *handed_in.idle):
+        name = find_absent_script(command)
+        if name is not None:
+            message = f"runs {name}, which was not handed in; hand it in, too (--from {name})"
+            raise LaunchFormatError(message, where=command.where)
 
 
 def _is_script(command: Command) -> bool:

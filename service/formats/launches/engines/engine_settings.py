@@ -222,7 +222,8 @@ def put_weight_dtype(
     setting = setting or make_default("dtype", "auto", source)
     if dtype == "auto":
         checkpoint = handed_in.find_checkpoint(model)
-        loaded = None if checkpoint is None else DTYPES.get(checkpoint.dtype or "")
+        # A config without a format has fp32's, as transformers' own default is.
+        loaded = None if checkpoint is None else DTYPES.get(checkpoint.dtype or "float32")
         loaded = of_fp32 if loaded == "fp32" else loaded
         if loaded is None:
             why = "the weights are loaded in the checkpoint's own format, which is not known"

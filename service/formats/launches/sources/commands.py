@@ -41,14 +41,8 @@ _MPIRUN = Grammar(
     flags=frozenset(
         {
             *("allow_run_as_root", "oversubscribe", "tag_output", "display_map", "verbose", "v"),
-            *(
-                "report_bindings",
-                "report_uri",
-                "nooversubscribe",
-                "use_hwthread_cpus",
-                "quiet",
-                "q",
-            ),
+            *("report_bindings", "report_uri", "nooversubscribe", "use_hwthread_cpus", "quiet"),
+            "q",
         }
     ),
     short={"n": "np", "c": "np", "N": "npernode", "H": "host", "x": "x"},
@@ -85,6 +79,7 @@ _ACCELERATED = (
     *("zero_stage", "offload_*_device", "deepspeed_config_file", "dynamo_backend"),
 )
 """Options of ``accelerate launch`` that no script of TRL has, by patterns."""
+_WINDOWS, _COMPONENTS = ".exe", ":"
 _RAY_SUBMIT = ["ray", "job", "submit"]
 _TWO_VALUES = dict.fromkeys(("mca", "gmca"), 3)
 """Words of an option with its values, where it has two."""
@@ -130,7 +125,8 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
     remaining, version, is_python, gpus = _skip_ray(list(tokens)), "", False, None
     while remaining:
         word = remaining[0]
-        name = _STARTER_MODULES.get(PurePosixPath(word).name, PurePosixPath(word).name)
+        name = PurePosixPath(word).name.removesuffix(_WINDOWS)
+        name = _STARTER_MODULES.get(name, name)
         if _ASSIGNMENT.match(word):
             key, _, value = word.partition("=")
             environment[key] = value
@@ -208,7 +204,13 @@ def _read_program(
 
     TRL's command hands what its script does not know to accelerate, which it starts.
     """
-    program = PurePosixPath(tokens[0]).name
+    program = PurePosixPath(tokens[0]).name.removesuffix(_WINDOWS)
+    if program == _COMPONENTS and starters.keys() & {*_JOBS, "srun"}:
+        message = (
+            "':' begins another component of a heterogeneous job, which is read from #SBATCH "
+            "hetjob lines alone; type the options of the component that runs the launch"
+        )
+        raise LaunchFormatError(message, where=where, field="command")
     if program.startswith(_TRL_SCRIPTS):
         return f"trl {program.removeprefix(_TRL_SCRIPTS)}", tokens[1:]
     if program not in _WITH_COMMANDS or len(tokens) == 1:
@@ -284,4 +286,11 @@ def _read_container(
     """Keep the options of ``docker run``; return what its image runs."""
     remaining = _read_starter(name, tokens, starters, where)
     options = tokens[: len(tokens) - len(remaining)]
-    return read_docker_run(starters[name], options, remaining, where=where)
+    container = read_docker_run(starters[name], options, remaining, where=where)
+    if remaining and not container.tokens:
+        message = (
+            f"{remaining[0]} starts a program of its own, which is not known here: say it after "
+            "the image, such as vllm serve MODEL"
+        )
+        raise LaunchFormatError(message, where=where, field="command")
+    return container

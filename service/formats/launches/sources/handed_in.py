@@ -36,6 +36,8 @@ class HandedIn:
     manifests: Mapping[str, str] = field(default_factory=dict)
     unknown: tuple[Setting, ...] = ()
     command: Command | None = None
+    idle: tuple[Command, ...] = ()
+    """Commands of a script, none of which starts a launcher."""
     arguments: Settings = field(default_factory=Settings)
     allocation: Allocation | None = None
 
@@ -114,6 +116,13 @@ def find_typed_script(tokens: Sequence[str], scripts: Mapping[str, str]) -> str 
         if name not in _SHELLS and "=" not in word and not word.startswith("-"):
             break
     return None
+
+
+def find_absent_script(command: Command) -> str | None:
+    """Return the shell script that a command runs, None without."""
+    words = (command.program, *command.arguments) if command.program in _SHELLS else ()
+    script = next((word for word in words[1:] if not word.startswith("-")), command.program)
+    return script if PurePosixPath(script).suffix.casefold() in _SHELL_SUFFIXES else None
 
 
 def is_shell(name: str, content: str) -> bool:

@@ -20,7 +20,7 @@ from service.formats.launches.sources.slurm_jobs import (
     SlurmOptions,
     join_options,
     list_slurm_variables,
-    read_directives,
+    read_jobs,
 )
 from service.formats.launches.sources.units import SUFFIX, list_unit_commands
 from service.formats.launches.values.errors import LaunchFormatError
@@ -55,7 +55,7 @@ def find_launch(handed_in: HandedIn, programs: frozenset[str]) -> HandedIn:
         raise LaunchFormatError(message)
     command = choose_command(commands, programs)
     if command is None:
-        return handed_in
+        return replace(handed_in, idle=tuple(commands))
     command, unknown = cut_unknown(command)
     documents = dict(handed_in.documents)
     for path, text in written.items():
@@ -90,8 +90,8 @@ def list_script_commands(
 
     ``typed`` are options of its job that are not the script's.
     """
-    job = read_directives(name, text)
-    slurm = join_options(typed, job.first)
+    jobs = read_jobs(name, text)
+    slurm = join_options(typed, jobs[0].first)
     script = read_script(name, text, {**list_slurm_variables(slurm), **variables})
     commands = list(_read_script_commands(name, script))
     options = next((command.slurm for command in commands if command.slurm), None)
@@ -100,7 +100,14 @@ def list_script_commands(
         slurm = join_options(options, slurm)
         script = read_script(name, text, {**list_slurm_variables(slurm), **variables})
         commands = list(_read_script_commands(name, script))
-    return [_add_job(command, job, typed) for command in commands], script.files
+    placed = [_add_job(one, jobs.get(_get_line(one), jobs[0]), typed) for one in commands]
+    return placed, script.files
+
+
+def _get_line(command: Command) -> int:
+    """Return the line of a script that a command stands in."""
+    line = command.where.rpartition(":")[2]
+    return int(line) if line.isdecimal() else 0
 
 
 def _read_script_commands(name: str, script: Script) -> Iterator[Command]:
@@ -139,6 +146,13 @@ def choose_command(commands: Iterable[Command], programs: frozenset[str]) -> Com
         place = next((i for i, former in enumerate(chosen) if _is_same(command, former)), None)
         if place is None:
             chosen.append(command)
+        elif command.pod is None and _list_options(command) != _list_options(chosen[place]):
+            remark = (
+                f"{command.where} starts the same with other options of what starts it, and "
+                f"{chosen[place].where} counts"
+            )
+            remarks = (*chosen[place].remarks, remark)
+            chosen[place] = replace(chosen[place], remarks=tuple(dict.fromkeys(remarks)))
         elif command.pod is not None:
             pods = (*chosen[place].other_pods, command.pod)
             chosen[place] = replace(chosen[place], other_pods=pods)
@@ -149,6 +163,14 @@ def choose_command(commands: Iterable[Command], programs: frozenset[str]) -> Com
         message = f"{len(chosen)} launches: {places}; hand in the one that is meant as a command"
         raise LaunchFormatError(message)
     return chosen[0]
+
+
+def _list_options(command: Command) -> dict[str, dict[str, str]]:
+    """Return the options of what starts a command, by its name."""
+    return {
+        name: {key: str(entry.value) for key in starter if (entry := starter.peek(key)) is not None}
+        for name, starter in command.starters.items()
+    }
 
 
 def _describe(command: Command) -> str:

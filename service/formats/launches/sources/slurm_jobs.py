@@ -114,16 +114,28 @@ class SlurmOptions:
         return self.components[number], (*self.remarks, remark)
 
 
+def read_jobs(name: str, text: str) -> dict[int, SlurmOptions]:
+    """Return the options of a script's job, and of those that it submits.
+
+    The latter are by the lines that hand a here-document to ``sbatch``, the script's own by 0; a
+    script without any has those of its first such document.
+    """
+    documents = list(_SCRIPT_INSIDE.finditer(text))
+    own = text[: documents[0].start()] if documents else text
+    jobs = {
+        text.count("\n", 0, match.start()) + 1: read_directives(name, text[match.end() :])
+        for match in documents
+    }
+    first = read_directives(name, own)
+    return {0: first if first.components else next(iter(jobs.values()), first), **jobs}
+
+
 def read_directives(name: str, text: str) -> SlurmOptions:
     """Return the options of a script's ``#SBATCH`` lines.
 
-    Those after the first command are comments. A script that another one hands to ``sbatch`` as a
-    here-document has its own.
+    Those after the first command are comments.
     """
     lines, late = _split_header(text)
-    document = _SCRIPT_INSIDE.search(text)
-    if not lines and document is not None:
-        lines, late = _split_header(text[document.end() :])
     remark = f"{name}: Slurm takes #SBATCH lines after the first command for comments"
     groups: list[list[str]] = [[]]
     for line in lines:
@@ -132,6 +144,8 @@ def read_directives(name: str, text: str) -> SlurmOptions:
             groups.append([])
         groups[-1] += [word for word in tokens if word not in _SEPARATORS]
     where = f"{name}, #SBATCH"
+    if not lines:
+        return SlurmOptions(remarks=(remark,) if late else ())
     components = tuple(bound_nodes(read_argv(group, SBATCH, where=where)) for group in groups)
     return SlurmOptions(components=components, remarks=(remark,) if late else ())
 

@@ -93,7 +93,7 @@ def _find_place(option: str) -> str | None:
         return f"deepspeed_config.{option}"
     if option == "dynamo_backend":
         return "dynamo_config.dynamo_backend"
-    direct = {"mixed_precision", "num_processes", "num_machines"}
+    direct = {"mixed_precision", "num_processes", "num_machines", "gpu_ids"}
     return option if option in direct else None
 
 

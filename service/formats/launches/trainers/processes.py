@@ -13,6 +13,7 @@ from service.formats.launches.values.settings import Setting, Settings
 _SINGLE = frozenset({"NO", "FALSE"})
 """Kinds of accelerate's processes with one of them; YAML's own NO is false."""
 _OPEN = frozenset({"auto", "gpu"})
+_SEVERAL = 2
 _GPUS_ON_NODE = "SLURM_GPUS_ON_NODE"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "horovodrun"})
@@ -148,7 +149,7 @@ def _count_started(handed_in: HandedIn, accelerate: Settings | None) -> Processe
         return _count_srun(starters["srun"])
     for name in ("mpirun", "mpiexec", "horovodrun"):
         if name in starters:
-            return _multiply(None, starters[name].take("np"), None)
+            return _count_mpirun(starters[name])
     return _count_environment(handed_in)
 
 
@@ -201,7 +202,12 @@ def _count_accelerate(file: Settings) -> Processes:
         # Nobody starts more: ``simple_launcher`` of accelerate 1.15, commands/launch.py.
         return Processes(count=1, settings=settings)
     if count is None or str(count.value) == "-1":
-        return Processes(nodes=nodes, settings=settings)
+        ids = file.peek("gpu_ids")
+        if ids is None or str(ids.value).casefold() == "all":
+            return Processes(nodes=nodes, settings=settings)
+        # It starts one a GPU of the machine: more than these have none, so that these are all.
+        listed = len([index for index in str(ids.value).split(",") if index.strip()])
+        return Processes(count=listed * nodes, nodes=nodes, settings=(*settings, ids))
     number = count.as_int(minimum=1)
     if number % nodes:
         raise count.refuse(f"a multiple of num_machines, {nodes}: it counts those of all machines")
@@ -218,6 +224,17 @@ def _count_deepspeed(starter: Settings) -> Processes:
             return Processes(count=count, nodes=len(hosts), settings=(included,))
         return Processes(nodes=len(hosts), settings=(included,))
     return _multiply(starter.take("num_nodes"), starter.take("num_gpus"), None)
+
+
+def _count_mpirun(starter: Settings) -> Processes:
+    """Return the processes of ``mpirun``: its number, else its hosts' slots (Open MPI)."""
+    number, hosts = starter.take("np"), starter.peek("host")
+    if number is not None or hosts is None or "$" in str(hosts.value):
+        return _multiply(None, number, None)
+    slots = [host.partition(":")[2] or "1" for host in str(hosts.value).split(",") if host]
+    if not all(slot.isdecimal() for slot in slots):
+        return Processes(nodes=len(slots), settings=(hosts,))
+    return Processes(count=sum(map(int, slots)), nodes=len(slots), settings=(hosts,))
 
 
 def _count_srun(starter: Settings) -> Processes:
@@ -249,8 +266,9 @@ def _count_environment(handed_in: HandedIn) -> Processes:
     if "NPROC_PER_NODE" in named:
         return _multiply(named.get("NNODES"), named["NPROC_PER_NODE"], None)
     if _VISIBLE in named and "NNODES" not in named and "$" not in str(named[_VISIBLE].value):
-        count, settings = _count_visible(handed_in)
-        return Processes(count=count, settings=settings)
+        # Nobody starts a second process, whatever this one sees.
+        number, settings = _count_visible(handed_in)
+        return Processes(count=1, settings=settings if number == 1 else (), is_started=False)
     pods = named.get(NODES)
     if pods is not None and str(pods.value) != "1":
         # An operator starts a program in each pod; whether they find each other is its code's.
@@ -262,13 +280,16 @@ def warn_replicas(
     processes: Processes, handed_in: HandedIn, draft: Draft, *, uses_all_gpus: bool
 ) -> None:
     """Warn of one process with several GPUs, which Trainer replicates on."""
-    allocation = handed_in.allocation
-    per_node = None if allocation is None else allocation.per_node
-    if per_node is not None and per_node > 1 and not (processes.is_started or uses_all_gpus):
-        draft.warn(
-            f"one process has {per_node} GPUs, which Trainer runs by nn.DataParallel: that has no "
-            "term, and the answer is for a process of one GPU"
-        )
+    number, places = _count_visible(handed_in)
+    if number is None or number < _SEVERAL or processes.is_started or uses_all_gpus:
+        return
+    said = ", ".join(f"{place.key} {place.value}" for place in places)
+    draft.warn(
+        f"{said}: one process has {number} GPUs, which Trainer runs by nn.DataParallel: each step "
+        "sends the weights to all, and the first GPU keeps gradients and optimizer states and "
+        "gathers everybody's logits. That has no term: the answer is for a process of one GPU, and "
+        f"torchrun --nproc_per_node {number} starts one a GPU"
+    )
 
 
 def account_starters(handed_in: HandedIn, draft: Draft) -> None:

@@ -18,6 +18,7 @@ from service.formats.launches.trainers.launch_files import sort_files
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
 from service.formats.launches.trainers.trl_releases import tell_older_release
+from service.formats.launches.trainers.unmodelled_trainers import ask_method
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
@@ -78,6 +79,7 @@ def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
     if launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}:
         _ask_batch(training, handed_in, draft)
     lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)
+    ask_method(draft)
 
 
 def gather_arguments(handed_in: HandedIn, flags: frozenset[str] = frozenset()) -> Settings:

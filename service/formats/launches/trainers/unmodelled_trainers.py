@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.commands import Command
 from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
+from service.formats.launches.values.settings import is_unset
 
 _STEMS = {
     **{stem: stem.upper() for stem in ("orpo", "cpo", "bco", "ppo", "rloo", "gkd", "xpo")},
@@ -21,13 +24,21 @@ _SCRIPT = re.compile(rf"(?:trl |run_|train_|finetune_)?({_NAMES})(?:_\w+)?(?:\.p
 """TRL's own scripts and commands (TRL 1.16, ``trl/scripts`` and ``examples/scripts``)."""
 _PROGRAMS = {
     "tune": "torchtune's recipes have no reader here",
-    "text-generation-launcher": "Text Generation Inference has no model here; vllm and sglang have",
+    **dict.fromkeys(("swift", "swift.cli.*"), "ms-swift's arguments have no reader here"),
+    "xtuner": "XTuner's configurations have no reader here",
+    "litgpt": "LitGPT's recipes have no reader here",
+    "ollama": "Ollama sets llama.cpp's options by itself: ask of llama-server -m FILE.gguf, or by "
+    "fields with engine llama_cpp",
 }
-"""Programs of other projects, and what is to be said of them."""
+"""Programs of other projects by patterns, and what is to be said of them."""
 _RECIPES = re.compile(
     r"^[ \t]*(?:import|from)[ \t]+(nemo_run|nemo\.collections|megatron\.bridge)\b", re.MULTILINE
 )
 """Imports of scripts that build NeMo's recipes."""
+_ADAPTER = re.compile(r"(?:^|_)(?:q_?lora|lora|peft|adapters?)(?:_|$)")
+_BITS = re.compile(r"q_?lora|use_qlora|bits|quant_bits|quantization_bit|load_in_[48]bit|int[48]")
+"""Names of scripts' own options that say adapters, and weights of few bits."""
+_OFF = frozenset({"false", "no", "off", "16", "32"})
 _OTHERS = ("beta", "max_prompt_length", "max_completion_length", "num_generations", "rpo_alpha")
 """Arguments of TRL's trainers of preferences and policies that Trainer and SFTTrainer lack."""
 
@@ -37,8 +48,10 @@ def refuse_unmodelled(command: Command | None) -> None:
 
     Raises LaunchFormatError, which names those that have one.
     """
-    if command is not None and command.program in _PROGRAMS:
-        message = f"{command.program}: {_PROGRAMS[command.program]}"
+    program = "" if command is None else command.program
+    why = next((why for name, why in _PROGRAMS.items() if fnmatchcase(program, name)), None)
+    if command is not None and why is not None:
+        message = f"{command.program}: {why}"
         raise LaunchFormatError(message, where=command.where, field="launcher")
     match = None if command is None else _SCRIPT.fullmatch(command.program)
     if match is None or command is None:
@@ -82,6 +95,26 @@ def refuse_preferences(handed_in: HandedIn) -> None:
                     "trl_grpo, or trainer or trl_sft where the script has it for itself"
                 )
                 raise LaunchFormatError(message, where=setting.where, field="launcher")
+
+
+def ask_method(draft: Draft) -> None:
+    """Ask what is trained where a script's own options may say it.
+
+    An adapter, or weights of few bits, take a fraction of the memory.
+    """
+    method = draft.get("workload.method")
+    for setting in draft.list_strange():
+        name = setting.key.lstrip("-").replace("-", "_").casefold()
+        is_off = is_unset(setting) or str(setting.value).casefold() in _OFF
+        adapts = method == "full" and _ADAPTER.search(name)
+        rounds = method in {"full", "lora"} and _BITS.fullmatch(name)
+        if not is_off and (adapts or rounds):
+            why = (
+                f"{setting.key} {setting.value} ({setting.where}) is none of Trainer's, and may "
+                "make it another training: say which by method, and adapters by lora's fields"
+            )
+            draft.ask("workload.method", why, ("full", "lora", "qlora"))
+            return
 
 
 def refuse_strangers(

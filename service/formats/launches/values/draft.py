@@ -103,6 +103,10 @@ class Draft:
                 settled.append(setting)
             settings.take(name)
 
+    def list_strange(self) -> list[Setting]:
+        """Return settings that no reader has a word for."""
+        return list(self._strange)
+
     def list_options(self) -> tuple[list[str], list[str]]:
         """Return the command's options that are known, and the others."""
         keys = [key.key for key in self._read if not key.where.startswith("default")]

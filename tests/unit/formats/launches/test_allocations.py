@@ -8,6 +8,7 @@ from tests.unit.formats.launches.asking import ask, ask_command, get_layout
 
 _TRAIN = "train.py --model_name_or_path llama-2-7b --bf16 --sequence_length 512 --fsdp full_shard"
 _RECIPE = "model_name_or_path: llama-2-7b\nstage: sft\nfinetuning_type: full\ncutoff_len: 512\n"
+_ONE = f"torchrun --nproc_per_node 1 {_TRAIN}"
 _SPREAD = "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE"
 
 
@@ -201,6 +202,28 @@ def test_a_starter_without_a_number_takes_the_jobs(start: str, ranks: int) -> No
 def test_visible_devices_cap_what_a_job_has(directives: str, start: str, ranks: int) -> None:
     """Of each node: CUDA shows a process no others."""
     assert get_layout(_ask_job(directives, start))["data_parallel"] == ranks
+
+
+def test_a_job_within_a_script_has_directives_of_its_own() -> None:
+    """Those of the here-document that starts the launch count, not the script's."""
+    inner = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=h200:8\n"
+    start = f"srun torchrun --nnodes 2 --nproc_per_node 8 {_TRAIN}\n"
+    text = f"#!/bin/bash\n#SBATCH --gres=gpu:v100:1\nsbatch <<EOF\n{inner}{start}EOF\n"
+
+    question = ask(files=[{"name": "submit.sh", "content": text}])
+
+    assert str(question.document["gpu"]).startswith("H200")
+    assert question.imported.warnings == ()
+
+
+def test_steps_alike_on_other_gpus_are_told() -> None:
+    """The first counts, and the other's place is named."""
+    steps = f"srun --gpus=4 {_ONE}\nsrun --gpus=1 {_ONE}\n"
+
+    question = ask(files=[{"name": "a.sh", "content": f"#!/bin/bash\n{steps}"}])
+
+    told = " ".join(question.imported.warnings)
+    assert "a.sh:3 starts the same with other options of what starts it, and a.sh:2 counts" in told
 
 
 @pytest.mark.parametrize(

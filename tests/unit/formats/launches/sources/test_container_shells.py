@@ -78,10 +78,10 @@ def test_a_container_may_start_a_shell(shell: str) -> None:
 
 
 def test_a_script_with_arguments_is_no_text() -> None:
-    """A letter c in its name is no ``-c``."""
+    """A letter c in its name is no ``-c``: the script is asked for."""
     text = DEPLOYMENT.replace('["/bin/sh", "-c"]', "[bash, exec.sh]")
 
-    with pytest.raises(LaunchFormatError, match="no launcher"):
+    with pytest.raises(LaunchFormatError, match=r"runs exec.sh, which was not"):
         import_launch({"llm.yaml": text})
 
 

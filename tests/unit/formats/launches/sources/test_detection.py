@@ -81,11 +81,34 @@ def test_options_that_are_mostly_foreign_are_another_programs() -> None:
         import_launch(command=STRANGE)
 
 
-@pytest.mark.parametrize("program", ["swift", "xtuner"])
-def test_another_projects_program_is_no_script_of_trainer(program: str) -> None:
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("swift sft", "ms-swift's arguments have no reader here"),
+        ("deepspeed --num_gpus 2 --module swift.cli.sft", "ms-swift's arguments have no reader"),
+        ("xtuner train", "XTuner's configurations have no reader here"),
+        ("ollama run", "ask of llama-server"),
+        ("somebodys train", "somebodys .*no launcher is known by it"),
+        ("sbatch --nodes 2 a/train.sbatch", "runs train.sbatch, which was not handed in"),
+        ("bash run.sh 8", "runs run.sh, which was not handed in"),
+        ("sbatch -N1 --gpus=4 : -N2 --gpus=8 train.sh", "another component of a heterogeneous job"),
+        ("docker run --gpus all nvcr.io/nim/meta/llama:1.0", "starts a program of its own"),
+    ],
+)
+def test_a_command_of_another_program_is_refused_in_words(program: str, reason: str) -> None:
     """Options in common tell a script by its libraries, not a program of another name."""
-    with pytest.raises(LaunchFormatError, match=f"{program} .*no launcher is known by it"):
-        import_launch(command=f"{program} sft --model a/b --output_dir o --learning_rate 1e-4")
+    options = "" if "docker" in program else "--model a/b --output_dir o --learning_rate 1e-4"
+
+    with pytest.raises(LaunchFormatError, match=reason):
+        import_launch(command=f"{program} {options}")
+
+
+def test_a_script_that_submits_another_asks_for_it() -> None:
+    """The place that runs it is named."""
+    text = "#!/bin/bash\nfor lr in 1 2; do sbatch train.sbatch $lr; done\n"
+
+    with pytest.raises(LaunchFormatError, match=r"a.sh:2: runs train.sbatch, which was not"):
+        import_launch({"a.sh": text})
 
 
 def test_a_config_of_trl_is_handed_in_beside_its_command() -> None:

@@ -23,7 +23,11 @@ from tests.unit.formats.launches.importing import get_part, import_launch
         ("deepspeed --include localhost:0,1,3 train.py", 3, None),
         ("srun -N 2 --ntasks-per-node 8 train.py", 16, 8),
         ("srun -N 2 torchrun --nnodes 2 --nproc_per_node 8 train.py", 16, 8),
-        ("CUDA_VISIBLE_DEVICES=0,1 python train.py", 2, None),
+        ("accelerate launch --gpu_ids 0,1,3 train.py", 3, None),
+        ("accelerate launch --gpu_ids 0,1,3 --num_processes 2 train.py", 2, None),
+        ("mpirun -H one:4,two:4 python train.py", 8, 4),
+        ("mpirun --host one,two -np 4 python train.py", 4, None),
+        ("CUDA_VISIBLE_DEVICES=0,1 python train.py", 1, None),
     ],
 )
 def test_starters_say_how_many_gpus(command: str, ranks: int, per_node: int | None) -> None:
@@ -35,8 +39,29 @@ def test_starters_say_how_many_gpus(command: str, ranks: int, per_node: int | No
 
 
 @pytest.mark.parametrize(
+    ("command", "warned"),
+    [
+        ("CUDA_VISIBLE_DEVICES=0,1 python train.py", True),
+        ("docker run --gpus 2 trainer:1 python train.py", True),
+        ("CUDA_VISIBLE_DEVICES=3 python train.py", False),
+        ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py", False),
+    ],
+)
+def test_one_process_with_several_gpus_is_warned_of(command: str, warned: bool) -> None:
+    """Trainer replicates the model on them within a process, which has no term."""
+    imported = import_launch(command=command, launcher=Launcher.TRAINER)
+
+    assert ("nn.DataParallel" in " ".join(imported.warnings)) is warned
+
+
+@pytest.mark.parametrize(
     "command",
-    ["deepspeed train.py", "torchrun --nproc_per_node gpu train.py", "accelerate launch train.py"],
+    [
+        "deepspeed train.py",
+        "accelerate launch --gpu_ids all train.py",
+        "torchrun --nproc_per_node gpu train.py",
+        "accelerate launch train.py",
+    ],
 )
 def test_a_number_of_gpus_that_nobody_says_is_asked(command: str) -> None:
     """None is assumed: replicas of DDP need more than a GPU alone."""
