@@ -63,7 +63,7 @@ class Balance:
 
     @property
     def is_unsure(self) -> bool:
-        """Whether the failing process is found by its size alone, which is nothing."""
+        """Whether nothing tells which process failed."""
         reserved = self.reserved
         return self.process_pid is not None and reserved is not None and reserved.high == 0
 

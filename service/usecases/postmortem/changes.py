@@ -114,8 +114,10 @@ def _change_batch(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
         )
     elif engine == "llama_cpp":
         yield from change_llama_cpp(cause, evidence)
-    elif engine in TOKENS and (place is None or place.instant in {"prefill", "decode", None}):
-        yield Change(cause=cause, action=f"run fewer tokens at once: {TOKENS[engine]}")
+    elif (option := TOKENS.get(engine or "")) is not None and (
+        place is None or place.instant in {"prefill", "decode", None}
+    ):
+        yield Change(cause=cause, action=f"run fewer tokens at once: {option}")
     elif place is not None and place.what == LOSS.what:
         yield Change(
             cause=cause,
@@ -136,7 +138,7 @@ def _change_batch(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
 def _change_too_large(cause: CauseName, evidence: Evidence) -> Iterator[Change]:
     if evidence.engine == "llama_cpp":
         yield from change_llama_cpp(cause, evidence)
-    elif evidence.engine in SHARE:
+    elif evidence.engine is not None and evidence.engine in SHARE:
         yield from change_engine(cause, evidence.engine)
     else:
         yield Change(cause=cause, action="a smaller batch, shorter sequences, or a larger GPU")

@@ -58,8 +58,8 @@ def count_service(service: Mapping[str, object], where: str) -> Setting | None:
         for request in (requests if isinstance(requests, list) else ())
         if isinstance(request, Mapping) and (key == "gpus" or _is_gpu(request))
     ]
-    known = [count for count in counts if count is not None]
-    return _make_setting(key, sum(known) if len(known) == len(counts) else None, where)
+    numbers = [count for count in counts if count is not None]
+    return _make_setting(key, sum(numbers) if len(numbers) == len(counts) else None, where)
 
 
 def _is_gpu(request: Mapping[str, object]) -> bool:
@@ -79,9 +79,9 @@ def _count_request(request: Mapping[str, object]) -> int | None:
 
 def _count_text(text: str) -> int | None:
     """Return the GPUs of ``2`` or ``device=0,1``, else None."""
-    words = [word for word in _PARTS.split(text.strip()) if word]
+    parts = [part for part in _PARTS.split(text.strip()) if part]
     devices, takes_devices = 0, False
-    for word in words:
+    for word in parts:
         key, equals, value = word.partition("=")
         if equals and key in _KEYS:
             takes_devices = key == "device"

@@ -120,8 +120,8 @@ def find_typed_script(tokens: Sequence[str], scripts: Mapping[str, str]) -> str 
 
 def find_absent_script(command: Command) -> str | None:
     """Return the shell script that a command runs, None without."""
-    words = (command.program, *command.arguments) if command.program in _SHELLS else ()
-    script = next((word for word in words[1:] if not word.startswith("-")), command.program)
+    arguments = command.arguments if command.program in _SHELLS else ()
+    script = next((word for word in arguments if not word.startswith("-")), command.program)
     return script if PurePosixPath(script).suffix.casefold() in _SHELL_SUFFIXES else None
 
 

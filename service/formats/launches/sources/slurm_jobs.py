@@ -115,18 +115,18 @@ class SlurmOptions:
 
 
 def read_jobs(name: str, text: str) -> dict[int, SlurmOptions]:
-    """Return the options of a script's job, and of those that it submits.
+    """Return the options of a script's job and its submitted ones.
 
     The latter are by the lines that hand a here-document to ``sbatch``, the script's own by 0; a
     script without any has those of its first such document.
     """
     documents = list(_SCRIPT_INSIDE.finditer(text))
-    own = text[: documents[0].start()] if documents else text
+    header = text[: documents[0].start()] if documents else text
     jobs = {
         text.count("\n", 0, match.start()) + 1: read_directives(name, text[match.end() :])
         for match in documents
     }
-    first = read_directives(name, own)
+    first = read_directives(name, header)
     return {0: first if first.components else next(iter(jobs.values()), first), **jobs}
 
 

@@ -227,7 +227,7 @@ def _count_deepspeed(starter: Settings) -> Processes:
 
 
 def _count_mpirun(starter: Settings) -> Processes:
-    """Return the processes of ``mpirun``: its number, else its hosts' slots (Open MPI)."""
+    """Return mpirun's processes: a number, or hosts' slots (Open MPI)."""
     number, hosts = starter.take("np"), starter.peek("host")
     if number is not None or hosts is None or "$" in str(hosts.value):
         return _multiply(None, number, None)
@@ -283,9 +283,9 @@ def warn_replicas(
     number, places = _count_visible(handed_in)
     if number is None or number < _SEVERAL or processes.is_started or uses_all_gpus:
         return
-    said = ", ".join(f"{place.key} {place.value}" for place in places)
+    texts = ", ".join(f"{place.key} {place.value}" for place in places)
     draft.warn(
-        f"{said}: one process has {number} GPUs, which Trainer runs by nn.DataParallel: each step "
+        f"{texts}: one process has {number} GPUs, which Trainer runs by nn.DataParallel: each step "
         "sends the weights to all, and the first GPU keeps gradients and optimizer states and "
         "gathers everybody's logits. That has no term: the answer is for a process of one GPU, and "
         f"torchrun --nproc_per_node {number} starts one a GPU"

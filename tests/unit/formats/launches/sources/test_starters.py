@@ -47,7 +47,7 @@ def test_starters_say_how_many_gpus(command: str, ranks: int, per_node: int | No
         ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py", False),
     ],
 )
-def test_one_process_with_several_gpus_is_warned_of(command: str, warned: bool) -> None:
+def test_one_process_with_several_gpus_is_warned_of(command: str, *, warned: bool) -> None:
     """Trainer replicates the model on them within a process, which has no term."""
     imported = import_launch(command=command, launcher=Launcher.TRAINER)
 
@@ -57,10 +57,8 @@ def test_one_process_with_several_gpus_is_warned_of(command: str, warned: bool) 
 @pytest.mark.parametrize(
     "command",
     [
-        "deepspeed train.py",
-        "accelerate launch --gpu_ids all train.py",
-        "torchrun --nproc_per_node gpu train.py",
-        "accelerate launch train.py",
+        *("deepspeed train.py", "accelerate launch --gpu_ids all train.py"),
+        *("torchrun --nproc_per_node gpu train.py", "accelerate launch train.py"),
     ],
 )
 def test_a_number_of_gpus_that_nobody_says_is_asked(command: str) -> None:
