@@ -1,9 +1,15 @@
 """Objects of Kubernetes as submissions: what an admission webhook is shown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from service.formats.gpu_requests.pod_products import MIG, list_names
+from service.formats.gpu_requests.pod_products import (
+    MIG,
+    SHARED,
+    SHARED_SUFFIX,
+    list_labels,
+    list_names,
+)
 from service.formats.inventories.documents import Json, get_object, get_objects, get_text
 from service.formats.submissions.pod_groups import KINDS, PodGroup, list_groups
 from service.formats.submissions.submission import (
@@ -15,19 +21,22 @@ from service.formats.submissions.submission import (
     split_names,
 )
 
+_MAX_SHOWN = 80
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodJob:
     """An object as a submission.
 
     ``resources`` is the JSON pointer of the resources that ask for its GPUs, and ``resource`` their
-    name there; ``None`` where nothing asks for any.
+    name there; ``None`` where nothing asks for any. ``remarks`` are for whoever submits it.
     """
 
     submission: Submission
     resources: str | None = None
     resource: str | None = None
     sections: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 def read_object(document: Json, *, user: str | None = None) -> PodJob | None:
@@ -45,6 +54,7 @@ def read_object(document: Json, *, user: str | None = None) -> PodJob | None:
     asking = _list_asking(groups)
     judged = (asking or groups)[0]
     gpus = _make_request(asking) if asking else None
+    remarks = tuple(_list_remarks(asking))
     return PodJob(
         submission=replace(
             name_object(document, user=user),
@@ -53,13 +63,14 @@ def read_object(document: Json, *, user: str | None = None) -> PodJob | None:
             command=judged.command,
             environment=judged.environment,
             files=judged.files,
-            # More of a node is a number; more nodes are pods that find each other otherwise, and
-            # slices do not reach each other.
-            can_change=gpus is not None and gpus.num_nodes == 1 and not gpus.is_sliced,
+            # More of a node is a number; more nodes are pods that find each other otherwise,
+            # slices do not reach each other, and more turns on a GPU are no more memory.
+            can_change=gpus is not None and gpus.num_nodes == 1 and not (gpus.is_sliced or remarks),
         ),
         resources=None if judged.requested is None else judged.resources,
         resource=None if judged.requested is None else judged.requested[0],
         sections=judged.sections,
+        remarks=remarks,
     )
 
 
@@ -93,6 +104,20 @@ def _list_asking(groups: Sequence[PodGroup]) -> list[PodGroup]:
     """
     asking = [group for group in groups if group.requested is not None]
     return [group for group in asking if group.count] or asking[:1]
+
+
+def _list_remarks(groups: Sequence[PodGroup]) -> Iterator[str]:
+    """Yield a remark on GPUs that several pods share, by resource or label."""
+    labels = (label for group in groups for label in list_labels(group.spec))
+    resources = (group.requested[0] for group in groups if group.requested is not None)
+    shared = [label for label in labels if label.endswith(SHARED_SUFFIX)]
+    shared += [name for name in resources if name == SHARED]
+    for name in shared[:1]:
+        # The API server cuts warnings of more than 256 characters.
+        yield (
+            f"{name[:_MAX_SHOWN]} is a GPU that several pods share at a time: others take of its "
+            "memory too, and the answer is for all of it"
+        )
 
 
 def _find_note(annotations: Json, groups: Sequence[PodGroup]) -> str | None:

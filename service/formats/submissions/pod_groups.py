@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from service.formats.gpu_requests.pod_products import AMD, GPU, MIG
+from service.formats.gpu_requests.pod_products import AMD, GPU, MIG, SHARED
 from service.formats.inventories.documents import (
     Json,
     get_count,
@@ -22,7 +22,7 @@ from service.formats.inventories.documents import (
 from service.formats.launches.values.launch import LaunchFile
 from service.formats.submissions.submission import SubmissionError
 
-RESOURCES = (GPU, AMD)
+RESOURCES = (GPU, AMD, SHARED)
 SECTIONS = ("limits", "requests")
 _MAX_PER_NODE = 65_536
 """More than any node has; a larger number is a mistake that Kubernetes refuses."""

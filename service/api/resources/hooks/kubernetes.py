@@ -145,13 +145,14 @@ def _build_response(uid: str, job: PodJob | None, decision: Decision) -> Admissi
             audit_annotations=notes,
         )
     says = decision.action in {Action.WARN, Action.CHANGE} and decision.sentence
+    remarks = () if job is None else job.remarks
     patch = None
     if decision.action is Action.CHANGE and job is not None and decision.per_node is not None:
         patch = base64.b64encode(json.dumps(make_patch(job, decision.per_node)).encode()).decode()
     return AdmissionResponse(
         uid=uid,
         allowed=True,
-        warnings=(decision.sentence,) if says else (),
+        warnings=(decision.sentence, *remarks) if says else remarks,
         patch_type=None if patch is None else "JSONPatch",
         patch=patch,
         audit_annotations=notes,

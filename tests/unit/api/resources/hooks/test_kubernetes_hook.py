@@ -29,6 +29,18 @@ def test_what_fits_is_let_in_without_a_word(client: TestClient[Any]) -> None:
     assert "of 79." in response["auditAnnotations"]["decision"]
 
 
+def test_a_gpu_that_is_shared_is_warned_of_where_it_fits(client: TestClient[Any]) -> None:
+    """Others take of its memory."""
+    job = a_job(FITS)
+    pod = job["spec"]["template"]["spec"]
+    pod["nodeSelector"] = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-SHARED"}
+
+    response = review(client, job)
+
+    [line] = response["warnings"]
+    assert line.startswith("NVIDIA-A100-SXM4-80GB-SHARED is a GPU that several pods share")
+
+
 def test_what_does_not_fit_is_let_in_with_a_warning(client: TestClient[Any]) -> None:
     """Verdict, bytes, and the fewest GPUs that hold it."""
     response = review(client, a_job(TOO_LARGE))
