@@ -9,7 +9,7 @@ from service.base.errors import InvalidRequestError
 from service.cli.answer_source import add_source, answer_question, get_source, tell_source
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, parse_number
-from service.cli.launch.questions import add_launch, take_launch
+from service.cli.launch.questions import add_launch, take_launch, tell_bound
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
 from service.planner.plans.ceiling_values import Maximized
@@ -48,7 +48,8 @@ def run(options: argparse.Namespace) -> int:
     The code is 0 when there is a value that fits, 1 when not even the smallest does.
     """
     source = get_source(options)
-    take_launch(options, source)
+    take_launch(options, source, bounds=True)
+    tell_bound(options, "at most this")
     result = answer_question("ceiling", _build_document(options), source)
     if options.json:
         print_json(result)

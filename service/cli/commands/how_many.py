@@ -18,7 +18,7 @@ from service.cli.commands.schedulers.formats import (
 )
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, parse_number
-from service.cli.launch.questions import add_launch, take_launch
+from service.cli.launch.questions import add_launch, take_launch, tell_bound
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
 from service.contract.to_answer.phrases import format_gpu, read_gpu_count
@@ -86,7 +86,8 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidRequestError(message)
     require_format(options)
     source = get_source(options)
-    take_launch(options, source, keeps_layout=False)
+    take_launch(options, source, keeps_layout=False, bounds=True)
+    tell_bound(options, "at least these GPUs")
     result = answer_question("how_many", _build_document(options), source)
     if options.count:
         return _print_count(result)

@@ -16,7 +16,7 @@ from service.cli.commands.schedulers.formats import (
 )
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import add_gpu_memory, add_question, build_workload, read_gpu_memory
-from service.cli.launch.questions import add_launch, take_launch
+from service.cli.launch.questions import add_launch, take_launch, tell_bound
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
@@ -98,7 +98,8 @@ def run(options: argparse.Namespace) -> int:
     The code is 0 when there is a plan, 1 when nothing is enough.
     """
     source = get_source(options)
-    take_launch(options, source, keeps_layout=False)
+    take_launch(options, source, keeps_layout=False, bounds=True)
+    tell_bound(options, "at least these GPUs")
     result = answer_question("plan", _build_document(options, source), source)
     if options.json:
         print_json(result)

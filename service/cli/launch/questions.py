@@ -108,6 +108,21 @@ def take_launch(
     }
 
 
+def tell_bound(options: argparse.Namespace, text: str) -> None:
+    """Tell that an answer is a bound where a launch leaves a field open.
+
+    ``text`` says of what. Raises InvalidRequestError where only a number or a job is printed, which
+    nobody would take for a bound.
+    """
+    gaps: Gaps | None = options.launch_gaps
+    if gaps is None:
+        return
+    if getattr(options, "format", None) is not None or getattr(options, "count", False):
+        raise gaps.refusal
+    fields = translate_to_flags(" and ".join(gaps.fields))
+    sys.stderr.write(f"headroom: {text}: the launch leaves {fields} open, and its least counts\n")
+
+
 def _take_gpu(options: argparse.Namespace, gpu: object) -> None:
     """Put the GPU of a job in the flag's place."""
     is_open = getattr(options, "gpu", "") is None and getattr(options, "gpu_memory", None) is None

@@ -60,6 +60,28 @@ def test_a_command_is_the_question(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("how-many --gpu A100-SXM4-80GB", 0, "at least these GPUs: the launch leaves"),
+        ("plan --gpus A100-SXM4-80GB", 0, "at least these GPUs: the launch leaves"),
+        ("ceilings --gpu A100-SXM4-80GB --maximize micro_batch_size", 0, "at most this: the lau"),
+        ("how-many --gpu A100-SXM4-80GB --count", 2, "does not say --evaluation-kept-batches"),
+    ],
+)
+def test_a_search_with_an_open_field_is_a_bound(
+    capsys: pytest.CaptureFixture[str], command: str, code: int, words: str
+) -> None:
+    """It is answered with the least that the field adds, which is said; a bare number is not."""
+    launch = ("python", "train.py", "--model_name_or_path", "gpt2", "--bf16")
+    metrics = ("--eval_strategy", "steps", "--metric_for_best_model", "accuracy")
+
+    told = run(capsys, *command.split(), "--sequence-length", "128", "--", *launch, *metrics)
+
+    assert told[0] == code
+    assert words in told[2]
+
+
+@pytest.mark.parametrize(
     ("batch", "code", "words"),
     [
         ("512", 1, "does not fit whatever --evaluation-kept-batches is: what follows is the least"),
