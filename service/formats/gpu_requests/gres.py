@@ -14,6 +14,8 @@ _ENTRY = re.compile(
     r"(?:[:=](?P<count>[0-9]{1,9}))?(?:\((?P<detail>[^()]{0,4096})\))?",
     re.ASCII,
 )
+_UNTYPED = ":(null)"
+"""Type of what is used of GPUs that have none (src/interfaces/gres.c)."""
 _PART = re.compile(r"(?:\([^)]*+\)?+|[^,(]++)++")
 """What is between commas outside of parentheses."""
 _RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
@@ -60,7 +62,7 @@ def split_slice(name: str) -> tuple[str, str | None]:
 
 def _iter_gres(text: str) -> Iterator[Gres]:
     for part in _PART.findall(text):
-        match = _ENTRY.fullmatch(part.strip())
+        match = _ENTRY.fullmatch(part.strip().replace(_UNTYPED, ""))
         if match is None:
             continue
         detail = match["detail"] or ""

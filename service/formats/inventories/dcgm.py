@@ -84,6 +84,7 @@ def _build_gpus(name: str, gpus: Sequence[_Gpu]) -> ObservedGpus:
         if gpu not in cut and gpu.labels.get("UUID", gpu.labels.get("gpu", "")) not in parents
     ]
     profiles = [gpu.labels["GPU_I_PROFILE"] for gpu in cut]
+    of_pods = [gpu.labels["GPU_I_PROFILE"] for gpu in cut if gpu.labels.get("pod")]
     uses: dict[str, int] = {}
     for gpu in uncut:
         if gpu.labels.get("pod"):
@@ -99,7 +100,9 @@ def _build_gpus(name: str, gpus: Sequence[_Gpu]) -> ObservedGpus:
         ),
         used=tuple(ObservedUse(holder=holder, num_gpus=count) for holder, count in uses.items()),
         slices=tuple(
-            ObservedSlices(profile=profile, total=profiles.count(profile))
+            ObservedSlices(
+                profile=profile, total=profiles.count(profile), used=of_pods.count(profile)
+            )
             for profile in dict.fromkeys(profiles)
         ),
         mig_gpus=len(parents),

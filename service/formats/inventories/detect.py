@@ -19,8 +19,21 @@ from service.formats.inventories.observed import (
 from service.formats.inventories.ray import is_ray, read_ray
 from service.formats.inventories.skypilot import is_skypilot, read_skypilot
 from service.formats.inventories.slurm import read_slurm
+from service.formats.inventories.slurm_text import START, parse_nodes
 
 MAX_SECTIONS = 20_000
+_HEAD = 4000
+_LISTINGS = (
+    ("| NVIDIA-SMI ", "`nvidia-smi`", "`nvidia-smi -q -x`, with the node's name"),
+    ("NVSMI LOG", "`nvidia-smi -q`", "`nvidia-smi -q -x`, with the node's name"),
+    ("GPU 0: ", "`nvidia-smi -L`", "`nvidia-smi -q -x`, with the node's name"),
+    ("memory.total [MiB]", "`nvidia-smi --query-gpu`", "`nvidia-smi -q -x`, with the node's name"),
+    ("NODELIST", "`sinfo`", "`scontrol show nodes --json`, or without --json where it has none"),
+    ("Autoscaler status:", "`ray status`", "`ray list nodes --format json --detail`"),
+    ("\nRoles: ", "`kubectl describe`", "`kubectl get nodes,pods -A -o json`"),
+    ("STATUS   ROLES", "`kubectl get nodes`", "`kubectl get nodes,pods -A -o json`"),
+)
+"""Marks of what tools print for people, the tools, and what to send in its place."""
 _TEXTS = frozenset({InventoryFormat.NVIDIA_SMI, InventoryFormat.DCGM})
 
 
@@ -74,7 +87,19 @@ def _load(content: object, declared: InventoryFormat | None) -> object:
         raise InventoryFormatError(message)
     if stripped.startswith("<") or METRIC in stripped[:100_000] or declared in _TEXTS:
         return stripped
+    if stripped.startswith(START):
+        return parse_nodes(stripped)
+    _refuse_listing(stripped)
     return parse_documents(stripped)
+
+
+def _refuse_listing(text: str) -> None:
+    """Refuse what a tool prints for people, with what it prints for programs."""
+    head = text[:_HEAD]
+    for mark, tool, sent in _LISTINGS:
+        if mark in head:
+            message = f"is what {tool} prints for people, without what is needed: send {sent}"
+            raise InventoryFormatError(message)
 
 
 def _read_text(

@@ -84,7 +84,12 @@ def _list_uses(
     shows_indices: bool,
 ) -> tuple[ObservedUse, ...]:
     """Return who uses GPUs, nobody by name where none is known."""
-    entries = [entry for entry in used if entry.kind == "gpu" and entry.type in types]
+    # What has no type is of the only one that there is.
+    entries = [
+        entry
+        for entry in used
+        if entry.kind == "gpu" and (entry.type in types or (shows_indices and not entry.type))
+    ]
     total = min(sum(entry.count for entry in entries) + _count_sharded(used, types), count)
     by_holder = [
         ObservedUse(

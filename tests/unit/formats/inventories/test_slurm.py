@@ -106,6 +106,36 @@ def test_shards_keep_their_gpus_from_others() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "used", "closed"),
+    [
+        ("Gres=gpu:a40:4(S:0-1) State=IDLE CfgTRES=cpu=8,gres/gpu=4 AllocTRES=", 0, None),
+        ("Gres=gpu:4 State=MIXED CfgTRES=cpu=8,gres/gpu=4 AllocTRES=cpu=1,gres/gpu=3", 3, None),
+        ("Gres=gpu:a40:4 State=MIXED CfgTRES=gres/gpu=4 AllocTRES=gres/gpu=2,gres/gpu:a40=2", 2,
+         None),
+        ("Gres=gpu:4 GresUsed=gpu:(null):3(IDX:0-2) State=MIXED CfgTRES=cpu=8", 3, None),
+        ("Gres=gpu:a40:4 State=MIXED CfgTRES=cpu=8 AllocTRES=cpu=1", 4, None),
+        ("Gres=gpu:a40:4 State=IDLE* CfgTRES=cpu=8 AllocTRES=", 0, None),
+        ("Gres=gpu:a40:4 State=IDLE+DRAIN CfgTRES=cpu=8,gres/gpu=4 AllocTRES=\n   Reason=a fan [x]",
+         0, "drain: a fan [x]"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("separator", [" ", "\n   "])
+def test_what_scontrol_prints_for_people_is_read(
+    fields: str, used: int, closed: str | None, separator: str
+) -> None:
+    """On lines or on one; where GPUs are not tracked, a node at work has none that are free."""
+    words = fields.split(" ") if "Reason" not in fields else [fields]
+    text = separator.join(["NodeName=n1 Arch=x86_64", "Version=25.05.2", *words])
+
+    inventory = read_inventory([text + "\n\nNodeName=c1 Gres=(null) State=IDLE\n"])
+
+    (node,) = inventory.nodes
+    assert (node.name, node.gpus[0].count, node.unavailable) == ("n1", 4, closed)
+    assert sum(use.num_gpus for use in node.gpus[0].used) == used
+    assert inventory.source == "slurm 25.05.2"
+
+
+@pytest.mark.parametrize(
     ("text", "names"),
     [
         ("n1", ["n1"]),
@@ -133,6 +163,7 @@ def test_lists_of_hosts_are_bounded(text: str) -> None:
         ("gpu:a100:3(IDX:0,2-3)", [("a100", 3, (0, 2, 3))]),
         ("gpu:a100:3(IDX:0-1)", [("a100", 3, None)]),
         ("gres/gpu:a100=2", [("a100", 2, None)]),
+        ("gpu:(null):4(IDX:0-3)", [("", 4, (0, 1, 2, 3))]),
         ("(null)", []),
     ],
 )

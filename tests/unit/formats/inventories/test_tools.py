@@ -90,6 +90,19 @@ def test_a_page_of_dcgm_has_every_host() -> None:
     assert (second.gpus[0].count, second.gpus[0].mig_gpus) == (0, 1)
 
 
+def test_a_slice_of_a_pod_is_used() -> None:
+    """As its page says."""
+    labels = 'gpu="0",UUID="GPU-1",modelName="NVIDIA A30",GPU_I_PROFILE="1g.6gb",hostname="h"'
+    text = "\n".join(
+        f'DCGM_FI_DEV_FB_USED{{{labels},GPU_I_ID="{number}"{pod}}} 3700'
+        for number, pod in ((3, ',pod="p"'), (4, ""))
+    )
+
+    (gpus,) = only_node(text).gpus
+
+    assert gpus.slices == (ObservedSlices(profile="1g.6gb", total=2, used=1),)
+
+
 @pytest.mark.parametrize(
     "row",
     [
@@ -199,6 +212,14 @@ BOMB = (
 BAD: dict[str, tuple[object, str]] = {
     "nothing": (" \n", "is empty"),
     "prose": ("hello", "is no JSON"),
+    "a table of nvidia-smi": ("| NVIDIA-SMI 550.90 |", "send `nvidia-smi -q -x`"),
+    "a list of nvidia-smi": ("GPU 0: NVIDIA L4 (UUID: GPU-1)", "send `nvidia-smi -q -x`"),
+    "a table of sinfo": (
+        "PARTITION AVAIL NODES STATE NODELIST\ngpu up 3 idle n[1-3]",
+        "send `scontrol show nodes",
+    ),
+    "kubectl describe": ("Name:  n1\nRoles:  <none>\n", "send `kubectl get nodes,pods -A"),
+    "ray status": ("==== Autoscaler status: 2026 ====", "send `ray list nodes"),
     "cut off": (load_text("slurm_24_11_scontrol.json")[:3000], "is no JSON"),
     "another yaml": ("kind: Pod\nspec: {}\n", "lists neither nodes|has no known form"),
     "broken yaml": ("kind: [\n", "is neither YAML nor JSON.*send JSON"),
