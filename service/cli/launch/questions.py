@@ -109,7 +109,9 @@ def take_launch(
 
 
 def tell_bound(options: argparse.Namespace, text: str) -> None:
-    """Tell that an answer is a bound where a launch leaves a field open.
+    """Tell that an answer is a bound.
+
+    It is one where a launch leaves a field open.
 
     ``text`` says of what. Raises InvalidRequestError where only a number or a job is printed, which
     nobody would take for a bound.

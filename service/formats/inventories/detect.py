@@ -94,7 +94,7 @@ def _load(content: object, declared: InventoryFormat | None) -> object:
 
 
 def _refuse_listing(text: str) -> None:
-    """Refuse what a tool prints for people, with what it prints for programs."""
+    """Refuse what a tool prints for people."""
     head = text[:_HEAD]
     for mark, tool, sent in _LISTINGS:
         if mark in head:

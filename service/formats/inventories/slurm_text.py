@@ -1,4 +1,6 @@
-"""Nodes as ``scontrol show nodes`` prints them for people, in the form of its JSON.
+"""Nodes as ``scontrol show nodes`` prints them for people.
+
+They become the form of its JSON.
 
 Slurm 26.05, src/api/node_info.c (``slurm_sprint_node_table``); ``-d`` adds ``GresUsed``, and ``-o``
 puts a node on a line.
@@ -19,7 +21,7 @@ _UNUSED = frozenset({"IDLE", "DOWN", "FUTURE", "UNKNOWN"})
 
 
 def parse_nodes(text: str) -> Json:
-    """Return the nodes of a text as the JSON of ``scontrol`` has them."""
+    """Return the nodes of a text in the JSON's form."""
     rows = [_read_row(part) for part in _NODE.split(text)[1:]]
     releases = [str(row["version"]) for row in rows if row["version"]]
     return {"nodes": rows, "meta": {"slurm": {"release": releases[0] if releases else ""}}}

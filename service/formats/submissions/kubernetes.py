@@ -107,7 +107,7 @@ def _list_asking(groups: Sequence[PodGroup]) -> list[PodGroup]:
 
 
 def _list_remarks(groups: Sequence[PodGroup]) -> Iterator[str]:
-    """Yield a remark on GPUs that several pods share, by resource or label."""
+    """Yield a remark on GPUs that pods share."""
     labels = (label for group in groups for label in list_labels(group.spec))
     resources = (group.requested[0] for group in groups if group.requested is not None)
     shared = [label for label in labels if label.endswith(SHARED_SUFFIX)]

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from service.formats.launches.sources.argv import Grammar, read_argv, split_cluster
@@ -15,6 +14,7 @@ from service.formats.launches.sources.containers import (
     read_docker_run,
 )
 from service.formats.launches.sources.limits import check_words
+from service.formats.launches.sources.programs import ACCELERATE, TORCHRUN, WINDOWS, read_program
 from service.formats.launches.sources.slurm_jobs import (
     SBATCH,
     SLURM,
@@ -29,11 +29,6 @@ from service.formats.launches.values.settings import Setting, Settings
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PYTHON = re.compile(r"python(3(\.[0-9]+)?)?")
 _BEFORE = frozenset({"exec", "nohup", "time", "export", "set", "-x"})
-_TORCHRUN = Grammar(flags=frozenset({"standalone", "no_python", "run_path", "m", "module"}))
-_ACCELERATE = Grammar(
-    flags=frozenset({"multi_gpu", "use_deepspeed", "use_fsdp", "cpu", "module", "no_python"}),
-    short={"m": "module"},
-)
 _DEEPSPEED = Grammar(
     flags=frozenset({"no_python", "no_local_rank", "no_ssh", "force_multi", "module"})
 )
@@ -48,8 +43,8 @@ _MPIRUN = Grammar(
     short={"n": "np", "c": "np", "N": "npernode", "H": "host", "x": "x"},
 )
 STARTERS: Mapping[str, Grammar] = {
-    "torchrun": _TORCHRUN,
-    "accelerate": _ACCELERATE,
+    "torchrun": TORCHRUN,
+    "accelerate": ACCELERATE,
     "deepspeed": _DEEPSPEED,
     **dict.fromkeys(("srun", "salloc"), SLURM),
     "sbatch": SBATCH,
@@ -66,20 +61,6 @@ _STARTER_MODULES = {
     "torch.distributed.launch": "torchrun",
     "accelerate.commands.launch": "accelerate",
 }
-_WITH_COMMANDS = frozenset({"trl"})
-"""Programs whose first word says which of their programs runs."""
-_TRL_SCRIPTS = "trl.scripts."
-_LAUNCHED_BY_TRL = frozenset({"sft", "dpo", "kto", "grpo", "reward", "rloo"})
-"""Commands of TRL that accelerate starts (TRL 1.16, ``trl/cli/commands/__init__.py``)."""
-_FLAGS = _ACCELERATE.flags
-_ACCELERATED = (
-    *("accelerate_config", "config_file", "num_processes", "num_machines", "machine_rank"),
-    *("main_process_*", "gpu_ids", "mixed_precision", "multi_gpu", "use_deepspeed", "use_fsdp"),
-    *("fsdp_version", "fsdp_offload_params", "fsdp_*_strategy", "fsdp_reshard_after_forward"),
-    *("zero_stage", "offload_*_device", "deepspeed_config_file", "dynamo_backend"),
-)
-"""Options of ``accelerate launch`` that no script of TRL has, by patterns."""
-_WINDOWS, _COMPONENTS = ".exe", ":"
 _RAY_SUBMIT = ["ray", "job", "submit"]
 _TWO_VALUES = dict.fromkeys(("mca", "gmca"), 3)
 """Words of an option with its values, where it has two."""
@@ -125,7 +106,7 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
     remaining, version, is_python, gpus = _skip_ray(list(tokens)), "", False, None
     while remaining:
         word = remaining[0]
-        name = PurePosixPath(word).name.removesuffix(_WINDOWS)
+        name = PurePosixPath(word).name.removesuffix(WINDOWS)
         name = _STARTER_MODULES.get(name, name)
         if _ASSIGNMENT.match(word):
             key, _, value = word.partition("=")
@@ -150,7 +131,7 @@ def read_command(tokens: Sequence[str], *, where: str = "command") -> Command:
     if not remaining:
         message = "starts no program"
         raise LaunchFormatError(message, where=where, field="command")
-    program, arguments = _read_program(remaining, starters, where)
+    program, arguments = read_program(remaining, starters, where)
     program, _, release = program.partition("@")
     command = Command(
         program=program,
@@ -195,43 +176,6 @@ def skip_job_options(tokens: Sequence[str]) -> list[str]:
         return list(tokens)
     begin = names.index("sbatch") + 1
     return [*tokens[:begin], *_cut_options(list(tokens[begin:]), SBATCH)[1]]
-
-
-def _read_program(
-    tokens: list[str], starters: dict[str, Settings], where: str
-) -> tuple[str, list[str]]:
-    """Return a program's name and its arguments.
-
-    TRL's command hands what its script does not know to accelerate, which it starts.
-    """
-    program = PurePosixPath(tokens[0]).name.removesuffix(_WINDOWS)
-    if program == _COMPONENTS and starters.keys() & {*_JOBS, "srun"}:
-        message = (
-            "':' begins another component of a heterogeneous job, which is read from #SBATCH "
-            "hetjob lines alone; type the options of the component that runs the launch"
-        )
-        raise LaunchFormatError(message, where=where, field="command")
-    if program.startswith(_TRL_SCRIPTS):
-        return f"trl {program.removeprefix(_TRL_SCRIPTS)}", tokens[1:]
-    if program not in _WITH_COMMANDS or len(tokens) == 1:
-        return program, tokens[1:]
-    arguments: list[str] = []
-    launched: list[str] = []
-    options = launched if tokens[1] in _LAUNCHED_BY_TRL else arguments
-    index = 2
-    while index < len(tokens):
-        name = tokens[index].lstrip("-").partition("=")[0].replace("-", "_")
-        is_pair = index + 1 < len(tokens) and "=" not in tokens[index] and name not in _FLAGS
-        width = 2 if is_pair else 1
-        if tokens[index].startswith("--") and any(fnmatchcase(name, key) for key in _ACCELERATED):
-            options += tokens[index : index + width]
-            index += width
-        else:
-            arguments.append(tokens[index])
-            index += 1
-    if tokens[1] in _LAUNCHED_BY_TRL:
-        starters.setdefault("accelerate", read_argv(launched, _ACCELERATE, where=where))
-    return f"{program} {tokens[1]}", arguments
 
 
 def _skip_ray(tokens: list[str]) -> list[str]:

@@ -129,7 +129,7 @@ def _count_by_program(handed_in: HandedIn, *, reads_nodes: bool) -> Processes:
     is_stepped = command is not None and "srun" in command.starters
     if nodes is None and (is_pod or (is_spread and not is_stepped)):
         return Processes(nodes=None, settings=tuple(named.values()))
-    return _multiply(nodes, named.get("NPROC_PER_NODE"), None)
+    return _multiply(nodes, named.get("NPROC_PER_NODE") if reads_nodes else None, None)
 
 
 def _count_started(handed_in: HandedIn, accelerate: Settings | None) -> Processes:

@@ -8,7 +8,6 @@ from tests.unit.formats.launches.asking import ask, ask_command, get_layout
 
 _TRAIN = "train.py --model_name_or_path llama-2-7b --bf16 --sequence_length 512 --fsdp full_shard"
 _RECIPE = "model_name_or_path: llama-2-7b\nstage: sft\nfinetuning_type: full\ncutoff_len: 512\n"
-_ONE = f"torchrun --nproc_per_node 1 {_TRAIN}"
 _SPREAD = "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE"
 
 
@@ -171,25 +170,6 @@ def test_a_negative_number_of_gpus_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "ranks"),
-    [
-        (f"accelerate launch {_TRAIN}", 4),
-        (f"torchrun --nproc_per_node gpu {_TRAIN}", 4),
-        (f"deepspeed {_TRAIN}", 4),
-        (f"torchrun --nproc_per_node 2 {_TRAIN}", 2),
-        (f"srun --ntasks 4 --gpus-per-task h200:1 python {_TRAIN}", 4),
-    ],
-)
-def test_a_starter_without_a_number_takes_the_jobs(start: str, ranks: int) -> None:
-    """One that is told another number leaves GPUs idle, which is said."""
-    question = _ask_job("--gres=gpu:4", start)
-
-    warnings = [text for text in question.imported.warnings if "asks for 4 GPUs" in text]
-    assert get_layout(question)["data_parallel"] == ranks
-    assert len(warnings) == (ranks != 4)
-
-
-@pytest.mark.parametrize(
     ("directives", "start", "ranks"),
     [
         ("--gres=gpu:4", f"CUDA_VISIBLE_DEVICES=0,1 accelerate launch {_TRAIN}", 2),
@@ -202,28 +182,6 @@ def test_a_starter_without_a_number_takes_the_jobs(start: str, ranks: int) -> No
 def test_visible_devices_cap_what_a_job_has(directives: str, start: str, ranks: int) -> None:
     """Of each node: CUDA shows a process no others."""
     assert get_layout(_ask_job(directives, start))["data_parallel"] == ranks
-
-
-def test_a_job_within_a_script_has_directives_of_its_own() -> None:
-    """Those of the here-document that starts the launch count, not the script's."""
-    inner = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=h200:8\n"
-    start = f"srun torchrun --nnodes 2 --nproc_per_node 8 {_TRAIN}\n"
-    text = f"#!/bin/bash\n#SBATCH --gres=gpu:v100:1\nsbatch <<EOF\n{inner}{start}EOF\n"
-
-    question = ask(files=[{"name": "submit.sh", "content": text}])
-
-    assert str(question.document["gpu"]).startswith("H200")
-    assert question.imported.warnings == ()
-
-
-def test_steps_alike_on_other_gpus_are_told() -> None:
-    """The first counts, and the other's place is named."""
-    steps = f"srun --gpus=4 {_ONE}\nsrun --gpus=1 {_ONE}\n"
-
-    question = ask(files=[{"name": "a.sh", "content": f"#!/bin/bash\n{steps}"}])
-
-    told = " ".join(question.imported.warnings)
-    assert "a.sh:3 starts the same with other options of what starts it, and a.sh:2 counts" in told
 
 
 @pytest.mark.parametrize(
@@ -246,6 +204,25 @@ def test_a_number_that_nobody_says_is_asked(directives: str, start: str) -> None
 
     assert "data_parallel" not in get_layout(question)
     assert "layout.data_parallel" in question.missing
+
+
+@pytest.mark.parametrize(
+    ("start", "ranks"),
+    [
+        (f"accelerate launch {_TRAIN}", 4),
+        (f"torchrun --nproc_per_node gpu {_TRAIN}", 4),
+        (f"deepspeed {_TRAIN}", 4),
+        (f"torchrun --nproc_per_node 2 {_TRAIN}", 2),
+        (f"srun --ntasks 4 --gpus-per-task h200:1 python {_TRAIN}", 4),
+    ],
+)
+def test_a_starter_without_a_number_takes_the_jobs(start: str, ranks: int) -> None:
+    """One that is told another number leaves GPUs idle, which is said."""
+    question = _ask_job("--gres=gpu:4", start)
+
+    warnings = [text for text in question.imported.warnings if "asks for 4 GPUs" in text]
+    assert get_layout(question)["data_parallel"] == ranks
+    assert len(warnings) == (ranks != 4)
 
 
 @pytest.mark.parametrize(
