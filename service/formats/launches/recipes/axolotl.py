@@ -9,6 +9,7 @@ from dataclasses import replace
 from service.formats.launches.recipes.axolotl_evaluation import read_evaluation
 from service.formats.launches.recipes.axolotl_kernels import (
     read_attention,
+    read_cut_loss,
     read_kernels,
     read_packing,
 )
@@ -70,6 +71,7 @@ def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
         uses_all_gpus=True,
     )
     lower_trainer(setup, draft, handed_in)
+    read_cut_loss(config, draft, handed_in.find_checkpoint(setup.model_name), client)
     if client in {Client.DPO, Client.KTO} and draft.get("workload.loss") is None:
         # It installs TRL 1.8, whose trainers hold all logits (``pyproject.toml``).
         draft.put("workload.loss", "selective")
@@ -85,10 +87,10 @@ def _ignore_unmodelled(config: Settings, draft: Draft, client: Client) -> None:
         if setting is not None and str(setting.value).casefold() not in {"false", "1"}:
             draft.ignore(setting, reason)
     for key, setting in config.list_left():
-        for beginning, reason in OVERRIDES.items():
-            if key.partition(".")[0] == beginning:
-                draft.ignore(setting, reason)
-                config.take(key)
+        beginning = key.partition(".")[0]
+        if beginning in OVERRIDES:
+            draft.ignore(setting, OVERRIDES[beginning])
+            config.take(key)
 
 
 def _read_client(config: Settings, draft: Draft) -> Client:
@@ -276,8 +278,7 @@ def _read_quantised(
 def _read_targets(config: Settings, adapters: Settings) -> None:
     targets, linear = config.take("lora_target_modules"), config.take("lora_target_linear")
     if linear is not None and linear.as_bool():
-        every = Setting(key=linear.key, value="all-linear", where=linear.where)
-        adapters.add("target_modules", every)
+        adapters.add("target_modules", replace(linear, value="all-linear"))
     elif targets is not None:
         adapters.add("target_modules", targets)
 

@@ -3,11 +3,16 @@
 axolotl 0.19, ``utils/schemas/config.py`` and ``integrations/liger``.
 """
 
+from service.estimator.values.losses import LIGER_FAMILIES
 from service.formats.launches.recipes.axolotl_words import KERNELS, LEGACY_ATTENTION
+from service.formats.launches.trainers.setup import Client
 from service.formats.launches.values.draft import Draft
+from service.formats.launches.values.launch import Checkpoint
 from service.formats.launches.values.settings import Setting, Settings
 
 _ATTENTION = frozenset({"eager", "sdpa", "flash_attention_2", "flash_attention_3"})
+_UNSCALED = LIGER_FAMILIES - {"gemma2"}
+"""Families of Liger's loss whose logits are neither scaled nor capped."""
 _LIGER = "LigerPlugin"
 _CUT_CROSS_ENTROPY = "CutCrossEntropyPlugin"
 _LIGER_SWITCHES = (
@@ -60,14 +65,40 @@ def read_kernels(config: Settings, training: Settings, draft: Draft) -> None:
             draft.ignore(setting, "operations are counted as the model's own")
         else:
             draft.drop(setting)
-    if plugins is not None and _CUT_CROSS_ENTROPY in named:
-        draft.ignore(plugins, "cut cross-entropy is counted as a loss over whole logits")
     for name in KERNELS:
         kernel = config.take(name)
         if kernel is not None and kernel.as_bool():
             draft.ignore(kernel, "adapters are counted as PEFT's own, which takes more")
         elif kernel is not None:
             draft.drop(kernel)
+
+
+def read_cut_loss(
+    config: Settings, draft: Draft, checkpoint: Checkpoint | None, client: Client
+) -> None:
+    """Set the loss of cut cross-entropy's plugin.
+
+    The family's logits have to be neither scaled nor capped.
+
+    It holds no logits, and in backward a gradient of the head in the model's format
+    (cut-cross-entropy 25.1, ``cce_backward.py``): Liger's loss with the head inside, whose tiles
+    and gradients take no less, counts for it.
+    """
+    plugins, switch = config.peek("plugins"), config.peek("cut_cross_entropy")
+    is_off = switch is not None and not switch.as_bool()
+    if plugins is None or _CUT_CROSS_ENTROPY not in str(plugins.value) or is_off:
+        return
+    config.take("cut_cross_entropy")
+    is_free = draft.get("workload.loss") is None and draft.get("workload.kernels") != "liger"
+    family = "" if checkpoint is None else checkpoint.model_type
+    if not (client is Client.TRAINER and is_free and family in _UNSCALED):
+        draft.ignore(plugins, "cut cross-entropy is counted as a loss over whole logits")
+        return
+    draft.put("workload.loss", "fused_linear", plugins)
+    draft.warn(
+        f"{plugins.where}: cut cross-entropy is counted as Liger's loss with the head inside, "
+        "which takes no less"
+    )
 
 
 def read_packing(config: Settings, draft: Draft) -> None:

@@ -11,6 +11,10 @@ from tests.unit.formats.launches.importing import get_part, import_launch
 
 FILES = Path(__file__).parent / "files"
 QLORA = (FILES / "axolotl_qlora_1b.yaml").read_text(encoding="utf-8")
+LIGER = (
+    "- axolotl.integrations.liger.LigerPlugin\nliger_rope: true\nliger_rms_norm: true\n"
+    "liger_fused_linear_cross_entropy: true\n"
+)
 BASE = "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 2\n"
 
 
@@ -202,3 +206,24 @@ def test_a_batch_size_accumulates_no_steps() -> None:
     imported = import_launch({"a.yml": BASE + "batch_size: 8\n"})
 
     assert get_part(imported, "workload")["gradient_accumulation_steps"] == 1
+
+
+@pytest.mark.parametrize(
+    ("added", "loss", "ignored"),
+    [
+        ("", "fused_linear", ()),
+        ("cut_cross_entropy: false\n", None, ()),
+        ("rl: dpo\n", "selective", ("plugins",)),
+        (LIGER, None, ()),
+    ],
+)
+def test_cut_cross_entropy_holds_no_logits(
+    added: str, loss: str | None, ignored: tuple[str, ...]
+) -> None:
+    """Liger's loss counts for it, which takes no less, but of preferences and beside Liger's."""
+    plugins = "plugins:\n- axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n"
+
+    imported = import_launch({"a.yaml": f"{BASE}{plugins}{added}"})
+
+    assert get_part(imported, "workload").get("loss") == loss
+    assert imported.ignored == ignored
