@@ -19,7 +19,12 @@ from service.estimator.values.workload import Workload
 DEGREES = frozenset(
     f"layout.{name}_parallel" for name in ("tensor", "pipeline", "context", "expert")
 )
-SPLIT = DEGREES | {"layout.sharding", "layout.sequence_parallel", "layout.pipeline_split"}
+SPLIT = DEGREES | {
+    "layout.sharding",
+    "layout.sequence_parallel",
+    "layout.pipeline_split",
+    "layout.context_parallel_method",
+}
 ALLOWED = frozenset(
     {"workload.offload.optimizer", "workload.offload.parameters", "workload.quantization"}
 )

@@ -69,6 +69,7 @@ class SplitLayouts:
         values["sharding"] = self._splits.get_sharding(strategy)
         values["sequence_parallel"] = split.sequence_parallel
         values["pipeline_split"] = self._splits.get_pipeline_split(strategy, degrees[1])
+        values["context_parallel_method"] = self._splits.get_context_method(strategy, degrees[2])
         if (
             strategy.framework is None
             and degrees[3] > 1

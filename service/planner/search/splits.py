@@ -13,7 +13,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.pipelines.megatron import spread_layers
 from service.estimator.rules.grammar.facts import collect_facts
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.layout import ContextMethod, Layout, Sharding
 from service.estimator.values.pipeline import EVEN, PipelineSplit
 from service.estimator.values.workload import Framework, ServeWorkload, TrainWorkload, Workload
 from service.planner.fit.evaluator import Config
@@ -105,6 +105,17 @@ class Splits:
             return self._base_layout.pipeline_split
         return choose_split(self._model.num_hidden_layers, self._base_layout, stages)
 
+    def get_context_method(self, strategy: Strategy, ranks: int) -> ContextMethod:
+        """Return how so many ranks share a sequence.
+
+        transformers' ranks exchange heads by DeepSpeed, and pass keys and values on by all else.
+        """
+        if ranks == 1 or not self._question.is_open("context_parallel_method"):
+            return self._base_layout.context_parallel_method
+        by_heads = (Framework.TRANSFORMERS, Sharding.DEEPSPEED)
+        exchanges = (strategy.framework, strategy.sharding) == by_heads
+        return ContextMethod.ULYSSES if exchanges else ContextMethod.RING
+
     def record_refusal(self, workload: Workload, layout: Layout) -> None:
         """Record the first configuration that a rule forbids."""
         self.first_refused = self.first_refused or (workload, layout)
@@ -131,8 +142,6 @@ class Splits:
         )
         if name == "pipeline_parallel" and strategy.framework is not None:
             values = self._list_pipelines(strategy, values)
-        if name == "context_parallel" and strategy.framework is Framework.TRANSFORMERS:
-            values = (1,)
         if not self._question.is_open(name) or (
             strategy.framework is None and name not in {*SERVING_DEGREES, EXPERT_DEGREE}
         ):
@@ -174,6 +183,7 @@ class Splits:
         values: dict[str, object] = dict(zip(DEGREES, degrees, strict=True))
         values["sharding"] = self.get_sharding(strategy)
         values["pipeline_split"] = self.get_pipeline_split(strategy, degrees[1])
+        values["context_parallel_method"] = self.get_context_method(strategy, degrees[2])
         options: Sequence[bool] = (
             (True, False) if degrees[0] > 1 and strategy.framework is not None else (False,)
         )

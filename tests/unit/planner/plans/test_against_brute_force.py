@@ -17,7 +17,7 @@ from service.estimator.cache import PlanCache
 from service.estimator.rules.runners import get_rule_table
 from service.estimator.rules.violations import Legality
 from service.estimator.values.errors import EstimatorError
-from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.layout import ContextMethod, Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import Checkpointing, Framework, ServeWorkload, TrainWorkload
@@ -36,10 +36,7 @@ WAYS = ("ddp", "deepspeed", "fsdp1", "fsdp2", "torchtitan", "megatron")
 MODEL = shallow("tinyllama-1.1b", 4)
 LEGALITY = Legality(MODEL)
 MEGATRON_STAGES = 2
-_FIXED_ALONE = {
-    Framework.TRANSFORMERS: "context_parallel",
-    Framework.TORCHTITAN: "pipeline_parallel",
-}
+_FIXED_ALONE = {Framework.TORCHTITAN: "pipeline_parallel"}
 """Degrees that a search leaves at 1 until a question fixes them (docs/models.md)."""
 
 
@@ -178,8 +175,15 @@ def layouts(workload: TrainWorkload, question: Question) -> Iterator[Layout]:
                 "sharding": sharding,
                 "zero_stage": stage,
                 "sequence_parallel": sequences,
+                "context_parallel_method": choose_context_method(name, context),
             }
             yield Layout(**degrees, **words)  # type: ignore[arg-type]  # each word has its own type
+
+
+def choose_context_method(name: str, ranks: int) -> ContextMethod:
+    """Return the one method by which a strategy's ranks share sequences."""
+    exchanges = name == "deepspeed" and ranks > 1
+    return ContextMethod.ULYSSES if exchanges else ContextMethod.RING
 
 
 def batches(workload: TrainWorkload, layout: Layout, question: Question) -> Iterator[TrainWorkload]:

@@ -146,7 +146,7 @@ def test_a_fixed_number_of_gpus_that_is_too_small_says_so() -> None:
         an_a100_subject("llama-2-13b"),
         LONG,
         Layout(data_parallel=2),
-        fixed=frozenset({"data_parallel"}),
+        fixed=frozenset({"data_parallel", "context_parallel"}),
         frameworks=REPLICATED,
     )
 
