@@ -3,7 +3,7 @@
 The verdict in one line, what it is made of, what would help, what was assumed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -138,7 +138,7 @@ def _build_stages(per_gpu: Document) -> Table:
 def _build_remedies(answer: Document) -> Group:
     rows = [
         (
-            _format_remedy(remedy),
+            _format_remedy(remedy, answer["assumptions"]),
             str(remedy["num_gpus"]),
             show_bytes(remedy["saves_bytes"]),
             VERDICTS[remedy["verdict"]],
@@ -164,10 +164,13 @@ def _build_remedies(answer: Document) -> Group:
     return add_title("what would help, the cheapest first", make_table(columns, rows, right=right))
 
 
-def _format_remedy(remedy: Document) -> str:
+def _format_remedy(remedy: Document, assumptions: Sequence[str]) -> str:
     """Return a change, and below it what it alters in the result."""
     return "\n".join(
-        (format_change(remedy["change"]), *(f"  ({text})" for text in remedy["effects"]))
+        (
+            format_change(remedy["change"], assumptions),
+            *(f"  ({text})" for text in remedy["effects"]),
+        )
     )
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
+from rich.table import Table
 
 from service.cli.views.phrases import (
     format_assumptions,
+    format_batch,
     format_change,
     format_checkpointing,
     format_counts,
@@ -21,17 +23,11 @@ from service.contract.to_answer.phrases import format_gpu, format_shortage
 
 Document = Mapping[str, Any]
 _SHOWN_REJECTIONS = 8
-_COLUMNS = (
-    "data parallel",
-    "sharded by",
-    "stage",
-    "checkpointing",
-    "micro batch",
-    "per GPU",
-    "left",
-)
+_TRAINED = ("sharded by", "stage", "checkpointing", "micro batch")
+"""What a server has none of."""
+_ROOM = ("per GPU", "left")
 _SPLITS = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
-_NUMBERS = ("data parallel", "stage", "micro batch", "per GPU", "left")
+_NUMBERS = ("data parallel", "stage", "micro batch", *_ROOM)
 
 
 def show_plans(model: str, plans: Sequence[Document]) -> None:
@@ -59,14 +55,7 @@ def _format_number(plan: Document) -> str:
 
 def _iter_tables(plan: Document) -> Iterator[RenderableType]:
     if plan["candidates"]:
-        splits = [
-            name
-            for name in _SPLITS
-            if any(candidate["layout"][name] > 1 for candidate in plan["candidates"])
-        ]
-        heads = [name.removesuffix("_parallel") for name in splits]
-        rows = [_format_candidate(candidate, splits=splits) for candidate in plan["candidates"]]
-        yield make_table((*heads, *_COLUMNS), rows, right=(*heads, *_NUMBERS))
+        yield _build_candidates(plan["candidates"])
     if plan["rejected"]:
         # The largest of the numbers that are too small: the small ones are no surprise.
         nearest = plan["rejected"][-_SHOWN_REJECTIONS:]
@@ -80,17 +69,33 @@ def _iter_tables(plan: Document) -> Iterator[RenderableType]:
         )
 
 
-def _format_candidate(candidate: Document, *, splits: Sequence[str]) -> tuple[str, ...]:
-    values = {**candidate["workload"], **candidate["layout"]}
+def _build_candidates(candidates: Sequence[Document]) -> Table:
+    splits = [
+        name for name in _SPLITS if any(candidate["layout"][name] > 1 for candidate in candidates)
+    ]
+    heads = [name.removesuffix("_parallel") for name in splits]
+    trained = _TRAINED if "micro_batch_size" in candidates[0]["workload"] else ()
+    rows = [
+        (
+            *(str(candidate["layout"][name]) for name in (*splits, "data_parallel")),
+            *(_format_training(candidate) if trained else ()),
+            show_bytes(candidate["device_bytes"]),
+            show_bytes(candidate["headroom_bytes"]),
+        )
+        for candidate in candidates
+    ]
+    columns = (*heads, "data parallel", *trained, *_ROOM)
+    numbers = [name for name in (*heads, *_NUMBERS) if name in columns]
+    return make_table(columns, rows, right=numbers)
+
+
+def _format_training(candidate: Document) -> tuple[str, ...]:
+    workload, layout = candidate["workload"], candidate["layout"]
     return (
-        *(str(values[name]) for name in splits),
-        str(values["data_parallel"]),
-        str(values["sharding"]),
-        str(values["zero_stage"]),
-        format_checkpointing(values),
-        str(values.get("micro_batch_size", "-")),
-        show_bytes(candidate["device_bytes"]),
-        show_bytes(candidate["headroom_bytes"]),
+        str(layout["sharding"]),
+        str(layout["zero_stage"]),
+        format_checkpointing(workload),
+        format_batch(workload),
     )
 
 

@@ -1,6 +1,6 @@
 """Values of the contract in a line of text."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -32,19 +32,38 @@ def format_counts(counts: Sequence[int]) -> str:
     return ",".join(f"{count}*{times}" if times > 1 else str(count) for count, times in runs)
 
 
-def format_change(change: Mapping[str, Any]) -> str:
+def format_change(change: Mapping[str, Any], assumptions: Sequence[str] = ()) -> str:
     """Return a change by its field paths.
 
-    Such as ``method = lora, lora.rank = 16``.
+    Such as ``method = lora, lora.rank = 16``. Parts of an object that stay as they were assumed are
+    left out: the object is sent whole.
     """
-    return ", ".join(f"{name} = {value}" for name, value in _flatten(change, ""))
+    assumed = {_shorten_path(text) for text in assumptions}
+    parts = [(name, f"{name} = {value}") for name, value in _flatten(change, "")]
+    changed = [text for name, text in parts if not _is_assumed(name, text, assumed)]
+    return ", ".join(changed or [text for _, text in parts])
+
+
+def _is_assumed(name: str, text: str, assumed: Collection[str]) -> bool:
+    """Return whether a part of an object is what an answer assumed of it, or of all of it."""
+    section, _, part = name.rpartition(".")
+    return bool(section) and (text in assumed or text.replace(f".{part}", "", 1) in assumed)
+
+
+def _shorten_path(text: str) -> str:
+    return text.removeprefix("workload.").removeprefix("layout.")
 
 
 def format_assumptions(assumptions: Sequence[str]) -> str:
     """Return assumptions in one line, without their sections."""
-    return "assumed: " + ", ".join(
-        text.removeprefix("workload.").removeprefix("layout.") for text in assumptions
-    )
+    return "assumed: " + ", ".join(_shorten_path(text) for text in assumptions)
+
+
+def format_batch(workload: Mapping[str, Any]) -> str:
+    """Return a micro batch and how often it is accumulated, or the sequences of a server."""
+    batch = workload.get("micro_batch_size", workload.get("num_sequences"))
+    steps = workload.get("gradient_accumulation_steps", 1)
+    return f"{batch} x {steps}" if steps > 1 else str(batch)
 
 
 def format_checkpointing(workload: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from service.cli.views.phrases import (
     format_assumptions,
+    format_batch,
     format_change,
     format_checkpointing,
     format_degrees,
@@ -124,14 +125,12 @@ def _build_priced_table(
 
 def _format_config(entry: Document) -> tuple[str, ...]:
     workload, layout = entry["workload"], entry["layout"]
-    batch = workload.get("micro_batch_size", workload.get("num_sequences"))
-    steps = workload.get("gradient_accumulation_steps", 1)
     return (
         str(workload.get("framework", workload.get("engine"))),
         f"{layout['sharding']} {layout['zero_stage']}",
         format_degrees(layout),
         format_checkpointing(workload),
-        f"{batch} x {steps}" if steps > 1 else str(batch),
+        format_batch(workload),
     )
 
 

@@ -68,6 +68,8 @@ class CombinationSearch:
     fitting: dict[frozenset[int], Remedy] = field(default_factory=dict)
     singles: list[Combination] = field(default_factory=list)
     nearest: Trial | None = None
+    nearest_here: Combination | None = None
+    """Set on the question's number of GPUs that lacks least."""
     num_gpus: int = 1
     _seen: set[Config] = field(default_factory=set)
 
@@ -84,10 +86,10 @@ class CombinationSearch:
             if number == 1:
                 self.singles = tried
             self._answer_best(tried, is_first=number == 1)
-            if self._is_enough():
-                return
             tried.sort(key=lambda combination: combination.trial.missing_bytes)
             self._note_nearest(tried)
+            if self._is_enough():
+                return
             base = [combination for combination in tried if self._is_worth_more(combination)]
 
     def _expand(self, combination: Combination | None) -> Iterator[Combination]:
@@ -210,13 +212,16 @@ class CombinationSearch:
 
     def _rebuild(self, path: Path, position: int, index: int) -> Config | None:
         """Return the configuration of a path with another stride at a position."""
+        return self.rebuild((*path[:position], (path[position][0], index), *path[position + 1 :]))
+
+    def rebuild(self, path: Path) -> Config | None:
+        """Return the configuration that a path leads to, None where a stride is gone."""
         config = self.trials.base
-        for place, (step, stride) in enumerate(path):
+        for step, stride in path:
             options = self.trials.list_legal(self.steps[step][0](config))
-            chosen = index if place == position else stride
-            if chosen >= len(options):
+            if stride >= len(options):
                 return None
-            config = options[chosen]
+            config = options[stride]
         return config
 
     def _rank(self, combination: Combination) -> Rank:
@@ -230,6 +235,12 @@ class CombinationSearch:
             self.nearest is None or tried[0].trial.missing_bytes < self.nearest.missing_bytes
         ):
             self.nearest = tried[0].trial
+        here = next((c for c in tried if c.trial.config[1].num_gpus == self.num_gpus), None)
+        nearest = self.nearest_here
+        if here is not None and (
+            nearest is None or here.trial.missing_bytes < nearest.trial.missing_bytes
+        ):
+            self.nearest_here = here
 
     def _is_worth_more(self, combination: Combination) -> bool:
         """Return whether more changes may be added to a set.
@@ -241,9 +252,7 @@ class CombinationSearch:
         if combination.steps in self.fitting or config[1].num_gpus > self.num_gpus:
             return False
         losses = self._list_losses(config)
-        better = [
-            remedy for remedy in self._iter_here() if self._list_kept_losses(remedy) <= losses
-        ]
+        better = [remedy for remedy in self.iter_here() if self._list_kept_losses(remedy) <= losses]
         if not better:
             return True
         _, cost, _ = self._rank(combination)
@@ -253,10 +262,10 @@ class CombinationSearch:
         """Return whether the same result on the same GPUs costs little."""
         return any(
             not self._list_kept_losses(remedy) and _get_cost(remedy) < _RECOMPUTING + _ROUNDING
-            for remedy in self._iter_here()
+            for remedy in self.iter_here()
         )
 
-    def _iter_here(self) -> Iterator[Remedy]:
+    def iter_here(self) -> Iterator[Remedy]:
         """Yield what fits on the question's number of GPUs."""
         return (remedy for remedy in self.fitting.values() if remedy.num_gpus == self.num_gpus)
 

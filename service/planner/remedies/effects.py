@@ -64,6 +64,8 @@ def _iter_training_effects(
         yield "method", f"adapters of rank {rank} are trained in place of all weights"
     if after.method is Method.QLORA and before.method is not Method.QLORA:
         yield "weights", "the frozen weights are rounded to 4 bits"
+    if before.method is Method.QLORA and after.fp32_norms_and_head != before.fp32_norms_and_head:
+        yield "norms", "norms, embeddings and head stay in 16 bits, not in fp32"
     if after.lora is not None and after.lora.targets is not None and after.lora != before.lora:
         yield "targets", _describe_targets(model, after.lora, after.lora.targets)
     had_masters, has_masters = (

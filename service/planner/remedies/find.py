@@ -14,6 +14,7 @@ from service.planner.fit.remedy import Remedy, RemedySearch
 from service.planner.fit.verdict import Verdict
 from service.planner.remedies.combinations import CombinationSearch
 from service.planner.remedies.costs import Prices
+from service.planner.remedies.nearest import extend_nearest
 from service.planner.remedies.other_gpus import (
     MAX_SEARCHED_GPUS,
     OtherGpus,
@@ -143,6 +144,7 @@ def _search_combinations(trials: Trials) -> CombinationSearch:
     model, num_gpus = trials.evaluator.architecture, trials.base[1].num_gpus
     search = CombinationSearch(trials=trials, steps=list_steps(model))
     search.run()
+    extend_nearest(search)
     if all(remedy.num_gpus > num_gpus for remedy in search.fitting.values()):
         cutting = CombinationSearch(trials=trials, steps=list_steps(model, last_resort=True))
         cutting.run()

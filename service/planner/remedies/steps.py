@@ -22,6 +22,7 @@ ModelStep = Callable[[Architecture, Config], Iterator[Config]]
 STEPS: tuple[RemedyStep, ...] = (
     training_steps.use_lora,
     training_steps.use_qlora,
+    training_steps.keep_norms_and_head,
     training_steps.drop_master_weights,
     training_steps.use_fused_optimizer,
     training_steps.drop_logits,

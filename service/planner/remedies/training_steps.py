@@ -171,6 +171,19 @@ def use_qlora(config: Config) -> Iterator[Config]:
             yield make_qlora(workload, layout), layout
 
 
+def keep_norms_and_head(config: Config) -> Iterator[Config]:
+    """Leave what a model in 4 bits has in 16 as it is, as TRL does.
+
+    PEFT's ``prepare_model_for_kbit_training`` casts it to fp32.
+    """
+    match config:
+        case (
+            TrainWorkload(method=Method.QLORA, fp32_norms_and_head=True | None) as workload,
+            layout,
+        ):
+            yield replace(workload, fp32_norms_and_head=False), layout
+
+
 def use_expandable_segments(config: Config) -> Iterator[Config]:
     """Let the allocator's one segment grow, which leaves fewer holes."""
     match config:

@@ -80,6 +80,10 @@ class Trials:
         self._answers: dict[Config, Remedy | None] = {}
         self._states: dict[object, StateBytes] = {}
 
+    def allow(self, num_estimates: int) -> None:
+        """Allow so many estimates more than the limit, or than were made within it."""
+        self.max_estimates = min(self.max_estimates, self.num_estimates) + num_estimates
+
     def list_legal(self, configs: Iterable[Config]) -> list[Config]:
         """Return the configurations that the rules and the limit of GPUs allow.
 

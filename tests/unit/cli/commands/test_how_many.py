@@ -135,9 +135,7 @@ def test_ranks_of_every_split_are_shown(capsys: pytest.CaptureFixture[str]) -> N
         == 0
     )
     shown = capsys.readouterr().out.splitlines()
-    heads, row = (
-        next(line for line in shown if word in line) for word in ("data parallel", " ddp ")
-    )
+    heads, row = (next(line for line in shown if word in line) for word in ("data parallel", "GiB"))
 
     assert "6 GPUs" in shown[0]
     assert re.split(r" {2,}", heads.strip())[:3] == ["tensor", "pipeline", "data parallel"]

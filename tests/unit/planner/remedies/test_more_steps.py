@@ -8,8 +8,10 @@ from service.catalog.models import load_architecture, resolve_model
 from service.estimator.values.batches import Evaluation
 from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Reference, Trainer
-from service.estimator.values.units import GIB
+from service.estimator.values.units import GIB, MIB
 from service.estimator.values.workload import Engine, Method, ServeWorkload, TrainWorkload
+from service.planner.fit.fit import assess_fit
+from service.planner.fit.qlora import make_qlora
 from service.planner.fit.verdict import Verdict
 from service.planner.remedies import (
     evaluation_steps,
@@ -128,3 +130,24 @@ def test_sequences_too_long_for_one_gpu_are_shared() -> None:
     assert shared
     assert all(remedy.verdict is Verdict.FITS for remedy in shared)
     assert all(remedy.layout.context_parallel == remedy.num_gpus for remedy in shared)
+
+
+def test_changes_are_added_to_the_nearest_set_where_no_three_fit() -> None:
+    """A model in 4 bits is trained on its one GPU, and each of the changes is needed for that."""
+    subject = a_shallow_subject(
+        2, usable_bytes=2200 * MIB, model="llama-3.2-1b", depth="num_hidden_layers"
+    )
+    workload = make_qlora(replace(SHORT, sequence_length=2048), ONE_GPU)
+
+    fitting = [
+        remedy
+        for remedy in find_changes(subject, workload, ONE_GPU, max_gpus=1)
+        if remedy.verdict is Verdict.FITS
+    ]
+
+    names = {"activation_checkpointing", "loss", "lora", "fp32_norms_and_head"}
+    assert [set(remedy.change) for remedy in fitting] == [names]
+    assert "norms, embeddings and head stay in 16 bits, not in fp32" in fitting[0].effects
+    for name in names:
+        needed = replace(fitting[0].workload, **{name: getattr(workload, name)})
+        assert assess_fit(subject, needed, ONE_GPU).verdict is not Verdict.FITS
