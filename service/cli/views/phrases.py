@@ -45,7 +45,7 @@ def format_change(change: Mapping[str, Any], assumptions: Sequence[str] = ()) ->
 
 
 def _is_assumed(name: str, text: str, assumed: Collection[str]) -> bool:
-    """Return whether a part of an object is what an answer assumed of it, or of all of it."""
+    """Return whether a part of an object is as an answer assumed."""
     section, _, part = name.rpartition(".")
     return bool(section) and (text in assumed or text.replace(f".{part}", "", 1) in assumed)
 
@@ -60,7 +60,7 @@ def format_assumptions(assumptions: Sequence[str]) -> str:
 
 
 def format_batch(workload: Mapping[str, Any]) -> str:
-    """Return a micro batch and how often it is accumulated, or the sequences of a server."""
+    """Return a micro batch with its accumulation, or a server's sequences."""
     batch = workload.get("micro_batch_size", workload.get("num_sequences"))
     steps = workload.get("gradient_accumulation_steps", 1)
     return f"{batch} x {steps}" if steps > 1 else str(batch)

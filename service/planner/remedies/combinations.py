@@ -215,7 +215,10 @@ class CombinationSearch:
         return self.rebuild((*path[:position], (path[position][0], index), *path[position + 1 :]))
 
     def rebuild(self, path: Path) -> Config | None:
-        """Return the configuration that a path leads to, None where a stride is gone."""
+        """Return the configuration that a path leads to.
+
+        None where a stride is gone.
+        """
         config = self.trials.base
         for step, stride in path:
             options = self.trials.list_legal(self.steps[step][0](config))

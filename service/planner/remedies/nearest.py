@@ -1,4 +1,4 @@
-"""Changes that are added to the set that comes nearest, where no small set fits.
+"""Changes beyond the nearest set, where no small set fits.
 
 Of each further change the one that helps most is taken, in any order of the steps; those that turn
 out to be needless are taken back.
@@ -20,7 +20,10 @@ _Set = tuple[Path, Trial]
 
 
 def extend_nearest(search: CombinationSearch) -> None:
-    """Add changes to the nearest set on the same GPUs until it fits, and record it."""
+    """Add changes to the nearest set on the same GPUs.
+
+    The first that fits is recorded.
+    """
     nearest = search.nearest_here
     if nearest is None or any(search.iter_here()):
         return
@@ -39,7 +42,10 @@ def extend_nearest(search: CombinationSearch) -> None:
 
 
 def _iter_longer(search: CombinationSearch, path: Path, trial: Trial) -> Iterator[_Set]:
-    """Yield the set with each other step, taken as far as it goes on the same GPUs."""
+    """Yield the set with each other step.
+
+    It is taken as far as it goes on the same GPUs.
+    """
     taken = {step for step, _ in path}
     for place, (step, _) in enumerate(search.steps):
         options = [] if place in taken else search.trials.list_legal(step(trial.config))

@@ -172,9 +172,9 @@ def use_qlora(config: Config) -> Iterator[Config]:
 
 
 def keep_norms_and_head(config: Config) -> Iterator[Config]:
-    """Leave what a model in 4 bits has in 16 as it is, as TRL does.
+    """Leave norms and head of a model in 4 bits in 16.
 
-    PEFT's ``prepare_model_for_kbit_training`` casts it to fp32.
+    So does TRL; PEFT's ``prepare_model_for_kbit_training`` casts them to fp32.
     """
     match config:
         case (

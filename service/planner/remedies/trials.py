@@ -81,7 +81,10 @@ class Trials:
         self._states: dict[object, StateBytes] = {}
 
     def allow(self, num_estimates: int) -> None:
-        """Allow so many estimates more than the limit, or than were made within it."""
+        """Allow so many estimates more.
+
+        They are counted from the limit, or from what was made within it.
+        """
         self.max_estimates = min(self.max_estimates, self.num_estimates) + num_estimates
 
     def list_legal(self, configs: Iterable[Config]) -> list[Config]:
