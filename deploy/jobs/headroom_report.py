@@ -47,7 +47,8 @@ def main(command: list[str]) -> int:
         try:
             report = _write_report(Path(folder))
             if report is not None:
-                _send(url, digest, report)
+                for reason in _send(url, digest, report):
+                    sys.stderr.write(f"headroom: left out of what the job used: {reason}\n")
         except (OSError, ValueError) as error:
             sys.stderr.write(f"headroom: what the job used was not sent: {error}\n")
     return code
@@ -78,7 +79,8 @@ def _write_report(folder: Path) -> str | None:
     return "\n".join([*lines, *(f"[rank]\n{rank}" for rank in ranks)])
 
 
-def _send(url: str, digest: str, report: str) -> None:
+def _send(url: str, digest: str, report: str) -> list[str]:
+    """Send a report; return why parts of it were left out, such as a part of the ranks."""
     body = {
         "question": digest,
         "format": "node",
@@ -93,13 +95,14 @@ def _send(url: str, digest: str, report: str) -> None:
         f"{url.rstrip('/')}/v1/measurements/import", json.dumps(body).encode(), headers
     )
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310 - as above
-            pass
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310 - as above
+            answer = response.read()
     except urllib.error.HTTPError as error:
         with error:
             detail = error.read(500).decode(errors="replace")
         message = f"{error.code} {detail}"
         raise ValueError(message) from error
+    return [f"{part['what']}: {part['reason']}" for part in json.loads(answer)["left_out"]]
 
 
 if __name__ == "__main__":

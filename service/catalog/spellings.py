@@ -168,7 +168,10 @@ def _describe_size(text: str, num_parameters: int) -> str:
 
 
 def _ask_which(text: str, matches: Iterable[ModelEntry]) -> str:
-    return f"{text!r} may be several models: say which of {_join(tuple(matches))}."
+    entries = tuple(matches)
+    if len(entries) == 1:
+        return f"{text!r} is no name of a model; of the name with its words say {_join(entries)}."
+    return f"{text!r} may be several models: say which of {_join(entries)}."
 
 
 def _join(entries: tuple[ModelEntry, ...]) -> str:
@@ -180,6 +183,13 @@ def _join(entries: tuple[ModelEntry, ...]) -> str:
 def _format_entry(entry: ModelEntry) -> str:
     total = _count_parameters(entry)
     return entry.name if total is None else f"{entry.name} ({format_count(total)})"
+
+
+_DEFAULT = "-default"
+_DEFAULTS_NOTE = (
+    f" A name with {_DEFAULT} has the shape that transformers gives its type, in 16 bits; where "
+    "published weights are packed, say how (--quantization)."
+)
 
 
 def _explain_unknown(name: str) -> str:
@@ -208,7 +218,12 @@ def _point_to_relatives(name: str) -> str:
     if slips := list_slips(name):
         return f"Did you mean {' or '.join(slips)}?"
     relatives = list_relatives(name)
-    return f"Other models of its family: {', '.join(relatives)}." if relatives else ""
+    if not relatives:
+        return ""
+    is_family = split_name(relatives[0])[0] in _split_words(name)
+    kind = "Other models of its family" if is_family else "The nearest names"
+    note = _DEFAULTS_NOTE if any(text.endswith(_DEFAULT) for text in relatives) else ""
+    return f"{kind}: {', '.join(relatives)}.{note}"
 
 
 def _ask_config(name: str) -> str:

@@ -238,12 +238,12 @@ class CombinationSearch:
             self.nearest is None or tried[0].trial.missing_bytes < self.nearest.missing_bytes
         ):
             self.nearest = tried[0].trial
-        here = next((c for c in tried if c.trial.config[1].num_gpus == self.num_gpus), None)
+        local = next((c for c in tried if c.trial.config[1].num_gpus == self.num_gpus), None)
         nearest = self.nearest_here
-        if here is not None and (
-            nearest is None or here.trial.missing_bytes < nearest.trial.missing_bytes
+        if local is not None and (
+            nearest is None or local.trial.missing_bytes < nearest.trial.missing_bytes
         ):
-            self.nearest_here = here
+            self.nearest_here = local
 
     def _is_worth_more(self, combination: Combination) -> bool:
         """Return whether more changes may be added to a set.

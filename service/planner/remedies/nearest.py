@@ -12,7 +12,7 @@ from service.planner.fit.verdict import Verdict
 from service.planner.remedies.combinations import CombinationSearch, Path
 from service.planner.remedies.trials import Trial
 
-MAX_CHANGES = 6
+MAX_CHANGES = 8
 """Changes that are taken together."""
 _MAX_ESTIMATES = 60
 """Estimates beyond those of small sets."""
@@ -46,15 +46,15 @@ def _iter_longer(search: CombinationSearch, path: Path, trial: Trial) -> Iterato
 
     It is taken as far as it goes on the same GPUs.
     """
-    taken = {step for step, _ in path}
+    steps = {step for step, _ in path}
     for place, (step, _) in enumerate(search.steps):
-        options = [] if place in taken else search.trials.list_legal(step(trial.config))
-        here = [
+        options = [] if place in steps else search.trials.list_legal(step(trial.config))
+        local = [
             (index, option)
             for index, option in enumerate(options)
             if option[1].num_gpus == search.num_gpus
         ]
-        for index, option in here[-1:]:
+        for index, option in local[-1:]:
             longer = search.trials.try_numbers(option)
             if longer is not None:
                 yield (*path, (place, index)), longer

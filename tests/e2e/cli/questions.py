@@ -58,14 +58,14 @@ TRAINING = (
         "how-many llama-2-70b --gpu A100-SXM4-80GB --task train --sequence-length 4096 "
         "--zero-stage 3",
         FITS,
-        "32 GPUs",
+        "24 GPUs",
     ),
     ask(
         "Are 8 of them enough?",
         "how-many llama-2-70b --gpu A100-SXM4-80GB --task train --sequence-length 4096 "
         "--zero-stage 3 --max-gpus 8",
         DOES_NOT_FIT,
-        "8 GPUs are not enough, 32 are",
+        "8 GPUs are not enough, 24 are",
     ),
     ask(
         "Is there any number of T4s for 405B?",

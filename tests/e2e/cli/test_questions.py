@@ -8,6 +8,7 @@ import pytest
 from service.__main__ import main
 from tests.e2e.cli.questions import TRAINING, Question
 from tests.e2e.cli.questions_found import COMMANDS, GPUS, MODELS
+from tests.e2e.cli.questions_odd import ODD
 from tests.e2e.cli.questions_served import SERVING
 from tests.e2e.cli.questions_today import TODAY
 from tests.e2e.cli.questions_words import OTHER_WORDS, STARTS
@@ -21,6 +22,7 @@ QUESTIONS = (
     *COMMANDS,
     *OTHER_WORDS,
     *STARTS,
+    *ODD,
 )
 
 NEXT_STEP = re.compile(
@@ -51,7 +53,7 @@ def test_a_question_is_answered_or_refused_with_what_would_be_right(
 
 def test_there_are_as_many_questions_as_were_asked() -> None:
     """None is dropped, none is asked twice."""
-    assert len({question.command for question in QUESTIONS}) == len(QUESTIONS) >= 84
+    assert len({question.command for question in QUESTIONS}) == len(QUESTIONS) >= 140
 
 
 def _run(command: str) -> int:

@@ -58,7 +58,7 @@ def test_models_of_a_size_come_nearest_first() -> None:
 
     assert names[:3] == ["llama-13b", "llama-2-13b", "llava-1.5-13b"]
     assert "llama-2-7b" not in names
-    assert list_models_of_size(10**12) == ()
+    assert list_models_of_size(10**13) == ()
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_other_numbers_are_another_model(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "nearest"),
     [
-        ("moonshotai/Kimi-K2-Base", "kimi-k25-default"),
+        ("moonshotai/Kimi-K2-Thinking", "kimi-k2"),
         ("google/gemma-4-31B-it", "gemma-3-27b"),
         ("zai-org/GLM-4.7-Flash", "glm-4.6"),
         ("lama-2-8b", "llama-2-7b"),

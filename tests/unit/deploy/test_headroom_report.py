@@ -35,7 +35,9 @@ DIGEST = "9a0364b9e99bb480dd25e1f0284c8555"
 
 
 @contextmanager
-def serving(status: int = 201) -> Iterator[tuple[str, list[tuple[dict[str, str], Any]]]]:
+def serving(
+    status: int = 201, answer: bytes = b'{"left_out": []}'
+) -> Iterator[tuple[str, list[tuple[dict[str, str], Any]]]]:
     """Serve an API that answers with a status; yield its address and what it got."""
     sent: list[tuple[dict[str, str], Any]] = []
 
@@ -45,7 +47,7 @@ def serving(status: int = 201) -> Iterator[tuple[str, list[tuple[dict[str, str],
             sent.append(({"path": self.path, **dict(self.headers)}, json.loads(body)))
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(b"no question of this digest")
+            self.wfile.write(answer)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
             """Log nothing."""
@@ -118,11 +120,24 @@ def test_a_job_runs_alone_where_there_is_nothing_to_send(
 
 def test_a_refusal_is_told_and_changes_nothing() -> None:
     """In the server's words."""
-    with serving(404) as (url, _):
+    with serving(404, b"no question of this digest") as (url, _):
         ended = run(sys.executable, "-c", LEAVE, HEADROOM_URL=url, HEADROOM_QUESTION_DIGEST=DIGEST)
 
     assert ended.returncode == 0
     assert "was not sent: 404 no question of this digest" in ended.stderr
+
+
+def test_what_was_left_out_is_told() -> None:
+    """Such as a part of a job's ranks, which does not speak for the neediest."""
+    reason = "1 of 2 ranks left statistics on this node"
+    answer = {"num_stored": 0, "left_out": [{"what": "torch's statistics", "reason": reason}]}
+    with serving(answer=json.dumps(answer).encode()) as (url, _):
+        ended = run(sys.executable, "-c", LEAVE, HEADROOM_URL=url, HEADROOM_QUESTION_DIGEST=DIGEST)
+
+    assert ended.returncode == 0
+    assert ended.stderr == (
+        f"headroom: left out of what the job used: torch's statistics: {reason}\n"
+    )
 
 
 def test_signals_reach_the_job(tmp_path: Path) -> None:

@@ -10,10 +10,15 @@ export function verdictTag(verdict) {
   return h("span", { class: `tag is-${verdict}` }, VERDICTS[verdict] ?? verdict);
 }
 
-/** A change of a request in words: "optimizer: adamw_8bit, zero stage: 3". */
-export function changeWords(change) {
-  const value = (one) => (one !== null && typeof one === "object" ? Object.entries(one).filter(([, each]) => each !== "none").map(([name, each]) => `${name} ${each}`).join(", ") : one);
-  return Object.entries(change).map(([name, one]) => h("span", { class: "mono change" }, `${name}: ${value(one)}`));
+/** A change of a request in words: "optimizer: adamw_8bit, zero stage: 3". Parts of an object that stay as they were assumed are left out. */
+export function changeWords(change, assumptions = []) {
+  const stays = (path, part, value) => value === "none" || assumptions.includes(`workload.${path}.${part} = ${value}`);
+  const words = (path, one) => {
+    if (one === null || typeof one !== "object" || Array.isArray(one)) return one;
+    const changed = Object.entries(one).filter(([part, each]) => !stays(path, part, each));
+    return changed.map(([part, each]) => `${part} ${each}`).join(", ");
+  };
+  return Object.entries(change).map(([name, one]) => h("span", { class: "mono change" }, `${name}: ${words(name, one)}`));
 }
 
 const COLUMNS = ["", "Change", "Then it", "Saves", "GPUs", "Step", "Tokens/s", "Cost per token"];
@@ -34,17 +39,17 @@ export function showRemedies(panel, element, answer, { onApply, isLooking }) {
     "table",
     { class: "data is-middle stacks" },
     h("thead", {}, h("tr", {}, COLUMNS.map((name, place) => h("th", { scope: "col", class: place > 2 ? "is-number" : null }, name || h("span", { class: "unseen" }, "Apply"))))),
-    h("tbody", {}, answer.throughput && asAsked(answer), answer.remedies.map((remedy) => remedyRow(remedy, onApply))),
+    h("tbody", {}, answer.throughput && asAsked(answer), answer.remedies.map((remedy) => remedyRow(remedy, onApply, answer.assumptions))),
   );
   fill(element, table, conclusion);
 }
 
-function remedyRow(remedy, onApply) {
+function remedyRow(remedy, onApply, assumptions) {
   return h(
     "tr",
     {},
     h("td", {}, h("button", { type: "button", onclick: () => onApply(remedy.change) }, "Apply")),
-    h("td", {}, h("div", { class: "changes" }, changeWords(remedy.change)), remedy.effects.map((text) => h("div", { class: "why small" }, text))),
+    h("td", {}, h("div", { class: "changes" }, changeWords(remedy.change, assumptions)), remedy.effects.map((text) => h("div", { class: "why small" }, text))),
     h("td", { "data-label": "Then it" }, verdictTag(remedy.verdict)),
     h("td", { class: "is-number", title: exact(remedy.saves_bytes), "data-label": "Saves" }, gib(remedy.saves_bytes)),
     h("td", { class: "is-number", "data-label": "GPUs" }, count(remedy.num_gpus)),
