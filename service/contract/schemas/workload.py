@@ -88,7 +88,9 @@ class PrecisionRequest(Strict, frozen=True, kw_only=True):
 class SelectiveRequest(Strict, frozen=True, kw_only=True):
     """Recompute every n-th layer."""
 
-    selective: Annotated[int, Meta(ge=1, le=10_000, description="Every how many layers.")]
+    selective: Annotated[
+        int, Meta(ge=1, le=10_000, description="Every how many layers: the first in transformers.")
+    ]
 
 
 LengthsRequest = (

@@ -24,7 +24,7 @@ from service.estimator.tape.ops.loss.linear_loss import liger_chunk_tokens
 from service.estimator.tape.ops.loss.log_probs import MAX_TOKENS
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.generation import RolloutEngine
-from service.estimator.values.layout import Layout
+from service.estimator.values.layout import FULLY_SHARDED, Layout
 from service.estimator.values.library_versions import (
     has_fp32_logits,
     has_logit_copy,
@@ -47,6 +47,12 @@ get_fixed_fields = attrgetter(
 """Everything that a training workload says beside its batch and its sequence."""
 
 
+_UNPOSITIONED = frozenset({"opt"})
+"""Families whose code makes its mask without a look at the positions that packing restarts
+(transformers 5.23 ``models/opt/modeling_opt.py``, ``create_causal_mask``).
+"""
+
+
 class BatchShape(NamedTuple):
     """Part of a training pass that batch and sequence decide.
 
@@ -55,6 +61,7 @@ class BatchShape(NamedTuple):
     """
 
     batched: bool
+    padded: bool
     window_reached: bool
     length: int | None
     loss: LossPass | None
@@ -68,6 +75,7 @@ def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchSh
     return BatchShape(
         num_rows > 1
         and is_batch_dependent(model, workload.attention, workload.precision.compute_dtype),
+        workload.padding_mask or (model.family not in _UNPOSITIONED and masks_packed(workload)),
         window is not None and length >= window,
         length if model.chunked else None,
         build_loss_pass(model, workload),
@@ -111,9 +119,11 @@ def masks_packed(workload: TrainWorkload) -> bool:
     """Return whether a mask keeps a row's sequences apart.
 
     Flash attention takes their lengths, others a mask of the row's tokens (transformers 5.23
-    ``masking_utils.py``, ``find_packed_sequence_indices``).
+    ``masking_utils.py``, ``find_packed_sequence_indices``). A lone sequence without padding needs
+    none, while blocks are filled with several.
     """
-    is_packed = workload.packing is not SequencePacking.NONE
+    is_lone = workload.packing is SequencePacking.PADDING_FREE and workload.num_sequences == 1
+    is_packed = workload.packing is not SequencePacking.NONE and not is_lone
     return is_packed and workload.attention is not Attention.FLASH
 
 
@@ -138,10 +148,11 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         gathering=setup.gathering,
         scheme=base.scheme,
         compute_dtype=precision.compute_dtype,
+        input_dtype=precision.param_dtype if _casts_inputs(setup) else None,
         copies_logits=has_logit_copy(setup.release),
         returns_fp32=has_fp32_logits(setup.release),
         batched=shape.batched,
-        padded=workload.padding_mask or masks_packed(workload),
+        padded=shape.padded,
         window_reached=shape.window_reached,
         length=shape.length,
         ranks=setup.layout.tensor_parallel,
@@ -153,11 +164,23 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         decoder_length=shape.decoder_length,
         images=shape.images,
         recompute_every=workload.selective_every,
+        recompute_first=workload.selective_every is not None
+        and workload.framework is Framework.TRANSFORMERS,
         offloads_inputs=workload.offload.activations is not OffloadTarget.NONE,
         reentrant=workload.reentrant_checkpointing,
         context_ranks=setup.layout.context_parallel,
         context_method=setup.layout.context_parallel_method,
     )
+
+
+def _casts_inputs(setup: TrainSetup) -> bool:
+    """Return whether units of PyTorch's FSDP cast what they are called with.
+
+    (torch 2.13 ``_fsdp_api.py``, ``cast_forward_inputs``, True by default.)
+    """
+    precision = setup.workload.precision
+    is_cast = not precision.autocast and precision.compute_dtype is not precision.param_dtype
+    return is_cast and setup.gathering is not None and setup.layout.sharding in FULLY_SHARDED
 
 
 def _cast_adapters(lora: Lora | None, precision: Precision) -> Lora | None:

@@ -81,6 +81,14 @@ class ImageInput:
             self, "unread_names", _collect_names(self.unread_weights, self.unread_linears)
         )
 
+    @property
+    def num_layers(self) -> int:
+        """Number of the tower's layers.
+
+        Their weights' names have it behind the tower's name.
+        """
+        return len({weight.name.split(".")[1] for weight in self.layer_weights})
+
     def get_idle_names(self, images: Images | None) -> frozenset[str]:
         """Return the names of the weights without gradients.
 

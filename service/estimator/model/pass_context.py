@@ -33,6 +33,8 @@ class PassContext:
     """Number format of the weights."""
     compute_dtype: DType
     """Number format of products with quantised weights."""
+    input_dtype: DType | None = None
+    """Number format of a batch's floats, where they are cast to the weights' before the pass."""
     attention: Attention
     """The attention kernel that runs."""
     trains_all: bool = False
@@ -75,6 +77,8 @@ class PassContext:
     """Whether all blocks are computed again in backward."""
     recompute_every: int | None = None
     """Interval of layers recomputed in backward: one in so many."""
+    recompute_first: bool = False
+    """Whether the first of each interval is recomputed, rather than the last."""
     last_differs: bool = False
     """Whether the last of equal layers makes gradients that the others add to."""
     copies_logits: bool = False

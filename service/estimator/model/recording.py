@@ -19,7 +19,7 @@ from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Parameter, Value
+from service.estimator.tape.nodes import Parameter, Value, count_bytes
 from service.estimator.tape.ops.elementwise import chain
 from service.estimator.tape.ops.kv_cache_update import (
     CachedLayer,
@@ -82,6 +82,8 @@ class Recording:
         self.table_dtype = settings.dtype
         self.layer_locals: list[Storage] | None = None
         self.num_recorded_layers = 0
+        self.cast_inputs: list[Storage] = []
+        self.has_leaf_input = settings.lora is not None
         self.saved_outputs: dict[str, list[list[Storage]]] = {}
         self.common: SharedLayerState | None = None
         self.recorded_frame: Frame | None = None
@@ -117,6 +119,27 @@ class Recording:
     def parameters(self, weights: Iterable[Weight], scope: str) -> list[Parameter]:
         """Return the parameters of several weights in order."""
         return [self.parameter(weight, scope) for weight in weights]
+
+    def take_input(self, numel: Size) -> Value:
+        """Return floats that come with a batch.
+
+        They live as long as the step; the pass reads a copy where they are cast before it.
+        """
+        dtype, given = self.settings.dtype, self.settings.input_dtype
+        storage = self.tape.allocate(Category.ACTIVATIONS, count_bytes(numel, given or dtype))
+        if given is not None:
+            storage = self.tape.allocate(Category.ACTIVATIONS, count_bytes(numel, dtype))
+            self.cast_inputs.append(storage)
+        return Value(storage, numel, dtype)
+
+    def require_input_grad(self, x: Value) -> None:
+        """Make embeddings without a gradient a leaf, where blocks are checkpointed.
+
+        (transformers 5.23 ``modeling_utils.py``, ``enable_input_require_grads``.)
+        """
+        if self.settings.checkpointed and not x.requires_grad:
+            self.tape.require_grad(x)
+            self.has_leaf_input = True
 
     def norm(self, norm: Norm, x: Value, scope: str, rows: Size | None = None) -> Value:
         """Return ``x`` normalised over rows (one per token unless given)."""

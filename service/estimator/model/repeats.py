@@ -41,7 +41,7 @@ def begins_alone(
     """Return whether the first of these layers is recorded apart."""
     count = members[0][1]
     if ctx.settings.recompute_every is not None:
-        return count * times == 1
+        return count * times == 1 or _count_lead(ctx, ctx.settings.recompute_every) == 1
     if len(members) == 1:
         return _split_ends(ctx, count * times, x)[0] == 1
     return _split_ends(ctx, times, x)[0] == 1 and _split_ends(ctx, count, x)[0] == 1
@@ -69,19 +69,29 @@ def _record_alternating(
 ) -> Value:
     """Record equal blocks of which every n-th is recomputed in backward.
 
-    It is every n-th of the whole model (torchtitan ``distributed/activation_checkpoint.py``: the
-    n-th, the 2n-th and so on, in order of layers).
+    It is every n-th of the whole model, in order of layers: the n-th, the 2n-th and so on
+    (torchtitan ``distributed/activation_checkpoint.py``), or the first, the n+1st and so on
+    (transformers 5.23 ``modeling_utils.py``, ``_set_gradient_checkpointing``).
     """
     tape, every = ctx.tape, ctx.settings.recompute_every or 1
-    lead = min(times, -ctx.num_recorded_layers % every)
+    lead = _count_lead(ctx, every)
+    is_complete, lead = lead <= times, min(times, lead)
     num_stretches, tail = divmod(times - lead, every)
-    is_complete = (ctx.num_recorded_layers + lead) % every == 0
     ctx.num_recorded_layers += times
     if lead:
         x = _make_stretch(ctx, block, f"{scope}lead.", lead, recomputes=is_complete)(x)
     if num_stretches:
         x = tape.repeat(num_stretches, _make_stretch(ctx, block, scope, every, recomputes=True), x)
     return _make_stretch(ctx, block, f"{scope}tail.", tail, recomputes=False)(x) if tail else x
+
+
+def _count_lead(ctx: Recording, every: int) -> int:
+    """Count the layers up to the next recomputed one.
+
+    It is 0 where they are a whole interval.
+    """
+    offset = 0 if ctx.settings.recompute_first else every - 1
+    return (offset - ctx.num_recorded_layers + 1) % every
 
 
 def _make_stretch(
@@ -120,14 +130,13 @@ def record_blocks_keeping_input(
 
 
 def _split_ends(ctx: Recording, times: int, x: Value) -> list[int]:
-    leaf = (
-        ctx.settings.lora is not None
-    )  # PEFT makes the first block's input a leaf when checkpointing: it outlives backward
     follows_another = (
         ctx.units is not None
     )  # and its gathered output gives way to that of a first one of these
     apart_first = (
-        times > 1 and ctx.tape.builds_graph and (leaf or follows_another or not x.requires_grad)
+        times > 1
+        and ctx.tape.builds_graph
+        and (ctx.has_leaf_input or follows_another or not x.requires_grad)
     )
     apart_last = times - apart_first > 1 and (follows_another or ctx.settings.last_differs)
     return [1] * apart_first + [times - apart_first - apart_last] + [1] * apart_last

@@ -54,6 +54,8 @@ class TrainingPass:
     """Storage of the frozen linear layers, where they are quantised."""
     compute_dtype: DType = DType.BF16
     """The dtype of products with quantised weights."""
+    input_dtype: DType | None = None
+    """The dtype of a batch's floats, where they are cast to the weights' before the pass."""
     copies_logits: bool = False
     """Whether the loss shifts its logits by a copy, as older releases do."""
     returns_fp32: bool = False
@@ -91,6 +93,8 @@ class TrainingPass:
     """The images of each sequence, for a model that takes them."""
     recompute_every: int | None = None
     """Interval of layers recomputed in backward: one in so many."""
+    recompute_first: bool = False
+    """Whether the first of each interval is recomputed, rather than the last."""
     on_gpu: bool = False
     """Whether the kernels are CUDA's, not those that a trace runs in their place."""
     cudnn: bool = False

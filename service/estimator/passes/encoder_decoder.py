@@ -83,8 +83,7 @@ class EncoderDecoderStep(ModelWalk):
         )
         if model.scales_embedding:
             tokens = chain(tape, tokens, multiply_scalar)
-        if self.checkpointed and ctx.settings.lora is not None:
-            tape.require_grad(tokens)  # PEFT's enable_input_require_grads
+        ctx.require_input_grad(tokens)
         assert model.embed is not None  # noqa: S101 - families of two stacks say what their decoder does
         embedded = model.embed(ctx, tokens)
         last = self._stack(ctx, embedded, layers, "decoder.", model.finish_decoder)

@@ -206,6 +206,7 @@ def _run_forward(
         loss = walk.loss(hidden, keeps_logits=holds_logits)
     else:
         loss = record_loss(walk, hidden, config.loss, keeps_logits=holds_logits)
+    walk.tape.release(*walk.ctx.cast_inputs)
     end_autocast(walk.tape)
     if keeps_logits and config.loss is not None and config.loss.kind in LOG_PROB_LOSSES:
         walk = record_second_pass(walk)
@@ -264,6 +265,7 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
     return PassContext(
         dtype=config.param_dtype,
         compute_dtype=config.compute_dtype,
+        input_dtype=config.input_dtype,
         attention=resolve_attention(model, config.attention),
         trains_all=config.trains_all,
         frozen=config.frozen,
@@ -286,6 +288,7 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         checkpoint=_select_checkpoint(config),
         checkpointed=config.checkpointing is not Checkpointing.NONE,
         recompute_every=config.recompute_every,
+        recompute_first=config.recompute_first,
         # Gradients of what all layers read are made by the last layer of a stack and added to by
         # the others, in place.
         last_differs=isinstance(model, EncoderDecoder),

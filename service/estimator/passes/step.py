@@ -74,6 +74,8 @@ class ModelWalk:
         """
         tape, model, ctx = self.tape, self.model, self.ctx
         embedded = self._embedded(ids)
+        if model.images is not None:
+            ctx.num_recorded_layers = model.images.num_layers
         if self.units is not None:
             self.units.close_embedding()
         x, self.outputs = embedded.x, embedded.outputs
@@ -128,10 +130,7 @@ class ModelWalk:
         )
         if model.scales_embedding:
             tokens = chain(tape, tokens, multiply_scalar)
-        if self.checkpointed and ctx.settings.lora is not None:
-            tape.require_grad(
-                tokens
-            )  # PEFT's enable_input_require_grads, or checkpointed blocks would have no graph
+        ctx.require_input_grad(tokens)
         if model.embed is not None:
             return model.embed(ctx, tokens)
         positions = allocate_integers(tape, ctx.shape.positions(1))
@@ -263,15 +262,19 @@ class ModelWalk:
     def _trained_outside(self) -> int:
         """Return the elements outside of the layers that get a gradient.
 
-        They are trained, and not of an image tower left idle.
+        They are trained, and read: not of an image tower left idle, or of a pooler.
         """
         outside, ctx, images = self.model.root_elements, self.ctx, self.model.images
-        if not ctx.settings.frozen and images is None:
+        idle = (
+            self.model.never_trained
+            if images is None
+            else images.get_idle_names(ctx.settings.images)
+        )
+        if not ctx.settings.frozen and not idle:
             return outside
         block_weights = {weight for block, _ in self.model.blocks for weight in block.weights()} | {
             *self.model.tower_layer_weights
         }
-        idle = images.get_idle_names(ctx.settings.images) if images is not None else frozenset()
         return outside - sum(
             weight.numel
             for weight, _ in self.model.weights()

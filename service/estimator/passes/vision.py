@@ -13,7 +13,7 @@ from service.estimator.model.trees.vision import VisionModel
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.images import allocate_pixels, gather_position
+from service.estimator.tape.ops.images import gather_position
 from service.estimator.tape.ops.loss.losses import compute_unshifted_loss
 from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.tape.pass_shape import PassShape
@@ -35,7 +35,7 @@ class _ImageStep(ModelWalk):
     def pixels(self) -> Value:
         """Return the pixels of a batch, in the dtype of the weights."""
         numel = self.image_shape().images(self.tower_model().tower.patch_embeddings.elements)
-        return allocate_pixels(self.tape, numel, self.ctx.settings.dtype)
+        return self.ctx.take_input(numel)
 
 
 class ClassifierStep(_ImageStep):

@@ -18,6 +18,7 @@ from transformers import logging
 from tests.accuracy.search.comparing import Outcome, compare
 from tests.accuracy.search.drawing import draw
 from tests.accuracy.search.questions import Question, shrink
+from tests.accuracy.search.widening import widen
 
 
 def main(arguments: list[str]) -> int:
@@ -27,6 +28,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--published", type=float, default=0.5, help="part on published models")
+    parser.add_argument("--wide", type=float, default=0.0, help="part with what no probe runs")
     parser.add_argument("--tries", type=int, default=12, help="traces to shrink one difference")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -36,6 +38,8 @@ def main(arguments: list[str]) -> int:
     began = time.monotonic()
     for _ in range(options.cases):
         question = draw(random, published=options.published, models=options.models)
+        if options.wide and random.random() < options.wide:
+            question = widen(random, question)
         outcome = compare(question)
         if outcome.refusal:
             refusals[f"{question.model}: {outcome.refusal}"] += 1

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from service.estimator.estimate import estimate
-from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.workload import TrainWorkload
 from service.probing.plan import ProbeQuestion, get_target_point
 from service.probing.refusal import Refusal
+from tests.accuracy.search.estimating import estimate_peaks
 from tests.accuracy.search.questions import Question
+from tests.accuracy.search.stepping import goes_beyond_probes, trace_step
 from tests.accuracy.traced import trace_peaks
 from worker.probes.measure import make_probe_setup
 from worker.probes.ranks.parallelize import check_layout
@@ -19,8 +19,6 @@ ABSOLUTE = 1024
 """Bytes of scalars that are alive for a moment."""
 POSITION = 8
 """Bytes of a number for each position of one row, which the end of forward holds."""
-_HUGE = Device(name="unbounded", capacity_bytes=2**60, usable_bytes=2**60)
-_PHASES = {"forward": "forward_pass", "backward": "backward_pass", "optimizer": "optimizer_step"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,17 +72,6 @@ def compare(question: Question) -> Outcome:
         return replace(refused, refusal=f"model: {error!r:.160}")
 
 
-def estimate_peaks(question: Question) -> dict[str, int]:
-    """Return the estimator's bytes of each phase; raises EstimatorError."""
-    model, workload, layout = question.build(), question.workload, question.make_layout()
-    answer = estimate(model, workload, layout=layout, device=_HUGE)
-    if isinstance(workload, TrainWorkload):
-        phases = {phase.name: phase.allocated_bytes for phase in answer.phases}
-        return {name: phases[phase] for name, phase in _PHASES.items()}
-    peaks = {instant.name: instant.allocated_bytes for instant in answer.instants}
-    return {name: peaks[name] for name in ("prefill", "decode") if name in peaks}
-
-
 def trace_question(question: Question) -> dict[str, int]:
     """Return the traced bytes of each phase; raises Refusal, and what the model raises."""
     asked = ProbeQuestion(
@@ -95,4 +82,7 @@ def trace_question(question: Question) -> dict[str, int]:
         deadline_s=600.0,
     )
     check_layout(asked.layout, asked.workload)
-    return trace_peaks(make_probe_setup(asked, question.read_config(), 0), get_target_point(asked))
+    setup = make_probe_setup(asked, question.read_config(), 0)
+    if goes_beyond_probes(asked.workload):
+        return trace_step(setup, get_target_point(asked), asked.architecture)
+    return trace_peaks(setup, get_target_point(asked))

@@ -7,7 +7,9 @@ from typing import Any
 from service.catalog.models import load_config, resolve_model
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.heads.config import put_head_in_config
 from service.estimator.values.generation import Client
+from service.estimator.values.heads import Head
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
@@ -41,12 +43,14 @@ class Question:
     options: Changes = field(default_factory=dict)
     layout: Changes = field(default_factory=dict)
     layers: int | None = None
+    head: Head = Head.DEFAULT
 
     def __str__(self) -> str:
         """Write the question as it can be asked again."""
         kind = "train" if isinstance(self.base, TrainWorkload) else "serve"
         shown = {name: getattr(value, "name", value) for name, value in self.options.items()}
         parts = [f"{self.model}", kind, *(["layers", str(self.layers)] if self.layers else [])]
+        parts += [self.head.value] if self.head is not Head.DEFAULT else []
         parts += [
             f"{name}={value}"
             for part in (self.changes, shown, self.layout)
@@ -66,10 +70,14 @@ class Question:
     def read_config(self) -> Mapping[str, Any]:
         """Return the config.json."""
         if self.model in TINY:
-            return {**tiny_config(self.model), **self.changes}
-        config = dict(load_config(resolve_model(self.model)))
-        config.pop("quantization_config", None)
-        return {**config, **self.changes}
+            config = tiny_config(self.model)
+        else:
+            config = dict(load_config(resolve_model(self.model)))
+            config.pop("quantization_config", None)
+        changed = {**config, **self.changes}
+        return (
+            changed if self.head is Head.DEFAULT else put_head_in_config(changed, self.head, None)
+        )
 
     def build(self) -> Architecture:
         """Return the model as we read it."""
@@ -79,6 +87,8 @@ class Question:
 
 def iter_simpler(question: Question) -> Iterator[Question]:
     """Yield the questions with one thing less."""
+    if question.head is not Head.DEFAULT:
+        yield replace(question, head=Head.DEFAULT)
     for name in ("layout", "options", "changes"):
         part: Changes = getattr(question, name)
         if name == "layout" and part:

@@ -13,7 +13,7 @@ class SelectiveRequest:
     """Recompute every n-th layer.
 
     Attributes:
-        selective (int): Every how many layers.
+        selective (int): Every how many layers: the first in transformers.
     """
 
     selective: int

@@ -6,20 +6,12 @@ Patches out of pixels, parameters expanded over a batch, image features put amon
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Parameter, Value, as_value, count_bytes
+from service.estimator.tape.nodes import Node, Parameter, Value, as_value
 from service.estimator.tape.ops.elementwise import add, cast, chain
 from service.estimator.tape.ops.products import autocast_input, autocast_weight
 from service.estimator.tape.ops.views import concatenate
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
-
-
-def allocate_pixels(tape: Tape, numel: Size, dtype: DType) -> Value:
-    """Return the pixels that come with a batch.
-
-    They live as long as the step.
-    """
-    return Value(tape.allocate(Category.ACTIVATIONS, count_bytes(numel, dtype)), numel, dtype)
 
 
 def embed_patches(

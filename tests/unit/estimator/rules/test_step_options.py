@@ -104,7 +104,7 @@ def test_frozen_modules_have_neither_gradients_nor_states_nor_saved_inputs() -> 
     )
 
 
-def test_every_first_layer_recomputed_is_full_checkpointing_and_beyond_the_last_none() -> None:
+def test_every_first_layer_recomputed_is_full_checkpointing_and_the_first_alone_is_least() -> None:
     """The peaks fall from none to full as more layers are recomputed, on one GPU and on shards."""
     for layout in (Layout(), a_sharded_layout(8, sharding=Sharding.FSDP2)):
         none = _ask(layout=layout).allocated_bytes
@@ -118,7 +118,7 @@ def test_every_first_layer_recomputed_is_full_checkpointing_and_beyond_the_last_
 
         assert every[0] == full
         assert every == sorted(every)
-        assert every[-1] == pytest.approx(none, rel=0.01)
+        assert every[-2] == every[-1] < none
 
 
 def test_an_optimizer_in_backward_stores_no_gradients() -> None:

@@ -135,8 +135,7 @@ class BartEmbeddings:
             tape, ctx.parameter(self.token_table), ids, tokens(self.token_table.shape[1])
         )
         rows = chain(tape, rows, multiply_scalar)
-        if ctx.settings.checkpointed and ctx.settings.lora is not None:
-            tape.require_grad(rows)  # PEFT's enable_input_require_grads
+        ctx.require_input_grad(rows)
         return self._embed(ctx, rows, tokens(1), tokens(self.positions.shape[1]))
 
     def embed_target(self, ctx: Recording, rows: Value) -> EmbeddingOutput:

@@ -117,8 +117,7 @@ def build(spec: T5Spec) -> EncoderDecoder:
 
     def embed_source(ctx: Recording, ids: Value) -> EmbeddingOutput:
         tokens = embedding(ctx.tape, ctx.parameter(table), ids, ctx.shape.tokens(hidden))
-        if ctx.settings.checkpointed and ctx.settings.lora is not None:
-            ctx.tape.require_grad(tokens)  # PEFT's enable_input_require_grads
+        ctx.require_input_grad(tokens)
         return _record_embedding(ctx, tokens, spec)
 
     def finish(norm: Norm, ctx: Recording, x: Value) -> Value:

@@ -35,7 +35,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.elementwise import activate_saving_input, add, chain, dropout
-from service.estimator.tape.ops.images import allocate_pixels, embed_patches
+from service.estimator.tape.ops.images import embed_patches
 from service.estimator.tape.ops.products import allocate_integers, embedding
 from service.estimator.values.workload import Attention as Kernel
 
@@ -152,9 +152,7 @@ def _allocate_features(ctx: Recording, spec: WhisperSpec) -> Value:
     They are in the dtype of the weights.
     """
     frames = spec.source_positions * FRAMES_PER_POSITION
-    return allocate_pixels(
-        ctx.tape, sizes.per_sequence(spec.num_mel_bins * frames), ctx.settings.dtype
-    )
+    return ctx.take_input(sizes.per_sequence(spec.num_mel_bins * frames))
 
 
 def _embed_audio(ctx: Recording, features: Value, spec: WhisperSpec) -> EmbeddingOutput:
@@ -166,8 +164,7 @@ def _embed_audio(ctx: Recording, features: Value, spec: WhisperSpec) -> Embeddin
     weights = ctx.parameters(_iter_convolution_weights(spec), "")
     frames = sizes.per_sequence(hidden * positions * FRAMES_PER_POSITION)
     first = embed_patches(tape, features, weights[0], weights[1], frames)
-    if ctx.settings.checkpointed and ctx.settings.lora is not None:
-        tape.require_grad(first)  # PEFT's enable_input_require_grads finds the first convolution
+    ctx.require_input_grad(first)  # the first convolution is taken for an embedding
     convolved = chain(tape, first, activate_saving_input)
     second = chain(
         tape,

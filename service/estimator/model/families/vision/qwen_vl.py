@@ -19,9 +19,9 @@ from service.estimator.model.families.dense.qwen import qwen2
 from service.estimator.model.families.dense.variants import VariantSpec, build_variant
 from service.estimator.model.modules.layers.vision import KIND, build_vision_linear
 from service.estimator.model.modules.mlp.feedforward import FeedForward, GatedFeedForward
+from service.estimator.model.modules.vision.chunked_attention import ChunkedAttention
 from service.estimator.model.modules.vision.multimodal import ImageReader
 from service.estimator.model.modules.vision.qwen_vision import (
-    ChunkedAttention,
     PatchLayer,
     PatchVisionEncoder,
 )

@@ -147,10 +147,7 @@ class PatchEmbeddings:
             bias[0] if bias else None,
             shape.images(self.num_patches * self.width),
         )
-        if ctx.settings.checkpointed and ctx.settings.lora is not None:
-            tape.require_grad(
-                x
-            )  # PEFT's enable_input_require_grads, which takes patches for embeddings too
+        ctx.require_input_grad(x)  # patches are taken for embeddings too
         if self.class_token:
             token = expand_parameter(
                 tape, ctx.parameter(self.token, scope), shape.images(self.width)

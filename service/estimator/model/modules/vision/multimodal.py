@@ -19,7 +19,6 @@ from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Node, Segment, Value
 from service.estimator.tape.ops.elementwise import cast, chain
 from service.estimator.tape.ops.images import (
-    allocate_pixels,
     avg_pool2d,
     restack_images,
     scatter_features,
@@ -191,9 +190,7 @@ class TowerVisionEncoder:
     def record(self, ctx: Recording, images: Images) -> tuple[Value, tuple[Value, ...]]:
         """Record tower and projection, and the layers that nothing reads."""
         tape, shape = ctx.tape, self.tower.build_shape(images.per_sequence)
-        pixels = allocate_pixels(
-            tape, shape.images(self.tower.patch_embeddings.elements), ctx.settings.dtype
-        )
+        pixels = ctx.take_input(shape.images(self.tower.patch_embeddings.elements))
         with record_over_images(ctx, shape):
             first, last = self.tower.record(ctx, pixels, shape)
             unread = self._record_unread(ctx, last, shape)

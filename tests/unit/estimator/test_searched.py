@@ -1,0 +1,81 @@
+"""Questions that a search found wrong, with the bytes that the models' own code took.
+
+``python -m tests.accuracy.search`` draws and traces them: live bytes of small models of
+transformers 5.23 under torch 2.13, forward and backward.
+"""
+
+from typing import Any
+
+import pytest
+
+from service.estimator.values.batches import SequencePacking
+from service.estimator.values.heads import Head
+from service.estimator.values.layout import Sharding
+from service.estimator.values.workload import Checkpointing
+from tests.accuracy.contract import CAST_AT_GATHER
+from tests.accuracy.search.estimating import estimate_peaks
+from tests.accuracy.search.questions import TRAIN, Question
+
+_SCALARS = 1600
+"""Bytes of scalars, masks of images and rows of one number a token, which nobody counts."""
+_SHARDED = {
+    "layout": {"data_parallel": 8, "sharding": Sharding.FSDP2, "zero_stage": 3},
+    "precision": CAST_AT_GATHER,
+}
+_FULL = {"activation_checkpointing": Checkpointing.FULL}
+
+
+def _select(every: int) -> dict[str, Any]:
+    return {"activation_checkpointing": Checkpointing.SELECTIVE, "selective_every": every}
+
+
+def _show(count: int, tokens: int) -> dict[str, Any]:
+    return {"num_images": count, "image_tokens": tokens}
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "forward", "backward"),
+    [
+        ("llama", _select(2), 6310320, 6820256),
+        ("llama", _select(4), 6903240, 7413176),
+        ("llama", _select(3) | {"changes": {"num_hidden_layers": 6}}, 10846200, 11356136),
+        ("llava", _select(2), 7231952, 7741888),
+        ("llava", _select(2) | _show(2, 16), 8029448, 8539384),
+        ("qwen2_vl", _select(2), 6804688, 7314624),
+        ("llama", _FULL | {"frozen": ("embedding",)}, 5205400, 5913760),
+        ("llama", _select(2) | {"frozen": ("embedding",)}, 5798320, 6308256),
+        ("t5", _FULL | {"frozen": ("embedding",)}, 6649604, 8167444),
+        ("qwen2_5_vl", _FULL | _show(2, 16) | {"frozen": ("vision",)}, 7078752, 7807024),
+        ("llava", _SHARDED | _show(2, 16), 6039544, 6549480),
+        ("qwen2_vl", _SHARDED | _show(2, 16), 9012544, 9522480),
+        ("qwen2_5_vl", _SHARDED | _FULL | _show(2, 16), 6225920, 7337992),
+        ("whisper", _SHARDED | {"sequence_length": 50}, 5775908, 6541748),
+        (
+            "bert",
+            _SHARDED | {"head": Head.NONE, "changes": {"vocab_size": 20000}, "micro_batch_size": 1},
+            16258304,
+            20923336,
+        ),
+        ("opt", {"packing": SequencePacking.PADDING_FREE}, 5993304, 6504272),
+        (
+            "llama",
+            {"packing": SequencePacking.PADDING_FREE, "micro_batch_size": 1},
+            5849816,
+            6105296,
+        ),
+    ],
+)
+def test_a_step_is_what_the_model_takes(
+    model: str, words: dict[str, Any], forward: int, backward: int
+) -> None:
+    """Its phases are those that were traced."""
+    options = {name: word for name, word in words.items() if name not in _PARTS}
+    parts: dict[str, Any] = {name: word for name, word in words.items() if name in _PARTS}
+
+    peaks = estimate_peaks(Question(model=model, base=TRAIN, options=options, **parts))
+
+    assert abs(peaks["forward"] - forward) <= _SCALARS
+    assert abs(peaks["backward"] - backward) <= _SCALARS
+
+
+_PARTS = frozenset({"layout", "changes", "head", "layers"})
