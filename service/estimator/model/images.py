@@ -5,6 +5,7 @@ Each sequence has a number of images, and each image a number of tokens.
 
 from dataclasses import dataclass, field
 
+from service.estimator.model.adapters.parameters import ADAPTER_PARTS
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.processors.processor import CountedItem, Processor
 from service.estimator.values.batches import Inputs
@@ -144,5 +145,5 @@ def _build_images(items: tuple[CountedItem, ...], num_pairs: int) -> Images | No
 
 def _collect_names(weights: tuple[Weight, ...], linears: tuple[Linear, ...]) -> frozenset[str]:
     """Return the names of weights and of adapters on linear layers."""
-    adapters = (f"{layer.name}.{part}" for layer in linears for part in ("lora_A", "lora_B"))
+    adapters = (f"{layer.name}.{part}" for layer in linears for part in ADAPTER_PARTS)
     return frozenset((*(weight.name for weight in weights), *adapters))

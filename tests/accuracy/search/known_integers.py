@@ -17,6 +17,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_map_only
 
+from worker.probes.trace.accumulation import is_in_place_accumulation
 from worker.probes.trace.recorder import StorageRecorder
 
 _FACTORIES = frozenset(
@@ -59,6 +60,9 @@ class KnownIntegers(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         named = kwargs or {}
         if DTensor in types:
             return NotImplemented
+        if func is torch.ops.aten.add.Tensor and is_in_place_accumulation(args, named):
+            # It counts references, of which a mode above another has as many.
+            return args[0]
         tensors = [leaf for leaf in tree_flatten((args, named))[0] if _is_tensor(leaf)]
         known = [tensor for tensor in tensors if _is_known(tensor)]
         if len(known) == len(tensors) and (tensors or _makes_integers(func, args, named)):

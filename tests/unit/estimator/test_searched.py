@@ -11,7 +11,8 @@ import pytest
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import Sharding
-from service.estimator.values.workload import Checkpointing
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Checkpointing, Lora, Method
 from tests.accuracy.contract import CAST_AT_GATHER
 from tests.accuracy.search.estimating import estimate_peaks
 from tests.accuracy.search.questions import TRAIN, Question
@@ -22,6 +23,8 @@ _SHARDED = {
     "layout": {"data_parallel": 8, "sharding": Sharding.FSDP2, "zero_stage": 3},
     "precision": CAST_AT_GATHER,
 }
+_AUTOCAST = {"precision": POLICIES["amp_bf16"]}
+_DORA = {"method": Method.LORA, "lora": Lora(variant="dora")}
 _FULL = {"activation_checkpointing": Checkpointing.FULL}
 
 
@@ -56,6 +59,9 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
             16258304,
             20923336,
         ),
+        ("llama", _FULL | _AUTOCAST | _DORA, 6094488, 7094944),
+        ("glm", _AUTOCAST | _DORA, 10430112, 10862224),
+        ("mistral3", _DORA, 10036768, 10513936),
         ("opt", {"packing": SequencePacking.PADDING_FREE}, 5993304, 6504272),
         (
             "llama",

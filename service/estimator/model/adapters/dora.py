@@ -8,7 +8,11 @@ have names until the layer is done.
 
 from collections.abc import Callable
 
-from service.estimator.model.adapters.low_rank import apply_factors, cast_adapter_input
+from service.estimator.model.adapters.low_rank import (
+    apply_factors,
+    cast_adapter_input,
+    get_factors,
+)
 from service.estimator.model.adapters.site import Site
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.tape import sizes
@@ -23,7 +27,7 @@ from service.estimator.tape.ops.elementwise import (
     multiply,
     multiply_scalar,
 )
-from service.estimator.tape.ops.products import copy_contiguous
+from service.estimator.tape.ops.products import autocast_weight, copy_contiguous
 from service.estimator.values.dtypes import DType
 
 
@@ -40,8 +44,9 @@ def dora(site: Site, x: Value, base: Callable[[Value], Value], *, rank: int, dty
     norm, norm_storages = _compute_norm(site, rank, source.dtype, dtype)
     scale = _divide_by_norm(site, norm, dtype)
     low_rank = apply_factors(site, source, rank=rank, dtype=dtype)
-    adaptation = _apply_magnitude(site, scale, result, low_rank)
-    tape.free(low_rank, scale, norm)
+    turned = _subtract_bias(site, result)
+    adaptation = _apply_magnitude(site, scale, turned, low_rank)
+    tape.free(low_rank, scale, norm, turned)
     tape.release(*norm_storages)
     summed = add(tape, result, adaptation)
     tape.free(adaptation, result)
@@ -59,7 +64,11 @@ def _compute_norm(
     """
     tape = site.tape
     numel, rows = sizes.constant(site.elements), sizes.constant(site.layer.out_features)
+    copies = [
+        autocast_weight(tape, factor) for factor in get_factors(site, rank=rank, dtype=adapter)
+    ]
     storages = _multiply_identity(site, rank, dtype, adapter)
+    tape.free(*copies)
     if site.scheme is not None or site.weight_dtype is not dtype:
         stored = [tape.scratch(numel, site.compute_dtype)] if site.scheme is not None else []
         storages.append(tape.scratch(numel, dtype))
@@ -109,6 +118,17 @@ def _divide_by_norm(site: Site, norm: Value, dtype: DType) -> Value:
         tape.send(magnitude, tape.scratch(norm.numel, dtype), is_view=True)
 
     return tape.emit(norm.numel, dtype, inputs=(magnitude,), saves=(norm,), backward=backward)
+
+
+def _subtract_bias(site: Site, result: Value) -> Value:
+    """Return the layer's output without its bias.
+
+    The bias is in the format of weights, which may be wider than the output's under autocast.
+    """
+    if not site.layer.bias:
+        return site.tape.alias(result)
+    bias = Value(None, sizes.constant(site.layer.out_features), site.weight_dtype)
+    return add(site.tape, result, bias)
 
 
 def _apply_magnitude(site: Site, scale: Value, base: Value, low_rank: Value) -> Value:

@@ -5,7 +5,7 @@ They stand around a plain or a quantised layer.
 
 from service.estimator.model.adapters.site import Site
 from service.estimator.model.weights.scheme import Packing
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.ops.elementwise import add, cast, chain, multiply_scalar
 from service.estimator.tape.ops.products import copy_contiguous, linear
 from service.estimator.values.dtypes import DType
@@ -66,10 +66,17 @@ def _apply_scaled_factors(site: Site, source: Value, *, rank: int, dtype: DType)
     return chain(site.tape, apply_factors(site, source, rank=rank, dtype=dtype), multiply_scalar)
 
 
+def get_factors(site: Site, *, rank: int, dtype: DType) -> tuple[Parameter, Parameter]:
+    """Return the parameters A and B."""
+    layer = site.layer
+    return (
+        site.parameter("lora_A", rank * layer.in_features, dtype),
+        site.parameter("lora_B", rank * layer.out_features, dtype),
+    )
+
+
 def apply_factors(site: Site, source: Value, *, rank: int, dtype: DType) -> Value:
     """Return ``B(A(source))``."""
-    tape, layer = site.tape, site.layer
-    down = site.parameter("lora_A", rank * layer.in_features, dtype)
-    up = site.parameter("lora_B", rank * layer.out_features, dtype)
+    tape, (down, up) = site.tape, get_factors(site, rank=rank, dtype=dtype)
     low = linear(tape, source, down, site.tokens(rank))
     return chain(tape, low, lambda t, value: linear(t, value, up, site.output_numel))
