@@ -1,34 +1,75 @@
 """Records default configs for the catalogue: ``python -m tests.accuracy.types.record TYPE ...``.
 
-Each in a process of its own, as a worker does it; ``--into`` keeps the documents elsewhere.
+Each in a process of its own, as a worker does it. The document of each is kept, shipped or not;
+``--kept`` ships what the folder has rather than record it again.
 """
 
 import argparse
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from service.usecases.recordings.recorder import Recorded, record_config
+from service.usecases.recordings.documents import pack_document, unpack_document
+from service.usecases.recordings.recorder import Recorded, Refused, record_config
 from tests.accuracy.types.configs import make_default_config
 from tests.accuracy.types.measure import compare_steps
+from tests.accuracy.types.rows import Row, read_rows, write_rows
 from tests.accuracy.types.shipping import FOLDER, ship
+
+KEPT = Path("build") / "recordings"
+"""Folder of all documents, which git ignores."""
 
 
 def main(arguments: list[str]) -> int:
-    """Record types one after another, and say what became of each."""
+    """Record types one after another, and write what became of each into its row."""
     parser = argparse.ArgumentParser(prog="python -m tests.accuracy.types.record")
     parser.add_argument("types", nargs="+", help="types of transformers that have no module here")
     parser.add_argument("--into", type=Path, default=FOLDER, help="folder of the recordings")
+    parser.add_argument("--documents", type=Path, default=KEPT, help="folder of all documents")
+    parser.add_argument("--kept", action="store_true", help="ship documents that are kept there")
     options = parser.parse_args(arguments)
     for model_type in options.types:
-        outcome = record_config(make_default_config(model_type), on_update=lambda _: None)
-        if isinstance(outcome, Recorded):
-            name = ship(outcome.document, compare_steps, options.into)
-            line = name or "not shipped: it misses a plain pass by more than a part in ten thousand"
+        row = read_rows()[model_type]
+        path = options.documents / f"{model_type}.json.gz"
+        if options.kept and path.is_file():
+            row = _ship(row, unpack_document(path.read_bytes()), options.into)
         else:
-            line = str(outcome)
-        sys.stdout.write(f"{model_type}: {line}\n")
+            row = _record(row, path, options.into)
+        write_rows((read_rows() | {model_type: row}).values())
+        sys.stdout.write(f"{model_type}: {row.refused or row.error}\n")
         sys.stdout.flush()
     return 0
+
+
+def _record(row: Row, path: Path, folder: Path) -> Row:
+    """Record a type and keep its document; returns its row."""
+    outcome = record_config(make_default_config(row.model_type), on_update=lambda _: None)
+    if isinstance(outcome, Recorded):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pack_document(outcome.document))
+        return _ship(row, outcome.document, folder)
+    reason = outcome.message if isinstance(outcome, Refused) else str(outcome)
+    return row if row.passes else replace(row, refused=reason)
+
+
+def _ship(row: Row, document: Mapping[str, Any], folder: Path) -> Row:
+    proof = ship(document, compare_steps, folder)
+    if proof.name is None:
+        miss = document.get("difference", 0)
+        reason = (
+            f"a step of all layers takes {proof.traced:,} bytes and its recording "
+            f"{proof.recorded:,}; a piece of it missed a plain pass by {miss:,}"
+        )
+        return replace(row, refused=reason)
+    return replace(
+        row,
+        passes=tuple(document["passes"]),
+        traced=proof.traced,
+        recorded=proof.recorded,
+        refused="",
+    )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,36 @@ Compare = Callable[[RecordedArchitecture, str], tuple[int, int]]
 """Peaks of a step of all layers that made no recording: of a plain pass, and of a recording."""
 
 
-def ship(document: Mapping[str, Any], compare: Compare, folder: Path = FOLDER) -> str | None:
-    """Write a recording beside the others; returns its name, None where it misses too much.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Peaks of a plain step and of a recording, and its name where it is shipped."""
+
+    name: str | None
+    traced: int
+    recorded: int
+
+
+def ship(document: Mapping[str, Any], compare: Compare, folder: Path = FOLDER) -> Proof:
+    """Write a recording beside the others, unless it misses too much.
 
     What the recorder compared is a pass of few layers, whose peak is where the logits are: that of
     all layers may be elsewhere.
     """
-    model_type = document["model_type"]
     model = build_recorded(decode_recording(document))
-    traced, recorded = compare(model, model_type)
-    if (
+    traced, recorded = compare(model, document["model_type"])
+    misses = (
         document.get("difference", 0) > 2 * model.counts.total // LIMIT
         or abs(recorded - traced) > traced // LIMIT
-    ):
-        return None
+    )
+    name = None if misses else _write(document, folder)
+    return Proof(name=name, traced=traced, recorded=recorded)
+
+
+def _write(document: Mapping[str, Any], folder: Path) -> str:
+    """Write a recording with its config and its line of the index; returns its name."""
     config = {**document["config"], "architectures": [document["model_class"]]}
     document = {**document, "config": config}
-    name = name_recording(model_type)
+    name = name_recording(document["model_type"])
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.json.gz").write_bytes(pack_document(document))
     (folder / f"{name}.json").write_text(_write_json(config))

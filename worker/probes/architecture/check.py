@@ -1,6 +1,8 @@
 """Proof of a recording against a plain pass of its model."""
 
 from contextlib import nullcontext
+from dataclasses import replace
+from itertools import chain
 
 import torch
 from transformers import PreTrainedModel
@@ -22,7 +24,7 @@ from worker.probes.architecture.listening.listen import Extent, Phase, Variant
 from worker.probes.attention.names import Kernel
 from worker.probes.attention.trace_dispatch import make_trace_context
 from worker.probes.trace.known_values import report_cuda_autocast
-from worker.probes.trace.recorder import record_storages
+from worker.probes.trace.recorder import StorageRecorder, record_storages
 
 _BATCH = 4
 """Sequences of a pass that is traced and compared; nothing was fitted to it, nor to its length."""
@@ -85,7 +87,21 @@ def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:
             outputs = model(**batch)
         outputs.loss.backward()
         model.zero_grad(set_to_none=True)
+    _exclude_weights(recorder, model)
     return max(recorder.ledger.live())
+
+
+def _exclude_weights(recorder: StorageRecorder, model: PreTrainedModel) -> None:
+    """Count no bytes for weights and buffers, which were there before the pass.
+
+    One that is viewed otherwise than by the common operators looks like a new storage (the weight
+    of a convolution that is squeezed).
+    """
+    allocations = recorder.ledger.allocations
+    for tensor in chain(model.parameters(), model.buffers()):
+        place = recorder.find_place(tensor)
+        if place is not None:
+            allocations[place] = replace(allocations[place], num_bytes=0)
 
 
 def compute_peak(

@@ -43,6 +43,11 @@ def test_infinities_are_read_as_transformers_writes_them() -> None:
     assert list(build_config(config).time_step_limit) == [0.0, float("inf")]
 
 
+def test_no_layer_is_dropped_at_random() -> None:
+    """M2M-100 leaves out one of twenty layers in a step of training, another each time."""
+    assert build_config({"model_type": "m2m_100"}).encoder_layerdrop == 0
+
+
 def test_parts_without_the_kernel_have_their_own() -> None:
     """LightGlue attends by SDPA, and the points it matches come from convolutions."""
     counts = count_parameters({"model_type": "lightglue"})

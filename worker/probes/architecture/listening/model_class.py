@@ -22,6 +22,8 @@ from service.probing.refusal import Refusal
 _IGNORED_FIELDS = frozenset(
     {"architectures", "torch_dtype", "dtype", "auto_map", "quantization_config", "model_type"}
 )
+_LAYER_DROPS = frozenset({"layerdrop", "encoder_layerdrop", "decoder_layerdrop"})
+"""Chances that a step leaves a layer out, drawn for each layer and step."""
 _MAPPINGS = (
     "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
     "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
@@ -62,16 +64,20 @@ _FLOATS = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("n
 def build_config(config: Mapping[str, Any]) -> PreTrainedConfig:
     """Build transformers' config; nothing of it is code.
 
-    Raises Refusal for a type that this transformers does not know, or a field that it refuses.
+    No layer is dropped at random: a step that runs all of them takes the most. Raises Refusal for a
+    type that this transformers does not know, or a field that it refuses.
     """
     fields = {
         name: _read_floats(value) for name, value in config.items() if name not in _IGNORED_FIELDS
     }
     try:
-        return AutoConfig.for_model(str(config["model_type"]), **fields)
+        built = AutoConfig.for_model(str(config["model_type"]), **fields)
     except Exception as error:
         message = f"transformers {transformers.__version__} refuses this config: {error}"
         raise Refusal(FailureKind.UNSUPPORTED, message) from error
+    for name in _LAYER_DROPS & vars(built).keys():
+        setattr(built, name, 0.0)
+    return built
 
 
 def _read_floats(value: object) -> object:
