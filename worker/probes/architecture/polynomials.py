@@ -29,6 +29,8 @@ Memory-efficient attention rounds to 32 and the masks it reads to 8 or 16 (torch
 """
 _MOST_TERMS = 3
 """Terms of a size with steps, of which a padded tensor has one or two."""
+_MOST_STEPPED = 2
+"""Terms among them that have steps."""
 _SPARE = 2
 """Extents beyond the terms of a size, which prove it."""
 _OF_ONE = (1, 3, 5)
@@ -172,30 +174,37 @@ def _fit_chunks(counts: Column, extents: tuple[Extent, ...]) -> SteppedSize | No
 def _fit_stepped(
     counts: Column, extents: tuple[Extent, ...], steps: tuple[int, ...]
 ) -> SteppedSize | None:
-    """Return a size of the fewest terms, of which one has steps.
+    """Return a size of the fewest terms, of which one or two have steps.
 
-    None where two of as many terms meet all extents.
+    A padded row ends with its last element: two terms count its padding. None where two of as many
+    terms meet all extents.
     """
-    plain = _list_columns(extents)
     for terms in range(1, min(_MOST_TERMS, len(extents) - _SPARE) + 1):
-        fits = []
-        for kind, columns in _list_steps(extents, steps):
-            for stepped in combinations(columns, 1):
-                for places in combinations(plain, terms - 1):
-                    parts = [columns[place] for place in stepped] + [plain[p] for p in places]
-                    solved = solve(parts, counts)
-                    if solved is not None and all(solved):
-                        fits.append(
-                            SteppedSize(
-                                plain=_place(dict(zip(places, solved[1:], strict=True))),
-                                tokens=kind.tokens,
-                                begun=kind.begun,
-                                steps=_place({stepped[0]: solved[0]}),
-                            )
-                        )
-        if fits:
-            return fits[0] if len(fits) == 1 else None
+        for number in range(1, min(_MOST_STEPPED, terms) + 1):
+            fits = list(_iterate_stepped(counts, extents, steps, (number, terms - number)))
+            if fits:
+                return fits[0] if len(fits) == 1 else None
     return None
+
+
+def _iterate_stepped(
+    counts: Column, extents: tuple[Extent, ...], steps: tuple[int, ...], terms: tuple[int, int]
+) -> Iterator[SteppedSize]:
+    """Yield the sizes with so many terms in steps, and so many without."""
+    plain = _list_columns(extents)
+    with_steps, without = terms
+    for kind, columns in _list_steps(extents, steps):
+        for stepped in combinations(columns, with_steps):
+            for places in combinations(plain, without):
+                parts = [columns[place] for place in stepped] + [plain[p] for p in places]
+                solved = solve(parts, counts)
+                if solved is not None and all(solved):
+                    yield SteppedSize(
+                        plain=_place(dict(zip(places, solved[with_steps:], strict=True))),
+                        tokens=kind.tokens,
+                        begun=kind.begun,
+                        steps=_place(dict(zip(stepped, solved, strict=False))),
+                    )
 
 
 @cache
