@@ -70,6 +70,8 @@ def record_and_emit(config: Mapping[str, object], emit: Emit, *, weights_only: b
     from worker.probes.architecture.record import VARIANTS, record_model  # noqa: PLC0415
     from worker.probes.architecture.static import count_parameters  # noqa: PLC0415
 
+    # Loaded modules are no garbage, whichever variant looks for it.
+    gc.freeze()
     processes = count_processes()
     limit(processes)
     try:

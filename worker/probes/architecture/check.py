@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import chain
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from service.estimator.model.architecture import Architecture
@@ -87,11 +88,11 @@ def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:
             outputs = model(**batch)
         outputs.loss.backward()
         model.zero_grad(set_to_none=True)
-    _exclude_weights(recorder, model)
+    exclude_weights(recorder, model)
     return max(recorder.ledger.live())
 
 
-def _exclude_weights(recorder: StorageRecorder, model: PreTrainedModel) -> None:
+def exclude_weights(recorder: StorageRecorder, model: nn.Module) -> None:
     """Count no bytes for weights and buffers, which were there before the pass.
 
     One that is viewed otherwise than by the common operators looks like a new storage (the weight

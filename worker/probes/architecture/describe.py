@@ -44,10 +44,19 @@ def find_embedding(model: PreTrainedModel) -> nn.Module | None:
     return module if is_table else None
 
 
-def name_embedding(model: PreTrainedModel) -> str:
-    """Return the name of the module that embeds tokens, if any."""
-    module = find_embedding(model)
-    return "" if module is None else _name_module(model, module)
+def name_embeddings(model: PreTrainedModel) -> frozenset[str]:
+    """Return the names of the modules that embed tokens.
+
+    They are those that have the table: an encoder and a decoder have one each.
+    """
+    table = find_embedding(model)
+    if table is None:
+        return frozenset()
+    return frozenset(
+        name
+        for name, module in model.named_modules()
+        if module is table or (isinstance(module, nn.Embedding) and module.weight is table.weight)
+    )
 
 
 def _name_module(model: nn.Module, part: nn.Module) -> str:

@@ -13,6 +13,8 @@ _PROOFS = (257, 193, 129, 97, 65, 33, 17)
 """Lengths that powers of two round up to different numbers, all of them odd."""
 _MORE = (0.75, 0.39, 1.17, 0.63, 1.55)
 """Further lengths, as parts of that one."""
+_SOME = 5
+"""Lengths at which a size of three terms is met by two more."""
 _BATCHES = (2, 3, 5)
 _CHECKED = (203, 171, 115, 83, 45, 27, 13)
 """Lengths to which nothing is fitted, each below one of ``_PROOFS``."""
@@ -29,8 +31,9 @@ class Hearings:
 def list_hearings(domain: Domain, thresholds: Sequence[int]) -> Iterator[Hearings]:
     """Yield the hearings to try for a domain, short ones first.
 
-    Few are enough where every size is one product. At each of ``thresholds`` a model may turn to
-    other operations: one pass is beyond it, or before it where it is short.
+    Few are enough where every size is one product, some where none has more than three terms. At
+    each of ``thresholds`` a model may turn to other operations: one pass is beyond it, or before it
+    where it is short.
     """
     if domain.min_length == domain.max_length:
         batches = (1,) if domain.max_batch == 1 else _BATCHES
@@ -43,7 +46,7 @@ def list_hearings(domain: Domain, thresholds: Sequence[int]) -> Iterator[Hearing
     few = (base + (proof - 1) // 4, base + (proof - 1) // 2, base + proof)
     more = (base + (round(part * proof) | 1) for part in _MORE)
     full = (*few, *(length for length in more if length <= (domain.max_length or length)))
-    for lengths in (few, full):
+    for lengths in dict.fromkeys((few, full[:_SOME], full)):
         fitting: list[int] = []
         for length in dict.fromkeys((*lengths, *far)):
             fitting.append(_fit_rest(length, domain, fitting))

@@ -42,7 +42,7 @@ class Hearing:
 
     fake: PreTrainedModel
     variant: Variant
-    embedding: str
+    embeddings: frozenset[str]
     steps_of_length: tuple[int, ...] = ()
     heard: dict[Extent, Heard] = field(default_factory=dict)
 
@@ -61,7 +61,7 @@ class Hearing:
         return Passes(
             passes=tuple(part.raw for part in parts),
             steps=tuple(part.steps for part in parts),
-            embedding=self.embedding,
+            embeddings=self.embeddings,
             extents=extents,
             steps_of_length=self.steps_of_length,
         )

@@ -49,8 +49,8 @@ class Passes:
 
     passes: tuple[RawPass, ...]
     steps: tuple[list[Step], ...]
-    embedding: str
-    """Name of the module that embeds tokens."""
+    embeddings: frozenset[str]
+    """Names of the modules that embed tokens."""
     extents: tuple[Extent, ...]
     steps_of_length: tuple[int, ...] = ()
     """Tokens to which this model may round a length."""
@@ -143,7 +143,7 @@ def lower_steps(numbers: Numbers, columns: Sequence[Sequence[Step]]) -> list[Ins
                     window=step.window,
                 )
             )
-        elif isinstance(step, BoundaryStep) and step.module == passes.embedding:
+        elif isinstance(step, BoundaryStep) and step.module in passes.embeddings:
             if not step.entered:
                 instructions.append(Embedded(value=numbers.get_value(step.outputs[0])))
         elif isinstance(step, ReleaseStep):

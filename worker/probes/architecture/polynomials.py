@@ -95,6 +95,8 @@ def _fit(counts: Column, extents: tuple[Extent, ...], steps: tuple[int, ...]) ->
     size = _fit_single(counts, plain)
     if size is None and len(extents) > len(plain):
         size = _fit_terms(counts, plain, list(plain))
+    elif size is None:
+        size = _fit_fewest(counts, plain)
     if size is not None:
         return size
     stepped = _fit_chunks(counts, extents) or _fit_stepped(counts, extents, steps)
@@ -126,6 +128,19 @@ def _fit_terms(counts: Column, columns: dict[int, Column], places: list[int]) ->
     """Return a size of several coefficients, met by all extents."""
     coefficients = solve([columns[place] for place in places], counts)
     return None if coefficients is None else _place(dict(zip(places, coefficients, strict=True)))
+
+
+def _fit_fewest(counts: Column, columns: dict[int, Column]) -> Size | None:
+    """Return a size of the fewest terms; None where two of as many meet all extents."""
+    for terms in range(2, min(_MOST_TERMS, len(counts) - _SPARE) + 1):
+        fits = [
+            size
+            for places in combinations(columns, terms)
+            if (size := _fit_terms(counts, columns, list(places))) is not None
+        ]
+        if fits:
+            return fits[0] if len(fits) == 1 else None
+    return None
 
 
 def _place(coefficients: dict[int, int]) -> Size:

@@ -22,7 +22,7 @@ from worker.probes.architecture.depth import (
     list_needed,
     shorten,
 )
-from worker.probes.architecture.describe import describe_model, find_head, name_embedding
+from worker.probes.architecture.describe import describe_model, find_head, name_embeddings
 from worker.probes.architecture.hearing import DoesNotRunError, Hearing
 from worker.probes.architecture.listening.listen import Phase, Variant, make_fake_model
 from worker.probes.architecture.listening.model_class import build_any_model, build_config
@@ -227,12 +227,12 @@ class Recorder:
 
     def lower(self, name: str, variant: Variant, ways: Sequence[Lower]) -> list[LoweredPass]:
         """Return a variant's programs, as plain passes prove them."""
-        head, embedding = find_head(self.model), name_embedding(self.model)
+        head, embeddings = find_head(self.model), name_embeddings(self.model)
         thresholds = list_thresholds(self.hf_config)
         refusal: Refusal | None = None
         with make_fake_model(self.config, self.hf_config, variant) as fake:
             hearing = Hearing(
-                fake=fake, variant=variant, embedding=embedding, steps_of_length=thresholds
+                fake=fake, variant=variant, embeddings=embeddings, steps_of_length=thresholds
             )
 
             def check(lowered: LoweredPass) -> LoweredPass:
