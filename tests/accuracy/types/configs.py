@@ -7,6 +7,7 @@ from typing import Any
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 from tests.accuracy.types.needed import NEEDED
+from worker.probes.architecture.listening.model_class import build_config
 
 _NOISE = frozenset({"_name_or_path", "dtype", "torch_dtype", "transformers_version"})
 _PLAIN: dict[str, Any] = json.loads(PreTrainedConfig().to_json_string(use_diff=False))
@@ -15,9 +16,28 @@ _PLAIN: dict[str, Any] = json.loads(PreTrainedConfig().to_json_string(use_diff=F
 
 def make_default_config(model_type: str) -> dict[str, Any]:
     """Return the config of a type whose class is given nothing but what it needs."""
-    config_class = CONFIG_MAPPING[model_type]
-    text = config_class(**NEEDED.get(model_type, {})).to_json_string(use_diff=False)
-    return _leave_plain_out(json.loads(text)) | {"model_type": model_type}
+    built = CONFIG_MAPPING[model_type](**NEEDED.get(model_type, {}))
+    return _say_all(built) | {"model_type": model_type}
+
+
+def complete_config(published: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a published config.json that says its class's defaults too."""
+    return _add_missing(published, _say_all(build_config(published)))
+
+
+def _say_all(config: PreTrainedConfig) -> dict[str, Any]:
+    return _leave_plain_out(json.loads(config.to_json_string(use_diff=False)))
+
+
+def _add_missing(fields: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all fields, of both where only one has them; parts of a config alike."""
+    return dict(others) | {
+        name: _add_missing(value, others[name])
+        if isinstance(value, Mapping) and "model_type" in value and name in others
+        else value
+        for name, value in fields.items()
+        if name not in _NOISE
+    }
 
 
 def _leave_plain_out(fields: Mapping[str, Any]) -> dict[str, Any]:

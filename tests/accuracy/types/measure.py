@@ -7,7 +7,7 @@ import torch
 import transformers
 from transformers import CONFIG_MAPPING
 
-from service.catalog.models import list_recorded_models, load_architecture
+from service.catalog.models import list_recorded_models, load_architecture, load_config
 from service.estimator.model.families.registry import architecture_from_config, list_model_types
 from service.estimator.model.recorded.architecture import RecordedArchitecture
 from tests.accuracy.types.configs import make_default_config
@@ -62,13 +62,12 @@ def _score(model_type: str) -> Mapping[str, Any]:
         return {}
     model = load_architecture(entry)
     assert isinstance(model, RecordedArchitecture)
-    traced, recorded = compare_steps(model, model_type)
+    traced, recorded = compare_steps(model, load_config(entry))
     return {"passes": tuple(model.recorded.passes), "traced": traced, "recorded": recorded}
 
 
-def compare_steps(model: RecordedArchitecture, model_type: str) -> tuple[int, int]:
+def compare_steps(model: RecordedArchitecture, config: Mapping[str, Any]) -> tuple[int, int]:
     """Return the peaks of a plain step of all layers, and of the recording."""
-    config = make_default_config(model_type)
     hf_config = build_config(config)
     hf_config.use_cache = hf_config.get_text_config().use_cache = False
     with make_fake_model(config, hf_config, HALF) as fake:

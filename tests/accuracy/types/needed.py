@@ -20,6 +20,7 @@ NEEDED: Mapping[str, Mapping[str, Any]] = {
     "nemotron": {"num_key_value_heads": 8},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 16},
     "chameleon": {"vocabulary_map": {"<image>": 8711}},
+    "xmod": {"default_language": "en_XX"},
     "emu3": {"vocabulary_map": {"<image>": 151655}},
 }
 """By type."""

@@ -1,4 +1,6 @@
-"""Records default configs for the catalogue: ``python -m tests.accuracy.types.record TYPE ...``.
+"""Records models for the catalogue: ``python -m tests.accuracy.types.record NAME ...``.
+
+A name is a type, whose default config is recorded, or a checkpoint of ``published.json``.
 
 Each in a process of its own, as a worker does it. The document of each is kept, shipped or not;
 ``--kept`` ships what the folder has rather than record it again.
@@ -13,10 +15,11 @@ from typing import Any
 
 from service.usecases.recordings.documents import pack_document, unpack_document
 from service.usecases.recordings.recorder import Recorded, Refused, record_config
-from tests.accuracy.types.configs import make_default_config
+from tests.accuracy.types.configs import complete_config, make_default_config
 from tests.accuracy.types.measure import compare_steps
 from tests.accuracy.types.rows import Row, read_rows, write_rows
 from tests.accuracy.types.shipping import FOLDER, ship
+from tests.accuracy.types.subjects import Subject, find_subject, list_left_out
 
 KEPT = Path("build") / "recordings"
 """Folder of all documents, which git ignores."""
@@ -25,44 +28,55 @@ KEPT = Path("build") / "recordings"
 def main(arguments: list[str]) -> int:
     """Record types one after another, and write what became of each into its row."""
     parser = argparse.ArgumentParser(prog="python -m tests.accuracy.types.record")
-    parser.add_argument("types", nargs="+", help="types of transformers that have no module here")
+    parser.add_argument("names", nargs="+", help="types without a module here, or checkpoints")
     parser.add_argument("--into", type=Path, default=FOLDER, help="folder of the recordings")
     parser.add_argument("--documents", type=Path, default=KEPT, help="folder of all documents")
     parser.add_argument("--kept", action="store_true", help="ship documents that are kept there")
     options = parser.parse_args(arguments)
-    for model_type in options.types:
-        row = read_rows()[model_type]
-        path = options.documents / f"{model_type}.json.gz"
+    for word in options.names:
+        subject = find_subject(word)
+        row = read_rows()[subject.model_type]
+        path = options.documents / f"{word}.json.gz"
         if options.kept and path.is_file():
-            row = _ship(row, unpack_document(path.read_bytes()), options.into)
+            row = _ship(row, subject, unpack_document(path.read_bytes()), options.into)
         else:
-            row = _record(row, path, options.into)
-        write_rows((read_rows() | {model_type: row}).values())
-        sys.stdout.write(f"{model_type}: {row.refused or row.error}\n")
+            row = _record(row, subject, path, options.into)
+        write_rows((read_rows() | {row.model_type: row}).values())
+        sys.stdout.write(f"{word}: {row.refused or row.error}\n")
         sys.stdout.flush()
     return 0
 
 
-def _record(row: Row, path: Path, folder: Path) -> Row:
-    """Record a type and keep its document; returns its row."""
-    outcome = record_config(make_default_config(row.model_type), on_update=lambda _: None)
+def make_config(subject: Subject) -> dict[str, Any]:
+    """Return the config that is recorded, with all of its fields."""
+    if subject.config is None:
+        return make_default_config(subject.model_type)
+    return complete_config(subject.config)
+
+
+def _record(row: Row, subject: Subject, path: Path, folder: Path) -> Row:
+    """Record a config and keep its document; returns the row of its type."""
+    outcome = record_config(make_config(subject), on_update=lambda _: None)
     if isinstance(outcome, Recorded):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(pack_document(outcome.document))
-        return _ship(row, outcome.document, folder)
+        return _ship(row, subject, outcome.document, folder)
     reason = outcome.message if isinstance(outcome, Refused) else str(outcome)
     return row if row.passes else replace(row, refused=reason)
 
 
-def _ship(row: Row, document: Mapping[str, Any], folder: Path) -> Row:
-    proof = ship(document, compare_steps, folder)
+def _ship(row: Row, subject: Subject, document: Mapping[str, Any], folder: Path) -> Row:
+    if subject.config is not None:
+        left_out = sorted(list_left_out(subject.config, document["config"]))
+        subject = replace(subject, left_out=tuple(left_out))
+    proof = ship(document, subject, compare_steps, folder)
     if proof.name is None:
         miss = document.get("difference", 0)
         reason = (
             f"a step of all layers takes {proof.traced:,} bytes and its recording "
             f"{proof.recorded:,}; a piece of it missed a plain pass by {miss:,}"
         )
-        return replace(row, refused=reason)
+        return row if row.passes else replace(row, refused=reason)
     return replace(
         row,
         passes=tuple(document["passes"]),

@@ -11,6 +11,7 @@ from service.usecases.recordings.documents import unpack_document
 from tests.accuracy.types.report import PAGE, render, summarize
 from tests.accuracy.types.rows import read_rows
 from tests.accuracy.types.shipping import Proof, ship
+from tests.accuracy.types.subjects import find_subject
 
 ROWS = read_rows()
 SUMMARY = summarize(list(ROWS.values()))
@@ -53,7 +54,9 @@ def test_a_recording_ships_as_a_plain_step_of_all_layers_proves_it(
     """What the recorder compared is a pass of few layers, which peaks elsewhere."""
     document = unpack_document(read_packed_recording("ernie-default"))
 
-    proof = ship(document, lambda _model, _type: (10_000, recorded), tmp_path)
+    subject = find_subject("ernie")
+
+    proof = ship(document, subject, lambda _model, _config: (10_000, recorded), tmp_path)
 
     files = [f"{name}.json", f"{name}.json.gz", "index.json"] if name else []
     assert proof == Proof(name=name, traced=10_000, recorded=recorded)

@@ -150,9 +150,9 @@ class Recorder:
 
     def record(self) -> RecordedModel:
         """Record all layers, as a stack or one after another."""
-        lowered = unify_kinds(self.lower_steps((lower_pass, lower_flat), needs_frozen=False))
+        lowered = unify_kinds(self.lower_steps((lower_pass, lower_flat)))
         if lowered is None:
-            lowered = self.lower_steps((lower_flat,), needs_frozen=False)
+            lowered = self.lower_steps((lower_flat,))
         lowered = self.lower_served(lowered)
         order = next(iter(lowered.values())).kinds
         return describe_model(self.model, lowered, order, self.hear(len(order)))
@@ -161,22 +161,19 @@ class Recorder:
         """Return what the cache keeps of each layer."""
         return hear_caches(self.config, self.hf_config, num_layers) if num_layers else ()
 
-    def lower_steps(
-        self, ways: Sequence[Lower], *, needs_frozen: bool = True
-    ) -> dict[str, LoweredPass]:
+    def lower_steps(self, ways: Sequence[Lower]) -> dict[str, LoweredPass]:
         """Return the passes of training, piece by piece.
 
         Formats in which the model's own code does not run are left out, and passes with frozen
-        weights where they are not needed. Raises Refusal where another cannot be recorded, or none
-        is left.
+        weights or under autocast that no plain pass proves. Raises Refusal where another cannot be
+        recorded, or none is left.
         """
         names = _list_names(self.variants, served=False)
         outcomes: dict[str, list[LoweredPass]] = {}
         failure: Refusal | None = None
         for name, outcome in self._lower_each(names, ways):
             if isinstance(outcome, Refusal) and (
-                isinstance(outcome, DoesNotRunError)
-                or (self.variants[name].frozen and not needs_frozen)
+                isinstance(outcome, DoesNotRunError) or self.variants[name].is_further
             ):
                 failure = outcome
             elif isinstance(outcome, Refusal):

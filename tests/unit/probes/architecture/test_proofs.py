@@ -120,14 +120,14 @@ def test_a_recording_that_misses_bytes_is_refused(monkeypatch: pytest.MonkeyPatc
         record(model_type="llama", num_hidden_layers=1)
 
 
-def test_frozen_passes_that_miss_bytes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_further_passes_that_miss_bytes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's training is answered all the same, and adapters are refused by name."""
 
     def compute(model: Architecture, variant: Variant, extent: Extent) -> int:
-        return 1 if variant.frozen else compute_peak(model, variant, extent)
+        return 1 if variant.is_further else compute_peak(model, variant, extent)
 
     monkeypatch.setattr(check, "compute_peak", compute)
-    variants = {name: VARIANTS[name] for name in ("half", "half/frozen")}
+    variants = {name: VARIANTS[name] for name in ("half", "half/frozen", "autocast")}
 
     recorded = record_model(_SIZES | {"model_type": "llama", "num_hidden_layers": 1}, variants)
 

@@ -52,6 +52,11 @@ class Variant:
     frozen: bool = False
     phase: Phase = Phase.STEP
 
+    @property
+    def is_further(self) -> bool:
+        """Whether a model is answered without it: all weights in one format are trained."""
+        return self.frozen or self.autocast is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
