@@ -30,7 +30,8 @@ class ModelEntry:
 
     ``aliases`` are names on the Hugging Face hub whose config.json has the same shape. ``source``
     says where its config.json was taken from. ``recording`` is the digest of the recording that
-    answers for it, where no module is written for its type.
+    answers for it, where no module is written for its type; ``required`` are the fields, as paths,
+    that a config.json must say to have this recording, since its class has other defaults.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ModelEntry:
     source: str
     aliases: tuple[str, ...]
     recording: str | None = None
+    required: tuple[str, ...] = ()
 
     @property
     def supported(self) -> bool:
@@ -73,6 +75,7 @@ def _make_entries(index: Mapping[str, Mapping[str, Any]]) -> tuple[ModelEntry, .
             source=raw["source"],
             aliases=tuple(raw["aliases"]),
             recording=raw.get("recording"),
+            required=tuple(raw.get("required", ())),
         )
         for name, raw in index.items()
     )

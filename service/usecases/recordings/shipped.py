@@ -51,7 +51,8 @@ def find_shipped_recording(config: Config) -> ModelEntry | None:
     None where none does.
 
     The recorded configs say every field of their class, so that what a config leaves out has the
-    same default in both. A field that is not known here, or has another value, is another model.
+    same default in both, but for the fields that a published one has to say. A field that is not
+    known here, or has another value, is another model.
     """
     config = put_known_model_type(config)
     return next(
@@ -59,22 +60,37 @@ def find_shipped_recording(config: Config) -> ModelEntry | None:
             entry
             for entry in list_recorded_models()
             if entry.model_type == config.get("model_type")
-            and _says_no_more(config, load_config(entry))
+            and all(_has_field(config, path) for path in entry.required)
+            and _says_no_more(config, load_config(entry), in_whole=not entry.required)
         ),
         None,
     )
 
 
-def _says_no_more(config: Mapping[str, object], recorded: Mapping[str, object]) -> bool:
-    """Return whether all that a config says is in the recorded one."""
+def _has_field(config: object, path: str) -> bool:
+    """Return whether a config says a field of a part."""
+    for name in path.split("."):
+        if not isinstance(config, Mapping) or name not in config:
+            return False
+        config = config[name]
+    return True
+
+
+def _says_no_more(
+    config: Mapping[str, object], recorded: Mapping[str, object], *, in_whole: bool
+) -> bool:
+    """Return whether all that a config says is in the recorded one.
+
+    ``in_whole`` asks that parts say all of it.
+    """
     return all(
-        _is_equal(name, value, recorded)
+        _is_equal(name, value, recorded, in_whole=in_whole)
         for name, value in config.items()
         if name not in _WITHOUT_EFFECT
     )
 
 
-def _is_equal(name: str, value: object, recorded: Mapping[str, object]) -> bool:
+def _is_equal(name: str, value: object, recorded: Mapping[str, object], *, in_whole: bool) -> bool:
     if name in _ROTARY:
         return _get_rotation(value) == _get_rotation(recorded.get("rope_parameters"))
     if name not in recorded:
@@ -82,7 +98,8 @@ def _is_equal(name: str, value: object, recorded: Mapping[str, object]) -> bool:
     other = recorded[name]
     if isinstance(value, Mapping) and isinstance(other, Mapping):
         # A part of a config has defaults of its own, which need not be those of the whole.
-        return _says_no_more(value, other) and other.keys() - value.keys() <= _WITHOUT_EFFECT
+        missing = other.keys() - value.keys() if in_whole else set()
+        return _says_no_more(value, other, in_whole=in_whole) and missing <= _WITHOUT_EFFECT
     return type(value) is type(other) and value == other
 
 

@@ -1,7 +1,7 @@
 """The default config of every model_type, as a config.json that says all of it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
@@ -10,6 +10,11 @@ from tests.accuracy.types.needed import NEEDED
 from worker.probes.architecture.listening.model_class import build_config
 
 _NOISE = frozenset({"_name_or_path", "dtype", "torch_dtype", "transformers_version"})
+NO_SIZES = frozenset(
+    {"architectures", "bos_token_id", "eos_token_id", "model_type", "pad_token_id", "rms_norm_eps"}
+    | {"rope_parameters", "rope_scaling", "rope_theta"}
+)
+"""Fields that no recording depends on, or that have no default of their own."""
 _PLAIN: dict[str, Any] = json.loads(PreTrainedConfig().to_json_string(use_diff=False))
 """Fields that every config has."""
 
@@ -23,6 +28,32 @@ def make_default_config(model_type: str) -> dict[str, Any]:
 def complete_config(published: Mapping[str, Any]) -> dict[str, Any]:
     """Return a published config.json that says its class's defaults too."""
     return _add_missing(published, _say_all(build_config(published)))
+
+
+def list_required(config: Mapping[str, Any]) -> list[str]:
+    """Return the fields, as paths, whose values are no defaults of their classes."""
+    built = build_config(config)
+    parts = {name: part for name, part in vars(built).items() if isinstance(part, PreTrainedConfig)}
+    return sorted(
+        [
+            *_list_changed("", built, config, parts.keys()),
+            *(
+                path
+                for name, part in parts.items()
+                for path in _list_changed(f"{name}.", part, config[name], ())
+            ),
+        ]
+    )
+
+
+def _list_changed(
+    prefix: str, built: PreTrainedConfig, fields: Mapping[str, Any], parts: Collection[str]
+) -> Iterator[str]:
+    """Yield the fields of one part that its class gives another value."""
+    defaults = json.loads(type(built)().to_json_string(use_diff=False))
+    for name in defaults.keys() & fields.keys() - NO_SIZES - set(parts):
+        if defaults[name] != fields[name]:
+            yield prefix + name
 
 
 def _say_all(config: PreTrainedConfig) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from typing import Any
 
 from service.usecases.recordings.documents import pack_document, unpack_document
 from service.usecases.recordings.recorder import Recorded, Refused, record_config
-from tests.accuracy.types.configs import complete_config, make_default_config
+from tests.accuracy.types.configs import complete_config, list_required, make_default_config
 from tests.accuracy.types.measure import compare_steps
 from tests.accuracy.types.rows import Row, read_rows, write_rows
 from tests.accuracy.types.shipping import FOLDER, ship
-from tests.accuracy.types.subjects import Subject, find_subject, list_left_out
+from tests.accuracy.types.subjects import Subject, find_subject
 
 KEPT = Path("build") / "recordings"
 """Folder of all documents, which git ignores."""
@@ -67,8 +67,7 @@ def _record(row: Row, subject: Subject, path: Path, folder: Path) -> Row:
 
 def _ship(row: Row, subject: Subject, document: Mapping[str, Any], folder: Path) -> Row:
     if subject.config is not None:
-        left_out = sorted(list_left_out(subject.config, document["config"]))
-        subject = replace(subject, left_out=tuple(left_out))
+        subject = replace(subject, required=tuple(list_required(document["config"])))
     proof = ship(document, subject, compare_steps, folder)
     if proof.name is None:
         miss = document.get("difference", 0)

@@ -70,7 +70,7 @@ def _describe(document: Mapping[str, Any], subject: Subject) -> dict[str, object
         "transformers": release,
         "torch": document["torch"],
         "parameters": build_recorded(decode_recording(document)).counts.total,
-        **({"left_out": list(subject.left_out)} if subject.left_out else {}),
+        **({"required": list(subject.required)} if subject.required else {}),
     }
 
 

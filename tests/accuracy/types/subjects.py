@@ -1,7 +1,7 @@
 """Configs whose recordings are shipped: defaults of types, and published checkpoints; no torch."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ _SAME = (
 class Subject:
     """A config that is recorded, and what the catalogue says of it.
 
-    ``config`` is None for a type's default config; ``left_out`` are fields of its parts that the
-    published file leaves out, so that they have the defaults of their class.
+    ``config`` is None for a type's default config; ``required`` are the fields, as paths, that
+    have not the default of their class.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Subject:
     ids: tuple[str, ...]
     source: str
     config: Mapping[str, Any] | None = None
-    left_out: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
 
 
 def find_subject(word: str) -> Subject:
@@ -52,13 +52,6 @@ def find_subject(word: str) -> Subject:
         source=published["source"],
         config=config,
     )
-
-
-def list_left_out(published: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the fields of a config's parts that only the whole one says, as paths."""
-    for name, part in whole.items():
-        if isinstance(part, Mapping) and isinstance(published.get(name), Mapping):
-            yield from (f"{name}.{field}" for field in part.keys() - published[name].keys())
 
 
 def _make_default(model_type: str) -> Subject:

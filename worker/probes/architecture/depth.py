@@ -96,12 +96,21 @@ def _list_outer(model: nn.Module, stack: Stack) -> list[tuple[str, tuple[int, ..
 
 
 def shorten(hf_config: PreTrainedConfig, places: Sequence[int]) -> PreTrainedConfig:
-    """Return the config of the layers at ``places`` alone."""
+    """Return the config of the layers at ``places`` alone.
+
+    Gemma 4 gives some of them fields of their own, by number.
+    """
     shortened = deepcopy(hf_config)
     text = shortened.get_text_config()
     full = text.num_hidden_layers
+    own_fields = text.to_dict().get("per_layer_config") or {}
     text.num_hidden_layers = len(places)
     for field, value in list(vars(text).items()):
         if isinstance(value, list) and len(value) == full:
             setattr(text, field, [value[place] for place in places])
+    if own_fields:
+        by_place = {int(place): fields for place, fields in own_fields.items()}
+        text.per_layer_config = {
+            number: by_place[place] for number, place in enumerate(places) if place in by_place
+        }
     return shortened
