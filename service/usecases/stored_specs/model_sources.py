@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from service.base.errors import InvalidRequestError
-from service.catalog.models import load_architecture
+from service.catalog.models import ModelEntry, load_architecture
 from service.catalog.recorded_models import read_packed_recording
 from service.db.records.models import ModelContent
 from service.db.records.recordings import Recording
@@ -17,6 +17,7 @@ from service.estimator.model.families.registry import (
     architecture_from_spec,
 )
 from service.estimator.model.recorded.narrowing import is_recorded
+from service.estimator.model.weights.scheme import read_scheme
 from service.estimator.values.errors import UnknownModelTypeError
 from service.formats.checkpoints.gguf_document import GgufModel
 from service.formats.checkpoints.gguf_model import build_gguf_architecture, list_gguf_differences
@@ -113,7 +114,7 @@ def _pack_source(source: Source) -> tuple[bytes, Mapping[str, object] | None]:
     if isinstance(document, Mapping):
         return _pack(document), get_recorded_config(document)
     assert isinstance(config, Mapping)  # noqa: S101 - read_source took it
-    entry = find_shipped_recording(config)
+    entry = _find_recording(config)
     assert entry is not None  # noqa: S101 - as above
     return read_packed_recording(entry.name), config
 
@@ -121,15 +122,24 @@ def _pack_source(source: Source) -> tuple[bytes, Mapping[str, object] | None]:
 def _read_config(config: Mapping[str, object]) -> Architecture:
     """Return the architecture of a config.json.
 
-    A type that has no module may be one that a recording of this release answers for.
+    A type that has no module may be one that a recording of this release answers for, with weights
+    that are packed or not.
     """
     try:
         return architecture_from_config(config)
     except UnknownModelTypeError:
-        entry = find_shipped_recording(config)
+        entry = _find_recording(config)
         if entry is None:
             raise
-        return load_architecture(entry)
+        quantization = _load_quantization().read_quantization(config)
+        return replace(load_architecture(entry), quantization=quantization)
+
+
+def _find_recording(config: Mapping[str, object]) -> ModelEntry | None:
+    """Return the shipped recording of a model, of packed weights too."""
+    return find_shipped_recording(
+        {name: value for name, value in config.items() if name != "quantization_config"}
+    )
 
 
 def load_stored_architecture(content: ModelContent) -> Architecture:
@@ -141,7 +151,8 @@ def load_stored_architecture(content: ModelContent) -> Architecture:
     recording = content.recording
     if recording is not None:
         model: Architecture = _load_documents().load_recording(recording.digest, recording.packed)
-        return model
+        scheme = content.architecture.get("quantization")
+        return replace(model, quantization=read_scheme(scheme)) if scheme else model
     return architecture_from_spec(content.architecture)
 
 
@@ -166,6 +177,11 @@ def list_source_warnings(
     return list(
         find_disagreements(model, checkpoint, config if isinstance(config, Mapping) else {})
     )
+
+
+def _load_quantization() -> ModuleType:
+    """Load what reads packed weights, which other models do not need."""
+    return import_module("service.estimator.model.quantization.configs")
 
 
 def _load_documents() -> ModuleType:

@@ -93,9 +93,9 @@ def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:
 
 
 def exclude_weights(recorder: StorageRecorder, model: nn.Module) -> None:
-    """Count no bytes for weights and buffers, which were there before the pass.
+    """Count no bytes for weights and buffers.
 
-    One that is viewed otherwise than by the common operators looks like a new storage (the weight
+    They were there before the pass. One that is viewed otherwise than by the common operators looks like a new storage (the weight
     of a convolution that is squeezed).
     """
     allocations = recorder.ledger.allocations

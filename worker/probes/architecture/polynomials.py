@@ -131,7 +131,10 @@ def _fit_terms(counts: Column, columns: dict[int, Column], places: list[int]) ->
 
 
 def _fit_fewest(counts: Column, columns: dict[int, Column]) -> Size | None:
-    """Return a size of the fewest terms; None where two of as many meet all extents."""
+    """Return a size of the fewest terms.
+
+    None where two of as many meet all extents.
+    """
     for terms in range(2, min(_MOST_TERMS, len(counts) - _SPARE) + 1):
         fits = [
             size
@@ -189,7 +192,7 @@ def _fit_chunks(counts: Column, extents: tuple[Extent, ...]) -> SteppedSize | No
 def _fit_stepped(
     counts: Column, extents: tuple[Extent, ...], steps: tuple[int, ...]
 ) -> SteppedSize | None:
-    """Return a size of the fewest terms, of which one or two have steps.
+    """Return a size of the fewest terms, some with steps.
 
     A padded row ends with its last element: two terms count its padding. None where two of as many
     terms meet all extents.
@@ -205,7 +208,7 @@ def _fit_stepped(
 def _iterate_stepped(
     counts: Column, extents: tuple[Extent, ...], steps: tuple[int, ...], terms: tuple[int, int]
 ) -> Iterator[SteppedSize]:
-    """Yield the sizes with so many terms in steps, and so many without."""
+    """Yield sizes of so many terms with steps and without."""
     plain = _list_columns(extents)
     with_steps, without = terms
     for kind, columns in _list_steps(extents, steps):

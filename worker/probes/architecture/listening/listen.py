@@ -54,7 +54,7 @@ class Variant:
 
     @property
     def is_further(self) -> bool:
-        """Whether a model is answered without it: all weights in one format are trained."""
+        """Whether a model is answered without it."""
         return self.frozen or self.autocast is not None
 
 
