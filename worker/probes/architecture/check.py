@@ -95,8 +95,8 @@ def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:
 def exclude_weights(recorder: StorageRecorder, model: nn.Module) -> None:
     """Count no bytes for weights and buffers.
 
-    They were there before the pass. One that is viewed otherwise than by the common operators looks like a new storage (the weight
-    of a convolution that is squeezed).
+    They were there before the pass. One that is viewed otherwise than by the common operators looks
+    like a new storage (the weight of a convolution that is squeezed).
     """
     allocations = recorder.ledger.allocations
     for tensor in chain(model.parameters(), model.buffers()):
