@@ -152,7 +152,9 @@ def load_stored_architecture(content: ModelContent) -> Architecture:
     if recording is not None:
         model: Architecture = _load_documents().load_recording(recording.digest, recording.packed)
         scheme = content.architecture.get("quantization")
-        return replace(model, quantization=read_scheme(scheme)) if scheme else model
+        if isinstance(scheme, Mapping):
+            return replace(model, quantization=read_scheme(scheme))
+        return model
     return architecture_from_spec(content.architecture)
 
 

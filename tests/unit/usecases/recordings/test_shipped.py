@@ -67,6 +67,20 @@ def test_a_posted_config_is_stored_with_the_recording() -> None:
     assert isinstance(load_stored_architecture(content), RecordedArchitecture)
 
 
+def test_packed_weights_are_kept_with_the_recording() -> None:
+    """The same layers, in the format that the config says, stored and read again."""
+    packed = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    config = {"model_type": "nomic_bert", "quantization_config": packed}
+
+    content = make_content({"hf_config": config})
+
+    scheme = load_stored_architecture(content).quantization
+    assert scheme is not None
+    assert scheme == read_source({"hf_config": config}).quantization
+    assert content.recording is not None
+    assert content.recording.digest == NOMIC.recording
+
+
 def test_a_config_without_a_recording_is_refused_as_before() -> None:
     """The words name the type and what to do."""
     with pytest.raises(UnknownModelTypeError, match="headroom models record"):
