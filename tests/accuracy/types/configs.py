@@ -1,11 +1,12 @@
 """The default config of every model_type, as a config.json that says all of it."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
+from service.probing.refusal import Refusal
 from tests.accuracy.types.needed import NEEDED
 from worker.probes.architecture.listening.model_class import build_config
 
@@ -30,30 +31,42 @@ def complete_config(published: Mapping[str, Any]) -> dict[str, Any]:
     return _add_missing(published, _say_all(build_config(published)))
 
 
-def list_required(config: Mapping[str, Any]) -> list[str]:
-    """Return the fields, as paths, whose values are no defaults of their classes."""
-    built = build_config(config)
-    parts = {name: part for name, part in vars(built).items() if isinstance(part, PreTrainedConfig)}
-    return sorted(
-        [
-            *_list_changed("", built, config, parts.keys()),
-            *(
-                path
-                for name, part in parts.items()
-                for path in _list_changed(f"{name}.", part, config[name], ())
-            ),
-        ]
-    )
+def list_required(published: Mapping[str, Any]) -> list[str]:
+    """Return the fields, as paths, without which a config would be another one."""
+    whole = _say_known(build_config(published))
+    parts = {name: part for name, part in published.items() if isinstance(part, Mapping)}
+    cut = {
+        name: {field: value for field, value in published.items() if field != name}
+        for name in published.keys() - NO_SIZES - _NOISE - parts.keys()
+    } | {
+        f"{name}.{field}": {
+            **published,
+            name: {other: value for other, value in part.items() if other != field},
+        }
+        for name, part in parts.items()
+        for field in part.keys() - NO_SIZES - _NOISE
+    }
+    return sorted(path for path, config in cut.items() if not _builds(config, whole))
 
 
-def _list_changed(
-    prefix: str, built: PreTrainedConfig, fields: Mapping[str, Any], parts: Collection[str]
-) -> Iterator[str]:
-    """Yield the fields of one part that its class gives another value."""
-    defaults = json.loads(type(built)().to_json_string(use_diff=False))
-    for name in defaults.keys() & fields.keys() - NO_SIZES - set(parts):
-        if defaults[name] != fields[name]:
-            yield prefix + name
+def _builds(config: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
+    """Return whether transformers builds the same of a config that says less."""
+    try:
+        return _say_known(build_config(config)) == whole
+    except Refusal:
+        return False
+
+
+def _say_known(config: PreTrainedConfig) -> dict[str, Any]:
+    """Return the fields that a config's classes have, and those of single layers."""
+    fields: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
+    names = json.loads(type(config)().to_json_string(use_diff=False)).keys() | {"per_layer_config"}
+    parts = {
+        name: part for name, part in vars(config).items() if isinstance(part, PreTrainedConfig)
+    }
+    return {name: fields[name] for name in fields.keys() & names - parts.keys()} | {
+        name: _say_known(part) for name, part in parts.items()
+    }
 
 
 def _say_all(config: PreTrainedConfig) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def _record(row: Row, subject: Subject, path: Path, folder: Path) -> Row:
 
 def _ship(row: Row, subject: Subject, document: Mapping[str, Any], folder: Path) -> Row:
     if subject.config is not None:
-        subject = replace(subject, required=tuple(list_required(document["config"])))
+        subject = replace(subject, required=tuple(list_required(subject.config)))
     proof = ship(document, subject, compare_steps, folder)
     if proof.name is None:
         miss = document.get("difference", 0)
