@@ -78,7 +78,7 @@ def _write_down(operation: str, method: str, path: str, status: int) -> Iterator
         request_id=secrets.token_hex(16),
         peer=None,
     )
-    with follow_change(Change(event_id=event.id, event=event)):
+    with follow_change(Change(row_id=event.id, event=event)):
         yield
 
 

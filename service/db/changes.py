@@ -7,7 +7,7 @@ made.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from sqlalchemy import cast, func, literal, select
@@ -23,13 +23,20 @@ class Change:
     """A change while it is being made.
 
     ``event`` is what the log says of it, ``None`` before its principal is let in and after its
-    answer. ``is_stored`` once a transaction with a row of it was committed; the row's id is
-    ``event_id``.
+    answer. ``is_stored`` once a transaction with a row of it was committed, whose id is
+    ``row_id`` where that is given.
     """
 
-    event_id: UUID = field(default_factory=uuid4)
     event: AuditEvent | None = None
     is_stored: bool = False
+    row_id: UUID | None = None
+
+    @property
+    def event_id(self) -> UUID:
+        """The id of its row, drawn once: of most requests none is asked for."""
+        if self.row_id is None:
+            self.row_id = uuid4()
+        return self.row_id
 
 
 _change: ContextVar[Change | None] = ContextVar("change", default=None)

@@ -22,7 +22,7 @@ def a_change(status: int = 201) -> Change:
         principal="ops", key_id=None, operation="createKey", method="POST", path="/v1/keys",
         status=status, request_id="r", peer=None,
     )  # fmt: skip
-    return Change(event_id=event.id, event=event)
+    return Change(row_id=event.id, event=event)
 
 
 def list_rows(sessions: sessionmaker[Session]) -> list[tuple[UUID, int]]:

@@ -1,7 +1,8 @@
 """Decision about one submitted job, computed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from litestar import Request
@@ -44,11 +45,19 @@ from service.usecases.questions.fit import judge_fit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Permission of a hook, and its patience for a number of GPUs."""
+    """Permission of a hook, and its patience for a number of GPUs.
+
+    It is patient for ``search_s`` in all, and other jobs are judged meanwhile.
+    """
 
     mode: Mode
     fails_closed: bool
     search_s: float
+    asked_at: float = field(default_factory=perf_counter)
+
+    def count_remaining_s(self) -> float:
+        """Return how long it is yet to wait for a number of GPUs."""
+        return max(0.0, self.search_s - (perf_counter() - self.asked_at))
 
 
 def compute_decision(
@@ -65,7 +74,9 @@ def compute_decision(
     with deps.way_outs.answer_first():
         job = _judge(deps, request, submission, budget)
     link = _link(deps, job.named)
-    shortage = find_shortage(deps, job, wait_s=terms.search_s, is_linked=link is not None)
+    shortage = find_shortage(
+        deps, job, wait_s=terms.count_remaining_s(), is_linked=link is not None
+    )
     if shortage is None and job.question.open_fields:
         raise refuse_open(job.question.open_fields)
     decision = (

@@ -152,6 +152,7 @@ async def _decide(
 ) -> Decision:
     if _is_silent(submission):
         return SILENT
+    terms = replace(terms, asked_at=perf_counter())
     closed = terms.fails_closed
     deadline_s = deps.settings.hook_deadline_s
     try:

@@ -119,15 +119,22 @@ def get_replayed_slack(replayed: ReplayResult) -> Overhead:
 
     Its distance from a reading is known by kind of answer.
     """
-    reserved, workspaces = replayed.reserved_bytes, replayed.workspace_bytes
-    slack = reserved - replayed.peak_bytes - workspaces
+    return _make_replayed_slack(
+        replayed.reserved_bytes, replayed.peak_bytes, replayed.workspace_bytes, replayed.kind
+    )
+
+
+@lru_cache(2048)
+def _make_replayed_slack(reserved: int, peak: int, workspaces: int, kind: Allocator) -> Overhead:
+    """Return the slack of a replay, described once for all levels."""
+    slack = reserved - peak - workspaces
     return Overhead(
         point=slack,
         low=slack,
         high=slack,
         formula=(
-            f"{reserved:,} B in segments of the {replayed.kind.value.replace('_', ' ')} allocator "
-            f"- {replayed.peak_bytes:,} B" + (f" - {workspaces:,} B" if workspaces else "")
+            f"{reserved:,} B in segments of the {kind.value.replace('_', ' ')} allocator "
+            f"- {peak:,} B" + (f" - {workspaces:,} B" if workspaces else "")
         ),
         source=_REPLAY,
     )
