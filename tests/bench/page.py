@@ -9,6 +9,7 @@ from rich.table import Table
 
 _NOTES = (
     "askers.md",
+    "levels.md",
     "memory.md",
     "asked_again.md",
     "floors.md",
