@@ -33,7 +33,7 @@ class Change:
 
     @property
     def event_id(self) -> UUID:
-        """The id of its row, drawn once: of most requests none is asked for."""
+        """The id of its row, drawn when it is first asked for."""
         if self.row_id is None:
             self.row_id = uuid4()
         return self.row_id

@@ -56,7 +56,7 @@ class Terms:
     asked_at: float = field(default_factory=perf_counter)
 
     def count_remaining_s(self) -> float:
-        """Return how long it is yet to wait for a number of GPUs."""
+        """Return how long a number of GPUs may yet take."""
         return max(0.0, self.search_s - (perf_counter() - self.asked_at))
 
 
