@@ -83,9 +83,7 @@ def _answer_step(question: TrainQuestion, cache: PassCache) -> Estimate:
         partial_estimate,
         corrections=question.corrections,
         device=question.device,
-        warnings=()
-        if question.detail is Detail.REPLAYED_NUMBERS
-        else question.device.list_warnings(question.workload.precision.compute_dtype),
+        warnings=question.device.list_warnings(question.workload.precision.compute_dtype),
         detail=question.detail,
         level=question.level,
     )

@@ -5,7 +5,6 @@ import re
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 from uuid import UUID
 
@@ -14,11 +13,9 @@ from litestar.testing import TestClient
 
 from service.access.keys import Principal, Scope
 from service.api.http.auth import Access, Guard
-from service.api.resources.hooks.computing import Terms
 from service.api.resources.hooks.digests import MAX_QUESTION_BYTES, digest_question
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.validation_errors import decode
-from service.usecases.hooks.decision import Mode
 from service.usecases.hooks.log import HookDecision
 from service.usecases.hooks.repeats import RecentDecisions
 from service.usecases.hooks.way_out import Search, WayOuts
@@ -151,16 +148,6 @@ def test_a_line_without_a_number_says_where_it_is(mode: str, address: str | None
         answer = client.post(f"/v1/hooks/slurm/{mode}", json=a_job(TOO_LARGE)).json()
 
     assert re.search(f"^headroom: does not fit: [^;]*; {end}$", answer["sentence"])
-
-
-@pytest.mark.parametrize(("waited_s", "left_s"), [(0.0, 1000.0), (600.0, 400.0), (2000.0, 0.0)])
-def test_a_turn_that_was_waited_for_is_patience_spent(waited_s: float, left_s: float) -> None:
-    """Of several jobs at once the last waits no longer for a number than the first."""
-    terms = Terms(
-        mode=Mode.WARN, fails_closed=False, search_s=1000.0, asked_at=perf_counter() - waited_s
-    )
-
-    assert terms.count_remaining_s() == pytest.approx(left_s, abs=100.0)
 
 
 def test_a_launch_of_skypilot_is_one_decision(door: Door) -> None:
