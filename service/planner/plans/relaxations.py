@@ -128,6 +128,7 @@ def _iter_relaxed_remedies(
                 evaluator,
                 question,
                 replace(offer, device=evaluator.device, price_per_gpu_hour=None),
+                probes=True,
                 space=None if is_sliced else search.space,
             )
             if candidate is not None:

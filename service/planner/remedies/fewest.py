@@ -28,18 +28,23 @@ def find_fewest(
     offer: Offer,
     *,
     more_than: int = 0,
+    probes: bool = False,
     space: SearchSpace | None = None,
 ) -> Candidate | None:
     """Return the fastest candidate on the fewest sufficient GPUs.
 
-    They are ``more_than`` a number that is too small. A ``space`` of the same question and topology
-    spares making another one.
+    They are ``more_than`` a number that is too small. Where ``probes``, two large numbers of which
+    neither is enough end the search: what fits beyond them alone is not offered.
+
+    A ``space`` of the same question and topology spares making another one.
     """
     try:
         if space is None:
             space = SearchSpace(evaluator.architecture, question, offer)
         search = Search(evaluator, space, probed_after=_PROBED_AFTER)
         counts = [n for n in list_affordable(space.counts, question, offer) if n > more_than]
+        if probes and not any(map(search.suffices, _select_probes(counts))):
+            return None
         is_ruled_out = not fails_on_fewer_shards(space.model, question.workload)
         for index, count in enumerate(counts):
             if search.num_estimated >= _RULED_OUT_AFTER and not is_ruled_out:
@@ -53,6 +58,11 @@ def find_fewest(
     except EstimatorError:
         return None
     return None
+
+
+def _select_probes(counts: Sequence[int]) -> Sequence[int]:
+    """Return the largest number, and one of half as many numbers."""
+    return tuple(dict.fromkeys((*counts[-1:], *counts[len(counts) // 2 :][:1])))
 
 
 def _rule_out_few(search: Search, counts: Sequence[int]) -> None:

@@ -55,3 +55,19 @@ def _look_at_each(evaluator: Evaluator) -> tuple[list[int], int]:
     search = Search(evaluator, SearchSpace(MODEL, QUESTION, Offer(device=evaluator.device)))
     enough = [next((n for n in search.space.counts if search.suffices(n)), 0)]
     return [n for n in enough if n], search.num_estimated
+
+
+def test_two_large_numbers_tell_that_none_is_enough() -> None:
+    """No other number is looked at then; where one of them is enough the answer is the same."""
+    question = replace(QUESTION, fixed=frozenset({"framework"}), frameworks=None)
+    short, enough = (Offer(device=a_device(mebibytes * MIB)) for mebibytes in (3000, 3500))
+    probed, of_two = _count_estimates(make_evaluator(MODEL, short.device, plans=PLANS))
+    each, of_all = _count_estimates(make_evaluator(MODEL, short.device, plans=PLANS))
+    sufficient = make_evaluator(MODEL, enough.device, plans=PLANS)
+
+    found = find_fewest(sufficient, QUESTION, enough, probes=True)
+
+    assert found == find_fewest(sufficient, QUESTION, enough)
+    assert find_fewest(probed, question, short, probes=True) is None
+    assert find_fewest(each, question, short) is None
+    assert 0 < len(of_two) < len(of_all)
