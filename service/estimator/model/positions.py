@@ -76,8 +76,9 @@ def count_served_positions(spec: DecoderSpec, engine: Engine) -> int:
     """Return the longest sequence that an engine takes of itself.
 
     vLLM multiplies what the scaling starts at. SGLang multiplies ``max_position_embeddings``, and
-    only where the scaling does not name another start (0.5.23, ``utils/hf_transformers_utils.py``,
-    ``get_context_length``). The others take ``max_position_embeddings``.
+    only where the scaling does not name another start (0.5.23,
+    ``srt/utils/hf_transformers/common.py``, ``get_context_length``). The others take
+    ``max_position_embeddings``.
     """
     if engine is Engine.VLLM or (engine is Engine.SGLANG and not spec.original_positions):
         return count_scaled_positions(spec)
