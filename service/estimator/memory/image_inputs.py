@@ -2,6 +2,7 @@
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
+from service.estimator.model.recorded.narrowing import get_unread_names
 from service.estimator.values.result import InputTokens
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 
@@ -46,11 +47,9 @@ def get_idle_names(model: Architecture, workload: TrainWorkload) -> frozenset[st
 
     They are a tower's without images, and those that nothing reads or trains.
     """
-    return (
-        model.never_trained
-        if model.images is None
-        else model.images.get_idle_names(resolve_images(model, workload))
-    )
+    if model.images is None:
+        return model.never_trained | get_unread_names(model)
+    return model.images.get_idle_names(resolve_images(model, workload))
 
 
 def get_sequence_tokens(workload: Workload) -> tuple[str, int]:

@@ -77,9 +77,9 @@ class ImageInput:
 
     def __post_init__(self) -> None:
         """Name both kinds of weights without gradients once."""
-        object.__setattr__(self, "idle_names", _collect_names(self.weights, self.linears))
+        object.__setattr__(self, "idle_names", collect_names(self.weights, self.linears))
         object.__setattr__(
-            self, "unread_names", _collect_names(self.unread_weights, self.unread_linears)
+            self, "unread_names", collect_names(self.unread_weights, self.unread_linears)
         )
 
     @property
@@ -143,7 +143,7 @@ def _build_images(items: tuple[CountedItem, ...], num_pairs: int) -> Images | No
     )
 
 
-def _collect_names(weights: tuple[Weight, ...], linears: tuple[Linear, ...]) -> frozenset[str]:
+def collect_names(weights: tuple[Weight, ...], linears: tuple[Linear, ...]) -> frozenset[str]:
     """Return the names of weights and of adapters on linear layers."""
     adapters = (f"{layer.name}.{part}" for layer in linears for part in ADAPTER_PARTS)
     return frozenset((*(weight.name for weight in weights), *adapters))

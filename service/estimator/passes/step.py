@@ -4,6 +4,7 @@ It goes through embedding, layers, final norm, head and loss, and backward throu
 """
 
 from service.estimator.model.architecture import Architecture, EmbeddingOutput
+from service.estimator.model.recorded.narrowing import get_unread_names
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import begins_alone, record_periods
 from service.estimator.model.task_head import TaskHead
@@ -266,7 +267,7 @@ class ModelWalk:
         """
         outside, ctx, images = self.model.root_elements, self.ctx, self.model.images
         idle = (
-            self.model.never_trained
+            self.model.never_trained | get_unread_names(self.model)
             if images is None
             else images.get_idle_names(ctx.settings.images)
         )

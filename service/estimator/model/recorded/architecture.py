@@ -12,6 +12,7 @@ from service.estimator.model.recorded.recorded_model import (
     RecordedModel,
     SequenceState,
 )
+from service.estimator.model.recorded.unread import list_unread
 from service.estimator.model.recorded.walker import WALKER
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.gguf_bytes import GgufBytes
@@ -163,6 +164,8 @@ class RecordedArchitecture(Architecture):
     """A tree whose layers run what was recorded of transformers' own code."""
 
     recorded: RecordedModel
+    unread_names: frozenset[str] = frozenset()
+    """Names of trainable tensors that no training pass reads, and of their adapters."""
 
     def __reduce__(self) -> tuple[Callable[..., Architecture], tuple[object, ...]]:
         """Pickle the recording that the tree is built of."""
@@ -258,6 +261,7 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         chunked=recorded.depends_on_length,
         batch_dependent=recorded.depends_on_batch,
         walker=WALKER,
+        unread_names=list_unread(recorded),
         recorded=recorded,
     )
 

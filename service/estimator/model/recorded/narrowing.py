@@ -15,3 +15,11 @@ if TYPE_CHECKING:
 def is_recorded(model: "Architecture") -> "TypeGuard[RecordedArchitecture]":
     """Return whether a model's passes were recorded."""
     return model.walker == WALKER
+
+
+def get_unread_names(model: "Architecture") -> frozenset[str]:
+    """Return the names of trainable tensors that no step reads.
+
+    A recorded model's tower is one, and so are adapters on its layers.
+    """
+    return model.unread_names if is_recorded(model) else frozenset()

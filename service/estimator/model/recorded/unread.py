@@ -1,0 +1,48 @@
+"""Weights of a recorded model that its training passes do not read."""
+
+from collections.abc import Iterator
+
+from service.estimator.model.images import collect_names
+from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.tape.programs.program import LinearCall, Operation, Straight, flatten
+from service.estimator.tape.programs.recorded_pass import RecordedPass
+
+
+def list_unread(recorded: RecordedModel) -> frozenset[str]:
+    """Return the names of tensors outside of the layers without gradients.
+
+    A tower of images is trainable, and a text's step leaves it idle: it has neither gradients nor
+    states of an optimizer. Nothing is unread where no pass trains.
+    """
+    passes = [
+        part
+        for name, part in recorded.passes.items()
+        if part.loss is not None and "/frozen" not in name
+    ]
+    if not passes:
+        return frozenset()
+    instructions = [instruction for part in passes for instruction in _list_instructions(part)]
+    called = {part.layer for part in instructions if isinstance(part, LinearCall)}
+    trained = {
+        gradient.parameter
+        for instruction in instructions
+        if isinstance(instruction, Operation)
+        for node in instruction.nodes
+        for gradient in node.gradients
+    }
+    ends = {recorded.embedding, f"{recorded.head}.weight", f"{recorded.head}.bias"}
+    return collect_names(
+        tuple(
+            weight
+            for weight in recorded.outer_weights
+            if weight.name not in trained | ends and weight.name.rpartition(".")[0] not in called
+        ),
+        tuple(layer for layer in recorded.outer_linears if layer.name not in called),
+    )
+
+
+def _list_instructions(part: RecordedPass) -> Iterator[Straight]:
+    """Yield what a pass runs, in and outside of its layers."""
+    yield from flatten((*part.prologue, *part.epilogue, *part.tail))
+    for block in part.blocks:
+        yield from flatten(block.instructions)
