@@ -88,6 +88,7 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
         if fit is not None:
             return job.respond(fit)
         report = job.judge()
+    job.keep_for_levels(report)
     if job.needs_remedies(report):
         return await run_until_disconnect(
             receive, partial(job.answer_with_remedies, report, deps.remedy_turns)
@@ -135,6 +136,14 @@ class _Job:
     def _has_shared_model(self) -> bool:
         """Return whether other questions about the model have the very same one."""
         return self.model.name is not None and self.question.architecture is self.model.architecture
+
+    def keep_for_levels(self, report: FitReport) -> None:
+        """Keep what other levels share.
+
+        Of a configuration that is asked about once, as those of a sweep are, nothing is kept.
+        """
+        if self._has_shared_model() and not self.needs_remedies(report):
+            self.deps.fit_templates.store(self.question, report, calibrations=self.calibrations)
 
     def judge(self) -> FitReport:
         """Answer from memory, but for remedies."""
@@ -213,8 +222,6 @@ class _Job:
         body = encode(
             build_fit_answer(report, assumptions=question.assumptions, parts=question.parts)
         )
-        if self._has_shared_model() and not self.needs_remedies(report):
-            self.deps.fit_templates.store(question, report, calibrations=self.calibrations)
         return self.respond(EncodedFit(body=body, verdict=report.verdict))
 
     def respond(self, fit: EncodedFit) -> ASGIApp:
