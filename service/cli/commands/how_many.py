@@ -22,7 +22,7 @@ from service.cli.launch.questions import add_launch, take_launch, tell_bound
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
 from service.contract.to_answer.phrases import format_gpu, read_gpu_count
-from service.terminal.arguments import DOES_NOT_FIT, FITS
+from service.terminal.arguments import DOES_NOT_FIT, FITS, Parser
 
 _CONSTRAINTS = (
     "max_gpus",
@@ -30,6 +30,21 @@ _CONSTRAINTS = (
     "min_tokens_per_second",
     "min_num_sequences",
 )
+
+
+_OF_PLANS = (
+    "--allow",
+    "--frameworks",
+    "--max-cost-per-hour",
+    "--max-hours",
+    "--max-nodes",
+    "--max-prefill-time-s",
+    "--max-step-time-s",
+    "--max-time-per-output-token-s",
+    "--objective",
+    "--pareto",
+)
+"""Bounds of times, money and frameworks."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +78,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="sequences that all replicas serve at once",
     )
     add_search_confidence(search)
+    if isinstance(parser, Parser):
+        for flag in _OF_PLANS:
+            parser.explain_absent(
+                flag, f" `headroom plan` takes {flag}, with --gpus GPU: try that."
+            )
     add_format(parser, "print the fewest GPUs alone, as a job that this scheduler's client reads")
     output = parser.add_mutually_exclusive_group()
     output.add_argument(

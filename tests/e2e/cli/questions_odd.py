@@ -99,6 +99,12 @@ ODD = (
     ),
     ask("Four adapters in vLLM?", f"fit llama-3.1-8b {H100} {_VLLM} {_CHAT} --max-loras 4", FITS),
     ask("A Gaudi?", f"fit llama-3.1-8b --gpu 'Gaudi 3' {_VLLM} {ONE}", FITS, "measure before you"),
+    ask(
+        "How many H100 for steps of 30 seconds?",
+        f"how-many llama-3.1-8b {H100} {LORA} --sequence-length 4096 --max-step-time-s 30",
+        REFUSED,
+        "`headroom plan` takes --max-step-time-s",
+    ),
     ask("A P100?", f"fit gpt2 --gpu 'Tesla P100' {SERVE} {ONE}", REFUSED, "say P100-PCIE-16GB or"),
     ask(
         "A GH200?", f"fit gpt2 --gpu GH200 {SERVE} {ONE}", REFUSED, "say GH200-96GB or GH200-144GB"
