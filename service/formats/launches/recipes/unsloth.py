@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from service.formats.launches.recipes.unsloth_adapters import read_adapters
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.python_calls import read_calls
 from service.formats.launches.sources.reader import Reader
@@ -45,18 +46,11 @@ _PATCH = "PatchDPOTrainer"
 """A function that Unsloth's scripts call before they build a trainer."""
 _OF_TRAINERS = ("argument_1", "model", "args", "formatting_func", "compute_metrics")
 _SOURCE = f"unsloth {UNSLOTH}, models"
-_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 _LOADED_WITHOUT_EFFECT = (
     *("token", "device_map", "trust_remote_code", "random_state", "load_in_16bit", "revision"),
     *("return_logits", "auto_model", "use_exact_model_name", "fix_tokenizer", "tokenizer_name"),
 )
 """Of ``from_pretrained``: ``load_in_4bit`` and ``load_in_8bit`` say the format."""
-_ADAPTED_WITHOUT_EFFECT = (
-    *("argument_1", "model", "bias", "random_state", "loftq_config", "max_seq_length"),
-    "task_type",
-)
-_LORA = ("r", "target_modules", "lora_alpha", "lora_dropout", "use_rslora", "modules_to_save")
-_LISTS = frozenset({"target_modules", "modules_to_save"})
 _WITH_LENGTH = frozenset({Client.DPO, Client.KTO, Client.REWARD})
 """Trainers whose rows have the config's ``max_length``."""
 
@@ -77,7 +71,7 @@ def read_unsloth(handed_in: HandedIn, draft: Draft) -> None:
     model_name = _read_name(loader, draft)
     _read_length(client, loader, training, draft)
     draft.put("workload.kernels", "unsloth")
-    adapters = _read_adapters(calls.get("get_peft_model"), training, draft)
+    adapters = read_adapters(calls.get("get_peft_model"), loader, training, draft, _SOURCE)
     training = Settings(dict(training.list_left()))
     setup = TrainerSetup(
         client=client,
@@ -196,32 +190,6 @@ def _read_model(loader: Settings) -> Settings:
     dtype = loader.take("dtype")
     model.add("dtype", dtype or make_default("dtype", "bfloat16", _SOURCE))
     return model
-
-
-def _read_adapters(call: Settings | None, training: Settings, draft: Draft) -> Settings:
-    adapters = Settings()
-    if call is None:
-        return adapters
-    for name in _LORA:
-        setting = call.take(name)
-        if setting is not None and setting.is_source and name in _LISTS:
-            raise setting.refuse("its literal: a script is not run")
-        if setting is not None:
-            adapters.add(name, setting)
-    adapters.add("r", make_default("r", 16, _SOURCE))
-    adapters.add("target_modules", make_default("target_modules", _TARGETS, _SOURCE))
-    switch = call.take("use_gradient_checkpointing")
-    offloads = switch is None or str(switch.value) == "unsloth"
-    replaced = training.take("gradient_checkpointing")
-    if replaced is not None:
-        draft.note(replaced, "get_peft_model's use_gradient_checkpointing decides")
-    if switch is None or offloads:
-        where = f"default: {_SOURCE}" if switch is None else switch.where
-        switch = Setting(key="use_gradient_checkpointing", value=True, where=where)
-        draft.put("workload.offload.activations", "cpu", switch)
-    training.add("activation_checkpointing", switch)
-    draft.account(call, _ADAPTED_WITHOUT_EFFECT)
-    return adapters
 
 
 READERS = {
