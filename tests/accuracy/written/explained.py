@@ -25,6 +25,21 @@ EXPLAINED = (
         reason="the layer before the head counts as forward in a recording, as loss where it is "
         "written and traced; the step's peak is equal",
     ),
+    Explained(
+        types=("bloom",),
+        instants=("forward",),
+        most_bytes=16,
+        reason="the written family leaves out a tensor of an element for each head, which a trace "
+        "has too, at an instant that does not decide; the step's peak is equal",
+    ),
+    Explained(
+        types=("deepseek_v3",),
+        instants=("load", "forward", "loss", "backward", "optimizer_step"),
+        most_bytes=16,
+        reason="a checkpoint's loading keeps the bias of a router's scores in fp32 "
+        "(`_keep_in_fp32_modules_strict`), as it is written; a model that is built in bfloat16, "
+        "to be recorded or traced, has all of it in that",
+    ),
 )
 
 
