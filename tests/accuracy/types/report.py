@@ -29,7 +29,7 @@ percentile of {p95} and a maximum of {maximum}.
 | column | says |
 | --- | --- |
 | parameters | of the default config: exact where no word is beside it |
-| step | `module`: written by hand, in [accuracy.md](accuracy.md); an error: recorded, and compared as above; `on demand`: not measured here; [a worker](howto/models-without-a-module.md) tries to record it, proves what it records by a plain pass, and refuses in words what it cannot |
+| step | `module`: written by hand, in [accuracy.md](accuracy.md); an error: recorded, and compared as above; `on demand`: not measured here; [a worker](howto/models-without-a-module.md) tries to record it, proves what it records by a plain pass, and refuses in words what it cannot; `refused`: that was tried, and why not |
 | serving | passes with a cache that the recording has, in engine `transformers` |
 | LoRA, FSDP2 | answered by the module, or by the recording's frozen passes and its layers |
 | engines | with code of their own for the class: {engines} |

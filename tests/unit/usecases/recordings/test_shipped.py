@@ -55,6 +55,22 @@ def test_another_model_is_not_taken_for_it(fields: dict[str, Any]) -> None:
     assert find_shipped_recording({"model_type": "nomic_bert", **fields}) is None
 
 
+@pytest.mark.parametrize(
+    ("field", "is_found"), [("hidden_size", False), ("attention_dropout", True)]
+)
+def test_a_published_config_says_what_its_class_does_not(*, field: str, is_found: bool) -> None:
+    """What it leaves out has the default of its class, which is that of another size or its own."""
+    entry = resolve_model("Qwen/Qwen3.6-27B")
+    config = dict(load_config(entry))
+    text = config["text_config"]
+    assert isinstance(text, dict)
+    cut = {name: value for name, value in text.items() if name != field}
+
+    answering = find_shipped_recording(config | {"text_config": cut})
+
+    assert (answering == entry) is is_found
+
+
 def test_a_posted_config_is_stored_with_the_recording() -> None:
     """As if its document had been sent."""
     config = {"model_type": "nomic_bert", "bos_token_id": 7}
