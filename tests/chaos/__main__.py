@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -21,6 +22,7 @@ from tests.chaos import latencies, storm
 from tests.chaos.bench import Bench
 from tests.chaos.client import make_client
 from tests.chaos.faults import FaultEvent
+from tests.chaos.hosts import run_hosts
 from tests.chaos.invariants import count_executions, count_logged, find_violations
 from tests.chaos.latencies import MAXIMUM, Timing
 from tests.chaos.rig import run_rig
@@ -41,9 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
     broken: list[str] = []
     if options.only != "latencies":
-        broken += _run_storm(
-            console, seed=options.seed, num_jobs=options.jobs, num_workers=options.workers
-        )
+        broken += _run_storm(console, options)
     if options.only != "storm":
         broken += _time_recoveries(console, repeat=options.repeat, num_workers=options.workers)
     for sentence in broken:
@@ -52,11 +52,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return BROKEN if broken else 0
 
 
-def _run_storm(console: Console, *, seed: int, num_jobs: int, num_workers: int) -> list[str]:
+def _run_storm(console: Console, options: argparse.Namespace) -> list[str]:
     settings = {**storm.SETTINGS, "HEADROOM_LEASE_S": str(LEASE_S)}
+    seed, num_jobs = options.seed, options.jobs
+    pace = storm.Pace(
+        between_faults_s=options.between_faults_s,
+        longest_work_s=options.longest_work_s,
+        longest_pause_s=options.longest_pause_s,
+        longest_s=60 * options.minutes,
+    )
+    run = partial(run_hosts, num_hosts=options.hosts) if options.hosts else partial(run_rig)
     with (
         tempfile.TemporaryDirectory(prefix="headroom-chaos-") as root,
-        run_rig(Path(root), settings=settings, num_workers=num_workers) as rig,
+        run(Path(root), settings=settings, num_workers=options.workers) as rig,
         _make_progress_bar(console) as bar,
     ):
         engine = make_engine(
@@ -74,7 +82,7 @@ def _run_storm(console: Console, *, seed: int, num_jobs: int, num_workers: int) 
             bar.update(task, completed=done, total=total, last=last)
 
         result = storm.run_storm(
-            rig, sessions, seed=seed, num_jobs=num_jobs, lease_s=LEASE_S, show=show
+            rig, sessions, seed=seed, num_jobs=num_jobs, lease_s=LEASE_S, show=show, pace=pace
         )
         broken = [*result.violations, *find_violations(sessions, result.jobs)]
         bar.stop()
@@ -180,7 +188,30 @@ def _build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--jobs", type=int, default=NUM_JOBS, help="jobs of the storm (default %(default)s)"
     )
-    parser.add_argument("--workers", type=int, default=3, help="workers (default %(default)s)")
+    parser.add_argument(
+        "--workers", type=int, default=3, help="workers, of each host (default %(default)s)"
+    )
+    parser.add_argument(
+        "--hosts",
+        type=int,
+        default=0,
+        help="run the storm on so many hosts, network namespaces, with faults of the network: "
+        "needs root (default: that of this process)",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=storm.LONGEST_S / 60,
+        help="after which the storm ends, whatever is left (default %(default)g)",
+    )
+    for name, seconds, text in (
+        ("between-faults-s", storm.BETWEEN_FAULTS_S, "seconds between faults in the mean"),
+        ("longest-work-s", storm.LONGEST_WORK_S, "most seconds that a job works"),
+        ("longest-pause-s", storm.LONGEST_PAUSE_S, "most seconds that a client pauses"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=float, default=seconds, help=f"{text} (default %(default)g)"
+        )
     parser.add_argument(
         "--repeat",
         type=int,

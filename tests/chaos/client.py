@@ -3,10 +3,11 @@
 They submit with a key, repeat a request that was not answered, and follow events to their end.
 """
 
+import random
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -14,6 +15,7 @@ import httpx
 
 from service.jobs.states import Status
 from tests.chaos import expected
+from tests.chaos.network import CLIENTS
 
 TIMEOUT_S = 1200.0
 _PAUSE_S = 0.1
@@ -55,8 +57,31 @@ class Refused(Exception):  # noqa: N818 - an answer, told as a violation
 
 
 def make_client(url: str) -> httpx.Client:
-    """Make a client; each thread has its own."""
-    return httpx.Client(base_url=url, timeout=_TIMEOUT)
+    """Make a client; each thread has its own.
+
+    Of several URLs with commas between them each request takes any, as behind a balancer that does
+    not know which of its servers answer.
+    """
+    first, *others = url.split(",")
+    if not others:
+        return httpx.Client(base_url=first, timeout=_TIMEOUT)
+    return httpx.Client(
+        base_url=first, timeout=_TIMEOUT, transport=_AnyServer((first, *others)), trust_env=False
+    )
+
+
+class _AnyServer(httpx.HTTPTransport):
+    """Transport that sends each request to any of several servers."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        super().__init__(local_address=CLIENTS)
+        self._urls = [httpx.URL(url) for url in urls]
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        url = random.choice(self._urls)  # noqa: S311 - no secret
+        request.url = request.url.copy_with(host=url.host, port=url.port)
+        request.headers["host"] = url.netloc.decode()
+        return super().handle_request(request)
 
 
 def submit(http: httpx.Client, job: ClientJob, body: dict[str, object] | None = None) -> None:

@@ -10,11 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
+import redis
 
+from tests.chaos.network_faults import strike_network
 from tests.chaos.parts import Part
 from tests.chaos.rig import Rig
 
 LONGEST_ABSENCE_S = 2.0
+_REDIS_WITHIN_S = 1.0
 
 Back = Callable[[], None]
 
@@ -40,7 +43,8 @@ def strike(dice: random.Random, rig: Rig, *, lease_s: float) -> FaultEvent | Non
 
     Returns None when there was nothing to strike.
     """
-    fault = dice.choices(list(FAULTS), weights=list(FAULTS.values()))[0]
+    faults = FAULTS if rig.network is None else FAULTS | {_disturb_network: _NETWORK_WEIGHT}
+    fault = dice.choices(list(faults), weights=list(faults.values()))[0]
     return fault(dice, rig, lease_s)
 
 
@@ -82,7 +86,9 @@ def _kill_api(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | No
 
 
 def _kill_reconcile(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
-    return _kill(rig.reconcile, "kill -9 reconciler", dice.uniform(0.0, LONGEST_ABSENCE_S))
+    return _kill(
+        dice.choice(rig.reconcilers), "kill -9 reconciler", dice.uniform(0.0, LONGEST_ABSENCE_S)
+    )
 
 
 def _kill_redis(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
@@ -91,6 +97,30 @@ def _kill_redis(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | 
 
 def _freeze_redis(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
     return _freeze(rig.redis, "freeze Redis", dice.uniform(0.0, LONGEST_ABSENCE_S), whole_tree=True)
+
+
+def _flush_redis(_dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
+    if _is_away(rig.redis) or not _command_redis(rig, "FLUSHALL"):
+        return None
+    return FaultEvent(what="flush Redis", part=rig.redis.name, back_in_s=0.0, back=_do_nothing)
+
+
+def _fill_redis(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
+    """Have Redis refuse every write for want of memory."""
+    if _is_away(rig.redis) or not _command_redis(rig, "CONFIG", "SET", "maxmemory", "1"):
+        return None
+    return FaultEvent(
+        what="Redis at maxmemory",
+        part=rig.redis.name,
+        back_in_s=dice.uniform(0.0, LONGEST_ABSENCE_S),
+        # One that was killed meanwhile has come back without that bound.
+        back=lambda: _do_nothing(_command_redis(rig, "CONFIG", "SET", "maxmemory", "0")),
+    )
+
+
+def _freeze_postgres(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
+    absence_s = dice.uniform(0.0, LONGEST_ABSENCE_S)
+    return _freeze(rig.postgres, "freeze Postgres", absence_s, whole_tree=True)
 
 
 def _stop_postgres(dice: random.Random, rig: Rig, _lease_s: float) -> FaultEvent | None:
@@ -119,6 +149,16 @@ def _freeze_worker(dice: random.Random, rig: Rig, lease_s: float) -> FaultEvent 
     )
 
 
+def _disturb_network(dice: random.Random, rig: Rig, lease_s: float) -> FaultEvent | None:
+    struck = None if rig.network is None else strike_network(dice, rig.network)
+    if struck is None:
+        return None
+    what, host, back = struck
+    # Beyond a lease: whoever is cut off has lost what it runs, and does not know.
+    back_in_s = dice.uniform(0.0, lease_s + LONGEST_ABSENCE_S)
+    return FaultEvent(what=what, part=host.name, back_in_s=back_in_s, back=back)
+
+
 FAULTS: dict[Fault, int] = {
     _kill_worker: 2,
     _kill_host: 2,
@@ -127,10 +167,15 @@ FAULTS: dict[Fault, int] = {
     _kill_reconcile: 1,
     _kill_redis: 2,
     _freeze_redis: 1,
+    _flush_redis: 1,
+    _fill_redis: 1,
+    _freeze_postgres: 1,
     _stop_postgres: 2,
     _freeze_worker: 3,
 }
 """Faults with their weights."""
+_NETWORK_WEIGHT = 9
+"""A third of all faults where there are several hosts."""
 
 
 def _kill(
@@ -155,5 +200,16 @@ def _is_away(part: Part) -> bool:
     return bool(part.frozen) or not part.is_up
 
 
-def _do_nothing() -> None:
+def _command_redis(rig: Rig, *command: str) -> bool:
+    """Return whether Redis did what a command says."""
+    with (
+        suppress(redis.RedisError),
+        redis.Redis.from_url(rig.redis_url, socket_timeout=_REDIS_WITHIN_S) as connection,
+    ):
+        connection.execute_command(*command)
+        return True
+    return False
+
+
+def _do_nothing(*_results: object) -> None:
     """Do nothing: a worker goes on without its job's process."""

@@ -1,6 +1,7 @@
 """A full Headroom whose parts can be killed, frozen and restarted.
 
-Its processes are those that a cluster would run.
+Its processes are those that a cluster would run: all of them on one host, or replicas, reconcilers
+and workers on several hosts of a network.
 """
 
 import os
@@ -22,9 +23,11 @@ from service.embedded.datadir import DataDir, own_data_dir
 from service.embedded.events import NULL_LOG
 from service.embedded.postgres import build_postgres_url, make_postgres_child
 from service.embedded.redis import build_redis_url, make_redis_child
+from tests.chaos.network import Network
 from tests.chaos.parts import START_WITHIN_S, Launch, Part, launch_fresh
 
-_PROBE = f"{sys.executable} -m tests.chaos.probe"
+WORKER = ("worker", "--device", "cpu", "--probe-command", f"{sys.executable} -m tests.chaos.probe")
+"""A worker's module and its arguments."""
 _ROOT = str(Path(__file__).resolve().parents[2])
 _PAUSE_S = 0.01
 _FORMER = frozenset({"api-0", "worker-0"})
@@ -33,24 +36,31 @@ _FORMER = frozenset({"api-0", "worker-0"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rig:
-    """All parts of a Headroom, and their URLs."""
+    """All parts of a Headroom, and their URLs.
+
+    ``url`` is that of the API, or those of its hosts with commas between them. The parts of a
+    ``network`` are named for their hosts.
+    """
 
     postgres: Part
     redis: Part
     apis: tuple[Part, ...]
-    reconcile: Part
+    reconcilers: tuple[Part, ...]
     workers: tuple[Part, ...]
     url: str
     database_url: str
     redis_url: str
     logs: Path
+    network: Network | None = None
 
     def parts(self) -> tuple[Part, ...]:
         """Return all parts, servers first."""
-        return (self.postgres, self.redis, *self.apis, self.reconcile, *self.workers)
+        return (self.postgres, self.redis, *self.apis, *self.reconcilers, *self.workers)
 
     def heal(self) -> None:
-        """Thaw what is frozen and start what is down."""
+        """Mend the network, thaw what is frozen and start what is down."""
+        if self.network is not None:
+            self.network.heal()
         for part in self.parts():
             part.thaw()
             if not part.is_up:
@@ -119,15 +129,23 @@ def run_rig(
             launch=launch,
             former=former,
         )
-        try:
-            rig.postgres.start()
-            upgrade(rig.database_url)
-            rig.heal()
-            wait_until(partial(_is_ready, rig.url), "the API does not answer")
+        with keep_rig(rig):
             yield rig
-        finally:
-            for part in reversed(rig.parts()):
-                part.end()
+
+
+@contextmanager
+def keep_rig(rig: Rig) -> Iterator[None]:
+    """Run the parts of a rig for the length of a block."""
+    try:
+        rig.postgres.start()
+        upgrade(rig.database_url)
+        rig.heal()
+        for url in rig.url.split(","):
+            wait_until(partial(_is_ready, url), f"{url} does not answer")
+        yield
+    finally:
+        for part in reversed(rig.parts()):
+            part.end()
 
 
 def _build_rig(  # noqa: PLR0913 - what runs, and how many of it
@@ -140,54 +158,29 @@ def _build_rig(  # noqa: PLR0913 - what runs, and how many of it
     launch: Launch,
     former: Path | None,
 ) -> Rig:
-    redis = make_redis_child(data, NULL_LOG)
-    if redis is None:
-        message = "there is no Redis: install redis-server, or pip install 'gpu-headroom[embedded]'"
-        raise EmbeddedServerError(message)
+    redis = make_redis_part(data)
     urls = {"DATABASE_URL": build_postgres_url(data), "REDIS_URL": build_redis_url(data)}
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith("HEADROOM_")
-    }
-    # The probe is not part of what is installed.
-    path = os.pathsep.join((_ROOT, *filter(None, (inherited.get("PYTHONPATH"),))))
-    # What a library's own code dies of is told with the lines of Python that were running.
-    diagnostics = {"PYTHONFAULTHANDLER": "1", "HEADROOM_LOG_FORMAT": "json"}
-    environment = {**inherited, "PYTHONPATH": path, **diagnostics, **settings, **urls}
+    environment = build_environment({**settings, **urls})
     number = listener.fileno()
 
-    def make_part(name: str, module: str, *arguments: str, pass_fds: tuple[int, ...] = ()) -> Part:
+    def make(name: str, module: str, *arguments: str, pass_fds: tuple[int, ...] = ()) -> Part:
+        variables = environment
         if former is not None and name in _FORMER:
             module = "headroom.worker" if module == "worker" else "headroom"
             path = os.pathsep.join((str(former), environment["PYTHONPATH"]))
-            own = {**environment, "PYTHONPATH": path}
-        else:
-            own = environment
-        return Part(
-            Child(
-                name=name,
-                program=(sys.executable, "-m", module, *arguments),
-                record=data.record(name),
-                log_file=data.log_file(name),
-                is_ready=lambda _pid: True,
-                stop_signals=(),
-                environment=own,
-                pass_fds=pass_fds,
-            ),
-            launch=launch,
-        )
+            variables = {**environment, "PYTHONPATH": path}
+        program = (sys.executable, "-m", module, *arguments)
+        return make_part(data, name, program, variables, launch=launch, pass_fds=pass_fds)
 
     return Rig(
         postgres=Part(make_postgres_child(data, NULL_LOG)),
-        redis=Part(_disable_persistence(redis)),
+        redis=redis,
         apis=tuple(
-            make_part(f"api-{index}", "service", "serve", "--fd", str(number), pass_fds=(number,))
+            make(f"api-{index}", "service", "serve", "--fd", str(number), pass_fds=(number,))
             for index in range(num_apis)
         ),
-        reconcile=make_part("reconcile", "service", "reconcile"),
-        workers=tuple(
-            make_part(f"worker-{index}", "worker", "--device", "cpu", "--probe-command", _PROBE)
-            for index in range(num_workers)
-        ),
+        reconcilers=(make("reconcile", "service", "reconcile"),),
+        workers=tuple(make(f"worker-{index}", *WORKER) for index in range(num_workers)),
         url=f"http://127.0.0.1:{listener.getsockname()[1]}",
         database_url=urls["DATABASE_URL"],
         redis_url=urls["REDIS_URL"],
@@ -201,9 +194,48 @@ def _is_ready(url: str) -> bool:
     return False
 
 
-def _disable_persistence(redis: Child) -> Child:
-    """Return a Redis that persists nothing."""
-    program = redis.program
-    assert isinstance(program, tuple)
-    position = program.index("--appendonly") + 1
-    return replace(redis, program=(*program[:position], "no", *program[position + 1 :]))
+def make_part(
+    data: DataDir,
+    name: str,
+    program: tuple[str, ...],
+    environment: Mapping[str, str],
+    *,
+    launch: Launch = launch_fresh,
+    pass_fds: tuple[int, ...] = (),
+) -> Part:
+    """Make a part that is ready once it is started."""
+    child = Child(
+        name=name,
+        program=program,
+        record=data.record(name),
+        log_file=data.log_file(name),
+        is_ready=lambda _pid: True,
+        stop_signals=(),
+        environment=environment,
+        pass_fds=pass_fds,
+    )
+    return Part(child, launch=launch)
+
+
+def make_redis_part(data: DataDir) -> Part:
+    """Make a Redis that persists nothing."""
+    redis = make_redis_child(data, NULL_LOG)
+    if redis is None:
+        message = "there is no Redis: install redis-server, or pip install 'gpu-headroom[embedded]'"
+        raise EmbeddedServerError(message)
+    assert isinstance(redis.program, tuple)
+    position = redis.program.index("--appendonly") + 1
+    program = (*redis.program[:position], "no", *redis.program[position + 1 :])
+    return Part(replace(redis, program=program))
+
+
+def build_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """Build the environment of a part of ours."""
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("HEADROOM_")
+    }
+    # The probe is not part of what is installed.
+    path = os.pathsep.join((_ROOT, *filter(None, (inherited.get("PYTHONPATH"),))))
+    # What a library's own code dies of is told with the lines of Python that were running.
+    diagnostics = {"PYTHONFAULTHANDLER": "1", "HEADROOM_LOG_FORMAT": "json"}
+    return {**inherited, "PYTHONPATH": path, **diagnostics, **settings}

@@ -63,6 +63,24 @@ class Roles:
     repeated: frozenset[int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How quickly a storm goes.
+
+    Clients submit no further job while ``max_open`` are not over, so that a long storm has no
+    longer queue than a short one.
+    """
+
+    between_faults_s: float = BETWEEN_FAULTS_S
+    longest_work_s: float = LONGEST_WORK_S
+    longest_pause_s: float = LONGEST_PAUSE_S
+    longest_s: float = LONGEST_S
+    max_open: int = 200
+
+
+QUICK = Pace()
+
+
 @dataclass(slots=True, kw_only=True)
 class Storm:
     """The jobs, the faults and the violations of a storm."""
@@ -99,8 +117,15 @@ class Storm:
                 part.start()
 
 
-def run_storm(
-    rig: Rig, sessions: Sessions, *, seed: int, num_jobs: int, lease_s: float, show: Show
+def run_storm(  # noqa: PLR0913 - of what, of how much, and how quickly
+    rig: Rig,
+    sessions: Sessions,
+    *,
+    seed: int,
+    num_jobs: int,
+    lease_s: float,
+    show: Show,
+    pace: Pace = QUICK,
 ) -> Storm:
     """Submit ``num_jobs`` jobs while faults strike, then let them end in calm.
 
@@ -113,28 +138,30 @@ def run_storm(
         jobs=[
             new_job(
                 number,
-                work_s=UNENDING_WORK_S if number in unending else dice.uniform(0.0, LONGEST_WORK_S),
+                work_s=UNENDING_WORK_S
+                if number in unending
+                else dice.uniform(0.0, pace.longest_work_s),
             )
             for number in range(1, num_jobs + 1)
         ],
         roles=roles,
     )
-    clients = _Clients(url=rig.url, jobs=iter(storm.jobs), roles=roles, seed=seed)
+    clients = _Clients(url=rig.url, jobs=iter(storm.jobs), roles=roles, seed=seed, pace=pace)
     clients.start()
-    done, next_strike, end = 0, time.monotonic(), time.monotonic() + LONGEST_S
+    done, next_strike, end = 0, time.monotonic(), time.monotonic() + pace.longest_s
     while (clients.is_submitting or done < CALM_SHARE * num_jobs) and time.monotonic() < end:
         storm.bring_back()
         storm.restart_ended_parts(rig)
         if time.monotonic() >= next_strike:
             storm.strike(dice, rig, lease_s=lease_s)
-            next_strike = time.monotonic() + dice.expovariate(1 / BETWEEN_FAULTS_S)
-            done = count_done(sessions, default=done)
+            next_strike = time.monotonic() + dice.expovariate(1 / pace.between_faults_s)
+            done = clients.num_over = count_done(sessions, default=done)
             show(done, num_jobs, storm.strikes)
         time.sleep(_TURN_S)
     rig.heal()
     end = time.monotonic() + CALM_WITHIN_S
     while (done < num_jobs or clients.is_submitting) and time.monotonic() < end:
-        done = count_done(sessions, default=done)
+        done = clients.num_over = count_done(sessions, default=done)
         show(done, num_jobs, storm.strikes)
         time.sleep(_TURN_S)
     storm.violations += clients.finish()
@@ -179,6 +206,10 @@ class _Clients:
     jobs: Iterator[ClientJob]
     roles: Roles
     seed: int
+    pace: Pace
+    num_over: int = 0
+    """Jobs that are over, as they were counted last."""
+    _num_submitted: int = 0
     _threads: list[threading.Thread] = field(default_factory=list)
     _followers: list[threading.Thread] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -217,8 +248,11 @@ class _Clients:
                 ):
                     if job.number in numbers:
                         self._followers.append(start_thread(role, self.url, job))
-                time.sleep(dice.uniform(0.0, LONGEST_PAUSE_S))
+                time.sleep(dice.uniform(0.0, self.pace.longest_pause_s))
 
     def _next(self) -> ClientJob | None:
         with self._lock:
+            while self._num_submitted - self.num_over >= self.pace.max_open:
+                time.sleep(_TURN_S)
+            self._num_submitted += 1
             return next(self.jobs, None)
