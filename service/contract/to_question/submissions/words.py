@@ -1,10 +1,10 @@
 """Words of a command line as a question."""
 
-import shlex
 from collections.abc import Iterator
 
 from service.contract.schemas.queries.how_many import nest_words
 from service.estimator.values.errors import InvalidInputError
+from service.formats.command_words import split_words
 
 _TOP = frozenset({"gpu", "confidence"})
 _OPTION = "--"
@@ -18,7 +18,7 @@ def read_words(text: str) -> dict[str, object]:
     decodes the body. Raises InvalidInputError for words that are no question.
     """
     try:
-        tokens = shlex.split(text)
+        tokens = split_words(text)
     except ValueError as error:
         message = f"{text[:80]!r} cannot be split into words: {error}"
         raise InvalidInputError(message, field="question") from None

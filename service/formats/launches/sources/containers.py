@@ -1,10 +1,10 @@
 """Commands of containers: ``docker run``, compose files and Kubernetes' manifests."""
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from service.formats.command_words import split_words
 from service.formats.launches.sources.argv import Grammar
 from service.formats.launches.sources.container_gpus import (
     count_option,
@@ -266,7 +266,7 @@ def _expand_texts(name: str, value: object) -> list[str]:
     if not isinstance(value, str):
         return [_INTERPOLATION.sub(_interpolate, text) for text in _list_texts(value)]
     try:
-        return shlex.split(_INTERPOLATION.sub(_interpolate, value))
+        return split_words(_INTERPOLATION.sub(_interpolate, value))
     except ValueError as error:
         message = f"a command cannot be cut into words: {error}"
         raise LaunchFormatError(message, where=name) from None

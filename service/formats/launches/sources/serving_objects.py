@@ -6,10 +6,10 @@ vLLM's production-stack (helm/templates/deployment-vllm-multi.yaml).
 """
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from service.formats.command_words import split_words
 from service.formats.launches.sources.containers import (
     Container,
     Pod,
@@ -213,7 +213,7 @@ def _spell_option(key: str, value: object) -> list[str]:
 
 def _split(text: str) -> list[str]:
     try:
-        return shlex.split(text)
+        return split_words(text)
     except ValueError:
         return text.split()
 

@@ -4,9 +4,9 @@
 """
 
 import re
-import shlex
 from dataclasses import dataclass, replace
 
+from service.formats.command_words import split_words
 from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.values.settings import Setting, Settings
 
@@ -211,7 +211,7 @@ def _split_header(text: str) -> tuple[list[str], bool]:
 def _split_directive(text: str) -> list[str]:
     """Return the words of a directive, without a comment."""
     try:
-        return shlex.split(text, comments=True)
+        return split_words(text, comments=True)
     except ValueError:
         return text.partition("#")[0].split()
 

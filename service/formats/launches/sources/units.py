@@ -1,10 +1,10 @@
 """Commands of systemd's units: ``ExecStart`` with the unit's environment."""
 
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
+from service.formats.command_words import split_words
 from service.formats.launches.shell.scripts import ScriptCommand, read_script
 from service.formats.launches.values.errors import LaunchFormatError
 
@@ -42,7 +42,7 @@ def list_unit_commands(name: str, text: str) -> Iterator[ScriptCommand]:
 
 def _split(name: str, text: str) -> list[str]:
     try:
-        return shlex.split(text)
+        return split_words(text)
     except ValueError as error:
         message = f"Environment cannot be cut into words: {error}"
         raise LaunchFormatError(message, where=name) from None
