@@ -21,13 +21,9 @@ from service.access.hosts import get_default_access
 from service.access.origins import KnownNames
 from service.access.peers import PeerCache
 from service.api.application import Extension, Lifespan, make_application
-from service.api.computing.reading import FILE_MODULES, FileReader
-from service.api.computing.search_processes import (
-    MEMORY_BYTES,
-    MEMORY_SHARE,
-    SEARCH_MODULES,
-    SearchProcesses,
-)
+from service.api.computing.reading import FileReader
+from service.api.computing.search_processes import SearchProcesses
+from service.api.computing.shares import make_pools, share_file_memory, share_search_memory
 from service.api.computing.turns import Turns
 from service.api.http.auth import Access, Guard, TokenVerifier
 from service.api.http.dependencies import OTHER_TURNS, Dependencies
@@ -44,8 +40,6 @@ from service.db.session import make_engine, make_sessions
 from service.estimator.cache import PlanCache
 from service.jobs.notify import BackgroundNotifier, Notifier, connect_to_notify, skip_notification
 from service.runtime.children.pool import ChildPool
-from service.runtime.children.starting import ChildStarter
-from service.runtime.memory_limit import share_memory
 from service.runtime.recording_files import make_recording_store
 from service.runtime.settings import Settings
 from service.telemetry import spans
@@ -105,8 +99,7 @@ def create_app(settings: Settings) -> ASGIApp:
     throttle = make_throttle(settings.redis_url)
     tokens = _make_token_verifier(settings)
     decisions = DecisionLog(sessions, on_loss=metrics.count_lost_decisions)
-    files = ChildPool(ChildStarter(FILE_MODULES), keeps=False)
-    searches = ChildPool(ChildStarter(SEARCH_MODULES, idle_s=None), keeps=True)
+    files, searches = make_pools()
     deps = Dependencies(
         settings=settings,
         version=build.version,
@@ -124,7 +117,7 @@ def create_app(settings: Settings) -> ASGIApp:
         searches=_make_searches(settings, metrics, searches),
         search_turns=Turns(settings.num_searches),
         computing_limiter=CapacityLimiter(settings.num_searches + OTHER_TURNS),
-        files=FileReader(files),
+        files=FileReader(files, most_memory_bytes=share_file_memory()),
         hub=make_hub(settings),
         count_weights=WeightCounter(),
         charge_rate=make_rate_charge(throttle),
@@ -164,7 +157,7 @@ def _make_engine(settings: Settings) -> Engine:
 def _make_searches(settings: Settings, metrics: Metrics, pool: ChildPool) -> SearchProcesses:
     return SearchProcesses(
         pool if settings.search_processes else None,
-        memory_bytes=share_memory(MEMORY_BYTES, MEMORY_SHARE),
+        memory_bytes=share_search_memory(),
         cache_dir=settings.cache_dir,
         on_failure=metrics.count_failed_search_process,
     )

@@ -1,4 +1,4 @@
-"""Words of a command line, in time that grows as the text does."""
+"""Split of a command line, in linear time."""
 
 import re
 

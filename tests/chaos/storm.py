@@ -159,12 +159,14 @@ def run_storm(  # noqa: PLR0913 - of what, of how much, and how quickly
             show(done, num_jobs, storm.strikes)
         time.sleep(_TURN_S)
     rig.heal()
+    clients.stop_beginning(is_late=time.monotonic() >= end)
     end = time.monotonic() + CALM_WITHIN_S
-    while (done < num_jobs or clients.is_submitting) and time.monotonic() < end:
+    while (done < clients.num_submitted or clients.is_submitting) and time.monotonic() < end:
         done = clients.num_over = count_done(sessions, default=done)
         show(done, num_jobs, storm.strikes)
         time.sleep(_TURN_S)
     storm.violations += clients.finish()
+    storm.jobs = storm.jobs[: clients.num_submitted]
     return storm
 
 
@@ -209,7 +211,8 @@ class _Clients:
     pace: Pace
     num_over: int = 0
     """Jobs that are over, as they were counted last."""
-    _num_submitted: int = 0
+    num_submitted: int = 0
+    _is_late: bool = False
     _threads: list[threading.Thread] = field(default_factory=list)
     _followers: list[threading.Thread] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -227,6 +230,10 @@ class _Clients:
     def is_submitting(self) -> bool:
         """Whether a job is still to be submitted."""
         return any(thread.is_alive() for thread in self._threads)
+
+    def stop_beginning(self, *, is_late: bool) -> None:
+        """Begin no further job where the storm has lasted its time."""
+        self._is_late = is_late
 
     def finish(self) -> list[str]:
         """Wait for all clients, watchers and cancellations; return violations."""
@@ -252,7 +259,8 @@ class _Clients:
 
     def _next(self) -> ClientJob | None:
         with self._lock:
-            while self._num_submitted - self.num_over >= self.pace.max_open:
+            while self.num_submitted - self.num_over >= self.pace.max_open and not self._is_late:
                 time.sleep(_TURN_S)
-            self._num_submitted += 1
-            return next(self.jobs, None)
+            job = None if self._is_late else next(self.jobs, None)
+            self.num_submitted += job is not None
+            return job

@@ -31,8 +31,6 @@ SEARCH_MODULES = ("service.api.computing.searches", "service.api.computing.searc
 """What a process that computes has loaded before it is asked: no framework, no database."""
 MEMORY_BYTES = 2**30
 """Memory that one answer may take beyond what its process keeps, at most."""
-MEMORY_SHARE = 4
-"""It may take no more than this part of its container."""
 _GRACE_S = 5.0
 """Beyond its budget, which an answer checks itself, the kernel ends its process."""
 _log = get_logger(__name__)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.runtime.children.limits import apply_limits, count_resident_bytes
+from service.runtime.children.limits import apply_limits, count_private_bytes
 from service.runtime.children.messages import (
     Asked,
     Call,
@@ -30,8 +30,9 @@ IDLE_S = 600.0
 """After which a child that is kept, and asked nothing, ends with what it remembers."""
 KEPT_BYTES = 512 * 2**20
 """Of memory that a child may keep for its next call; one that has more ends."""
-_KEPT_SHARE = 16
-"""It keeps no more than this part of its container: five of them, a server and a search have room.
+_KEPT_SHARE = 32
+"""It keeps no more than this part of its container: five of them have room beside a server, and
+calls that take half of it (``service/api/computing/shares.py``).
 """
 NICENESS = 10
 """A child has a ninth of the share of whatever answers at once (sched(7): 110 of 1,024)."""
@@ -74,7 +75,7 @@ def serve(connection: socket.socket) -> None:
             # A cancellation may come when its call has been answered.
             elif isinstance(message, Call):
                 send_bytes(connection, _answer(message))
-                if count_resident_bytes() > share_memory(KEPT_BYTES, _KEPT_SHARE):
+                if count_private_bytes() > share_memory(KEPT_BYTES, _KEPT_SHARE):
                     return
 
 

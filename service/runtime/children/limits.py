@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _STATM = Path("/proc/self/statm")
+_ROLLUP = Path("/proc/self/smaps_rollup")
+_KIB = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,19 @@ def apply_limits(limits: Limits) -> Iterator[None]:
 def _limit(kind: int, value: int) -> None:
     hard = resource.getrlimit(kind)[1]
     resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+def count_private_bytes() -> int:
+    """Return the memory that this process shares with no other.
+
+    That of a fork's parent counts for its parent. All that it has where the kernel does not say
+    (proc(5), ``smaps_rollup``).
+    """
+    try:
+        lines = _ROLLUP.read_text().splitlines()
+    except OSError:
+        return count_resident_bytes()
+    return sum(_KIB * int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 
 def count_resident_bytes() -> int:

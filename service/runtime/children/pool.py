@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from service.runtime.children.limits import Limits
+from service.runtime.children.memory import ChildMemory
 from service.runtime.children.messages import (
     Asked,
     Call,
@@ -67,9 +68,20 @@ class ChildPool:
     a child of its own, which takes what it read with it.
     """
 
-    def __init__(self, starter: ChildStarter, *, keeps: bool) -> None:
-        """Start nothing yet."""
+    def __init__(
+        self,
+        starter: ChildStarter,
+        *,
+        keeps: bool,
+        memory: ChildMemory | None = None,
+        spared_bytes: int = 0,
+    ) -> None:
+        """Start nothing yet.
+
+        Calls take ``memory`` that pools share, and leave ``spared_bytes`` of it to those of others.
+        """
         self._starter, self._keeps = starter, keeps
+        self._memory, self._spared_bytes = memory or ChildMemory(), spared_bytes
         self._lock = threading.Lock()
         self._idle: list[Child] = []
 
@@ -90,13 +102,15 @@ class ChildPool:
         """Return what a module's function returns in a child.
 
         What it raises is raised. ``check`` raises where nobody waits any more, which ends the
-        call; ``count`` gets what the call took of the processor, at most so much where its child
-        was ended. ``answers`` are those to what it asks its server. Raises ChildStartError, and
-        ChildError where the limits are passed, the child ends, or something cannot travel.
+        call, also while it waits for memory; ``count`` gets what the call took of the processor, at
+        most so much where its child was ended. ``answers`` are those to what it asks its server.
+        Raises ChildStartError, and ChildError where the limits are passed, the child ends, or
+        something cannot travel.
         """
         encoded = _encode(Call(function=function, arguments=arguments, limits=limits))
         asking = _Asking(encoded=encoded, limits=limits, check=check, count=count, answers=answers)
-        reply = self._ask_kept(asking) or self._ask(self._starter.start(check), asking)
+        with self._memory.take(limits.memory_bytes, check, spared_bytes=self._spared_bytes):
+            reply = self._ask_kept(asking) or self._ask(self._starter.start(check), asking)
         match reply:
             case Returned(value=value):
                 return value  # type: ignore[return-value]  # what the function returned
