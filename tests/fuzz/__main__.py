@@ -10,11 +10,14 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from litestar.testing import TestClient
 
+from service.api.http.auth import make_open_guard
+from service.mcp.endpoint import McpEndpoint
 from tests.fuzz.bodies import Door, change_body, grow_body, list_doors
 from tests.unit.api.builders import patient_parts, served
 
@@ -55,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--path", default="", help="doors whose path has this in it alone")
     options = parser.parse_args(arguments)
     number, found = 0, 0
-    with served(patient_parts()) as client:
+    with serve_doors() as client:
         doors = list_doors(client.get("/docs/openapi.json").json())
         for place, door in enumerate(doors):
             if options.path not in door.path:
@@ -68,12 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if found else 0
 
 
+def serve_doors() -> AbstractContextManager[TestClient[Any]]:
+    """Serve the API and MCP over fakes, with hooks that wait for their answers."""
+    return served(patient_parts(), extension=McpEndpoint(make_open_guard(), version="1"))
+
+
 def ask(client: TestClient[Any], door: Door, body: bytes) -> Cost:
     """Send a body, and return what it took."""
     began, before = time.process_time(), _read_peak()
-    answer = client.request(
-        door.method, door.path, content=body, headers={"content-type": "application/json"}
-    )
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    answer = client.request(door.method, door.path, content=body, headers=headers)
     return Cost(
         status=answer.status_code,
         text=answer.text,

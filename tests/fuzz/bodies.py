@@ -68,6 +68,7 @@ def _list_more() -> list[Door]:
     pictures = {"task": "train", "sequence_length": 512, "images": {"per_sequence": 1}}
     task = f"resources:\n  accelerators: {{A100-80GB: 1}}\nnum_nodes: 1\nrun: |\n  {_ACCELERATE}\n"
     gguf = {"gguf": msgspec.to_builtins(build_gguf(read_model("llama")))}
+    count = {"model": "llama-2-7b", "workload": {"task": "train", "sequence_length": 64}}
     return [
         Door(method="post", path=path, body=body)
         for path, body in (
@@ -89,6 +90,9 @@ def _list_more() -> list[Door]:
                 "/v1/hooks/slurm/warn",
                 {"command": "sbatch", "options": {"gres": "gpu:1"}, "script": _ACCELERATE},
             ),
+            ("/v1/how-many?as=count", {**count, "gpu": "H100-SXM5-80GB"}),
+            ("/mcp", _call_tool("fit", {**count, "gpu": "L4"})),
+            ("/mcp", _call_tool("post_mortem", {"content": "CUDA out of memory."})),
             ("/v1/fit", {"model": gguf, "workload": serve, "gpu": "L4"}),
             (
                 "/v1/fit",
@@ -122,6 +126,12 @@ def grow_body(door: Door, seed: int) -> bytes:
     place, key = _choose(dice, holder)
     place[key] = _grow(dice, place[key])
     return _encode(holder[0])
+
+
+def _call_tool(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a message of MCP."""
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
 
 def _encode(body: object) -> bytes:

@@ -63,7 +63,8 @@ def make_training(number: int) -> dict[str, Any]:
     """Return the question of a number about training."""
     rest, model = divmod(number, len(TRAINED))
     rest, gpu = divmod(rest, len(GPUS))
-    length, batch = divmod(rest, 8)
+    # A million questions are no longer than BERT's 512 positions.
+    length, batch = divmod(rest, 16)
     workload = {"task": "train", "sequence_length": 8 + length, "micro_batch_size": 1 + batch}
     layout = {"data_parallel": 16, "zero_stage": 3, "sharding": "fsdp2"}
     question = {

@@ -1,4 +1,4 @@
-"""Shares of a container's memory, so that all who take of it have room at once.
+"""Shares of a container's memory, with room for all.
 
 A quarter is the server's own (``service/usecases/operations/kept_memory.py``), and five parts of
 thirty-two are what children keep between calls (``service/runtime/children/child.py``). Half of it

@@ -9,9 +9,10 @@ TICK_S = 0.05
 
 
 class ChildMemory:
-    """Bytes that calls may take at once, each of which says before how many it may.
+    """Bytes that calls may take at once.
 
-    One that finds too few left waits until others have ended; smaller ones go before it.
+    Each says before how many. One that finds too few left waits until others have ended; smaller
+    ones go before it.
     """
 
     def __init__(self, total_bytes: int | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from litestar.testing import TestClient
 from sqlalchemy import create_engine
 
-from service.api.application import make_application
+from service.api.application import Extension, make_application
 from service.api.http.dependencies import Dependencies
 from service.api.metrics.registry import Metrics
 from service.api.resources.fit import FAST_ROUTE
@@ -63,12 +63,14 @@ def patient_parts(**settings: Any) -> Dependencies:  # noqa: ANN401 - of any set
 
 
 @contextmanager
-def served(with_parts: Dependencies | None = None) -> Iterator[TestClient[Any]]:
+def served(
+    with_parts: Dependencies | None = None, *, extension: Extension | None = None
+) -> Iterator[TestClient[Any]]:
     """Serve the whole API over fakes."""
-    with TestClient(
-        make_application(with_parts or parts(), handlers=ROUTERS, fast_route=FAST_ROUTE),
-        raise_server_exceptions=False,
-    ) as client:
+    application = make_application(
+        with_parts or parts(), handlers=ROUTERS, fast_route=FAST_ROUTE, extension=extension
+    )
+    with TestClient(application, raise_server_exceptions=False) as client:
         yield client
 
 

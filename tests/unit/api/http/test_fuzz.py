@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
-from tests.fuzz.__main__ import ask
+from tests.fuzz.__main__ import ask, serve_doors
 from tests.fuzz.bodies import change_body, list_doors
-from tests.unit.api.builders import patient_parts, served
 
 NUM_SEEDS = 4
 
@@ -19,7 +18,7 @@ NUM_SEEDS = 4
 @pytest.fixture(scope="module", name="client")
 def start() -> Iterator[TestClient[Any]]:
     """Serve the API over fakes, with hooks that wait for their answers."""
-    with served(patient_parts()) as client:
+    with serve_doors() as client:
         yield client
 
 
