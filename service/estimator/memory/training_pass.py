@@ -20,6 +20,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
 from service.estimator.passes.config import TrainingPass, is_batch_dependent
 from service.estimator.passes.losses import LossPass
+from service.estimator.tape.cross_shape import ROWS
 from service.estimator.tape.ops.loss.linear_loss import liger_chunk_tokens
 from service.estimator.tape.ops.loss.log_probs import MAX_TOKENS
 from service.estimator.values.batches import SequencePacking
@@ -77,11 +78,21 @@ def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchSh
         and is_batch_dependent(model, workload.attention, workload.precision.compute_dtype),
         workload.padding_mask or (model.family not in _UNPOSITIONED and masks_packed(workload)),
         window is not None and length >= window,
-        length if model.chunked else None,
+        length if model.chunked or _is_unaligned(model, workload) else None,
         build_loss_pass(model, workload),
         resolve_decoder_length(model, workload),
         resolve_images(model, workload),
     )
+
+
+def _is_unaligned(model: Architecture, workload: TrainWorkload) -> bool:
+    """Return whether the kernel pads rows under a learned bias.
+
+    They are the bias's own, or of its sums. Its sizes are no polynomial of the length then
+    (``CrossShape.aligned``).
+    """
+    is_biased = model.family in {"t5", "mt5"} and workload.attention is not Attention.EAGER
+    return is_biased and workload.rows[1] % ROWS != 0
 
 
 class BatchNotes(NamedTuple):

@@ -83,7 +83,7 @@ class Recording:
         self.layer_locals: list[Storage] | None = None
         self.num_recorded_layers = 0
         self.cast_inputs: list[Storage] = []
-        self.has_leaf_input = settings.lora is not None
+        self.reads_ids, self.has_leaf_input = True, settings.lora is not None
         self.saved_outputs: dict[str, list[list[Storage]]] = {}
         self.common: SharedLayerState | None = None
         self.recorded_frame: Frame | None = None
@@ -135,9 +135,9 @@ class Recording:
     def require_input_grad(self, x: Value) -> None:
         """Make embeddings without a gradient a leaf, where blocks are checkpointed.
 
-        (transformers 5.23 ``modeling_utils.py``, ``enable_input_require_grads``.)
+        (transformers 5.23 ``modeling_utils.py``, ``_activation_checkpointing_enable``.)
         """
-        if self.settings.checkpointed and not x.requires_grad:
+        if self.settings.checkpointed and self.reads_ids and not x.requires_grad:
             self.tape.require_grad(x)
             self.has_leaf_input = True
 

@@ -26,10 +26,13 @@ class EncoderDecoderStep(ModelWalk):
         """Walk ``model`` on the tape of ``ctx``."""
         super().__init__(model, ctx)
         assert isinstance(model, EncoderDecoder)  # noqa: S101 - it names this class
-        self.seq2seq, length = model, ctx.settings.decoder_length
-        self.source = CrossShape(queries=model.encoder.length, keys=model.encoder.length)
+        ctx.reads_ids = not model.encoder.frames_per_position
+        settings, self.seq2seq = ctx.settings, model
+        source = model.encoder.length or settings.length
+        length = settings.decoder_length or settings.length
+        self.source = CrossShape(queries=source, keys=source)
         self.target = CrossShape(queries=length, keys=length)
-        self.across = CrossShape(queries=length, keys=model.encoder.length)
+        self.across = CrossShape(queries=length, keys=source)
         self.padded = ctx.padded and not model.ignores_padding
         self.memory: Value | None = None
         self.decoder_locals: list[Value] = []

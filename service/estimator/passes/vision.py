@@ -49,7 +49,7 @@ class ClassifierStep(_ImageStep):
 
         A label per image lives as long as they do.
         """
-        self.ctx.shape = self.image_shape()
+        self.ctx.shape, self.ctx.reads_ids = self.image_shape(), False
         pixels = self.pixels()
         if self.tape.builds_graph:
             allocate_integers(self.tape, self.image_shape().images(1))

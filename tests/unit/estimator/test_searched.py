@@ -24,6 +24,7 @@ _SHARDED = {
     "precision": CAST_AT_GATHER,
 }
 _AUTOCAST = {"precision": POLICIES["amp_bf16"]}
+_LORA = {"method": Method.LORA, "lora": Lora()}
 _DORA = {"method": Method.LORA, "lora": Lora(variant="dora")}
 _FULL = {"activation_checkpointing": Checkpointing.FULL}
 
@@ -62,6 +63,17 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
         ("llama", _FULL | _AUTOCAST | _DORA, 6094488, 7094944),
         ("glm", _AUTOCAST | _DORA, 10430112, 10862224),
         ("mistral3", _DORA, 10036768, 10513936),
+        ("t5", {"sequence_length": 129}, 17772415, 18738367),
+        ("mt5", _AUTOCAST | {"sequence_length": 129}, 36414403, 37314311),
+        ("t5", {"sequence_length": 100, "padding_mask": True}, 15280564, 16029364),
+        ("t5", _FULL | {"sequence_length": 40, "decoder_length": 33}, 6524020, 8371204),
+        (
+            "whisper",
+            _FULL | _LORA | {"sequence_length": 50, "decoder_length": 20},
+            4870672,
+            6023740,
+        ),
+        ("vit", _FULL | _LORA | {"sequence_length": 17}, 2974372, 3428760),
         ("opt", {"packing": SequencePacking.PADDING_FREE}, 5993304, 6504272),
         (
             "llama",

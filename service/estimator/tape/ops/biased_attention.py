@@ -6,7 +6,7 @@ The bias is learned positions (T5), or zeros in their place.
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Value, Work
+from service.estimator.tape.nodes import Node, Value, Work
 from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.tape.ops.attention_kernels import SEED_BYTES
 from service.estimator.tape.ops.elementwise import add, chain, dropout, multiply_scalar, softmax
@@ -84,6 +84,25 @@ def run_biased_eager_attention(
     mixed = batched_product(tape, read, values, parts[0].numel)
     tape.free(values, read, query, key, value)
     return chain(tape, mixed, copy_contiguous), weights
+
+
+def align_bias(tape: Tape, x: Value, padded: Size) -> Value:
+    """Return a view of a copy of ``x`` with padded rows.
+
+    They have the kernel's alignment (``pad_bias``, ATen ``transformers/attention.cpp``). Its
+    gradient is put into zeros as large, and cut out of these again.
+    """
+    made = tape.emit(
+        padded,
+        x.dtype,
+        inputs=(x,),
+        backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
+    )
+    view = Value(made.storage, x.numel, x.dtype)
+    if made.requires_grad:
+        node = Node([], lambda _: tape.send(made, tape.scratch(padded, x.dtype)))
+        view.node, view.requires_grad = tape.append(node), True
+    return view
 
 
 def where(tape: Tape, condition: Value, x: Value, numel: Size) -> Value:

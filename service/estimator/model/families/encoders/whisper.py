@@ -164,7 +164,6 @@ def _embed_audio(ctx: Recording, features: Value, spec: WhisperSpec) -> Embeddin
     weights = ctx.parameters(_iter_convolution_weights(spec), "")
     frames = sizes.per_sequence(hidden * positions * FRAMES_PER_POSITION)
     first = embed_patches(tape, features, weights[0], weights[1], frames)
-    ctx.require_input_grad(first)  # the first convolution is taken for an embedding
     convolved = chain(tape, first, activate_saving_input)
     second = chain(
         tape,

@@ -6,7 +6,7 @@ Scores are not scaled but get the bias, learned for distances or all zeros (tran
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.model.modules.attention.cross_kv import get_cross_key_value
 from service.estimator.model.recording import Recording
@@ -18,6 +18,7 @@ from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Node, Value, count_bytes
 from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.tape.ops.biased_attention import (
+    align_bias,
     copy_to_kernel_layout,
     run_biased_eager_attention,
     run_biased_efficient_attention,
@@ -28,6 +29,8 @@ from service.estimator.tape.ops.products import allocate_integers, autocast_inpu
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention as Kernel
 
+ALIGNED_KEYS = 8
+"""Elements to which rows of a bias are padded."""
 BUCKET_BYTES = 33
 """Bytes per pair of positions that ``_relative_position_bucket`` holds at its worst beside
 distances and buckets: the absolute distances, a boolean, and three more 64-bit tensors.
@@ -178,6 +181,10 @@ class T5Attention:
             return mixed
         mask = self._build_mask(ctx, shape, bias, masked=masked)
         query, key, value, cast_mask = (autocast_input(tape, part) for part in (*parts, mask))
+        if shape.keys is not None and shape.keys % ALIGNED_KEYS:
+            padded = replace(shape, keys=-(-shape.keys // ALIGNED_KEYS) * ALIGNED_KEYS)
+            numel = (padded.scores if masked else padded.shared_mask)(self.num_heads)
+            cast_mask = chain(tape, cast_mask, lambda t, x: align_bias(t, x, numel))
         mixed = run_biased_efficient_attention(tape, query, key, value, cast_mask, heads)
         tape.free(query, key, value, cast_mask, mask)
         return mixed

@@ -73,7 +73,7 @@ _COUNTED = (
     ("whisper", "checkpointed", 1567816, 6194704),
     ("whisper", "eager", 8103064, 8809016),
     ("whisper", "lora", 6313936, 6608336),
-    ("whisper", "lora, checkpointed", 1697696, 2875048),
+    ("whisper", "lora, checkpointed", 1206016, 2317848),
     ("whisper", "without logits", 6840400, 7671328),
 )
 """Bytes above weights of forward and backward in fp32: two sequences of 128 (Whisper 96) positions
@@ -117,7 +117,8 @@ def test_a_step_needs_what_was_counted(
     name: str, options: str, forward: int, backward: int
 ) -> None:
     """Forward and backward peak within a kilobyte of transformers 5.23 with the tensors that CUDA's
-    kernels keep.
+    kernels keep. Whisper's checkpoints make no leaf of what its convolution returns: Trainer
+    enables gradients of embeddings where ids are the main input.
     """
     changes: dict[str, Any] = {}
     for option in options.split(", "):
