@@ -185,7 +185,9 @@ def _list_adapters(values: Values, rank: str, targets: str) -> Iterator[tuple[st
     if named in (["all"], ["all-linear"], "all", "all-linear"):
         yield "workload.lora.target_modules", "all-linear"
     elif isinstance(named, str):
-        yield "workload.lora.target_modules", list_pattern_names(named) or "all-linear"
+        names = list_pattern_names(named)
+        if names is not None:  # others are asked for
+            yield "workload.lora.target_modules", names
     elif named and not values.get("lora_target_linear"):
         yield "workload.lora.target_modules", named
     for name in ("dora", "rslora"):

@@ -46,6 +46,8 @@ def _expand(text: str, index: int, depth: int) -> tuple[list[str] | None, int]:
             inner, index = _expand(text, index + 1, depth + 1)
             if inner is None or index >= len(text):
                 return None, index
+            if text.startswith("?", index + 1):
+                inner, index = [*inner, ""], index + 1
             current = [head + tail for head in current for tail in inner]
         elif sign == "|":
             alternatives += current

@@ -227,3 +227,13 @@ def test_cut_cross_entropy_holds_no_logits(
 
     assert get_part(imported, "workload").get("loss") == loss
     assert imported.ignored == ignored
+
+
+def test_a_group_of_a_pattern_can_be_missing() -> None:
+    """Layers of its examples may stand within another module, ``examples/gemma4``."""
+    pattern = r"model.layers.[\d]+.(_checkpoint_wrapped_module.)?(mlp|self_attn).(up|q)_proj"
+    adapters = f"adapter: lora\nlora_target_modules: '{pattern}'\n"
+
+    imported = import_launch({"a.yml": BASE + adapters})
+
+    assert get_part(imported, "workload")["lora"]["target_modules"] == ["q_proj", "up_proj"]
