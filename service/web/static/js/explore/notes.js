@@ -77,7 +77,7 @@ export function showRules(element, answer) {
     element,
     h(
       "table",
-      { class: "data" },
+      { class: "data stacks" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Rule"), h("th", { scope: "col", class: "is-number" }, "Says"), h("th", { scope: "col", class: "is-number" }, "Ours"), h("th", { scope: "col", class: "is-number" }, "Off by"))),
       h(
         "tbody",
@@ -87,8 +87,8 @@ export function showRules(element, answer) {
             "tr",
             {},
             h("th", { scope: "row" }, rule.name, h("div", { class: "why small" }, `${rule.why} (${rule.source})`)),
-            ...[[rule.bytes, rule.seconds], [rule.our_bytes, rule.our_seconds]].map(([bytes, time]) => (bytes === null ? h("td", { class: "is-number" }, seconds(time)) : h("td", { class: "is-number", title: exact(bytes) }, gib(bytes)))),
-            h("td", { class: "is-number" }, signedPercent(rule.off_by, 0)),
+            ...[["Says", rule.bytes, rule.seconds], ["Ours", rule.our_bytes, rule.our_seconds]].map(([label, bytes, time]) => h("td", { class: "is-number", title: bytes === null ? null : exact(bytes), "data-label": label }, bytes === null ? seconds(time) : gib(bytes))),
+            h("td", { class: "is-number", "data-label": "Off by" }, signedPercent(rule.off_by, 0)),
           ),
         ),
       ),
