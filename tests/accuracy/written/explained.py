@@ -33,6 +33,13 @@ EXPLAINED = (
         "has too, at an instant that does not decide; the step's peak is equal",
     ),
     Explained(
+        types=("phimoe",),
+        instants=("forward", "loss", "backward"),
+        most_bytes=18_432,
+        reason="a recording loses the chosen experts, 8 bytes a token and layer, that the "
+        "router's own autograd function keeps: the family is right",
+    ),
+    Explained(
         types=("deepseek_v3",),
         instants=("load", "forward", "loss", "backward", "optimizer_step"),
         most_bytes=16,
