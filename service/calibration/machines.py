@@ -2,7 +2,7 @@
 
 A machine is a GPU of a kind with its driver and releases. The mean of its questions is shrunk
 towards the shipped rates, and a question's own towards the machine's: one run that differs by no
-more than runs differ changes nothing.
+more than runs differ changes nothing, and one that differs far more is believed as it is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from math import exp
 
 from service.calibration.environment import EnvironmentKey, make_environment_key
 from service.calibration.pool import Member
-from service.calibration.shrinkage import Mean, average_groups, shrink
+from service.calibration.shrinkage import Mean, average_groups, shrink_firmly
 from service.estimator.values.corrections import SpeedRatios
 from service.estimator.values.result import Bound
 
@@ -59,4 +59,4 @@ def combine_speeds(
 def _shrink_all(means: Sequence[Mean], *, prior: float = 0.0) -> float:
     """Return what means agree on; one alone counts as well."""
     common = average_groups(means) or (means[0] if means else None)
-    return prior if common is None else shrink(common, prior=prior)
+    return prior if common is None else shrink_firmly(common, prior=prior)

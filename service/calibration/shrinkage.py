@@ -10,6 +10,10 @@ asks for (their limited translation, JASA 67, 1972).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import copysign, sqrt
+
+_FAR = 2.576
+"""Standard deviations that one normal draw in a hundred exceeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,22 @@ def compute_weight(mean: Mean, *, prior: float = 0.0, between: float = 0.0) -> f
 def shrink(mean: Mean, *, prior: float = 0.0, between: float = 0.0) -> float:
     """Shrink a mean towards its prior."""
     return prior + compute_weight(mean, prior=prior, between=between) * (mean.value - prior)
+
+
+def shrink_firmly(mean: Mean, *, prior: float = 0.0) -> float:
+    """Shrink a mean towards its prior, unless it is far.
+
+    Within its standard deviation it is the prior, beyond ``_FAR`` of them the mean, and a straight
+    line leads from one to the other (firm shrinkage: Gao and Bruce, Statistica Sinica 7, 1997).
+    What is far from the prior would be pulled there for no reason.
+    """
+    deviation = sqrt(mean.variance)
+    distance = abs(mean.value - prior)
+    if not deviation:
+        return mean.value
+    share = min(max((distance / deviation - 1) / (_FAR - 1), 0.0), 1.0)
+    moved = distance if share == 1 else share * _FAR * deviation
+    return prior + copysign(moved, mean.value - prior)
 
 
 def estimate_between_variance(means: Sequence[Mean], *, prior: float = 0.0) -> float:

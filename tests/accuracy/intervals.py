@@ -4,10 +4,12 @@ measures what they cover.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from service.estimator.memory.intervals.replay_classes import ELSEWHERE_CLASS, RECORDED_CLASS
 from tests.accuracy.published.rows import published_cases
 from tests.accuracy.published.scoring import PublishedScore, score_published
 from tests.accuracy.widths.conformal import (
@@ -38,7 +40,7 @@ def widths_of(
     """Return the widths of each quantity over all kinds, and those of each kind.
 
     A kind with too few groups for the level is at least as wide as all kinds together, and holds
-    what its own have shown.
+    what its own have shown; on GPUs without records it is beside all that others have shown.
     """
     pooled = {
         quantity: width(group, level)
@@ -49,7 +51,17 @@ def widths_of(
         ).items()
     }
     kinds = _grouped(found, lambda each: (each.kind, each.quantity))
-    return pooled, {key: _of_kind(group, pooled[key[1]], level) for key, group in kinds.items()}
+    widths = {key: _of_kind(group, pooled[key[1]], level) for key, group in kinds.items()}
+    for (kind, quantity), group in kinds.items():
+        if kind == ELSEWHERE_CLASS:
+            widths[kind, quantity] = _elsewhere(group, widths[RECORDED_CLASS, quantity])
+    return pooled, widths
+
+
+def _elsewhere(group: Sequence[Residual], recorded: Width) -> Width:
+    """Return the width on GPUs without records: what was seen at most, beside that of a level."""
+    seen = width(group, 1.0)
+    return replace(seen, low=seen.low * recorded.low, high=seen.high * recorded.high)
 
 
 def _of_kind(group: Sequence[Residual], all_: Width, level: float) -> Width:

@@ -4,7 +4,15 @@ from random import Random
 
 import pytest
 
-from service.estimator.memory.intervals.ends import PER_MILLION, get_residual_ends
+from service.catalog.gpus import resolve_device
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.cache import PlanCache
+from service.estimator.estimate import estimate
+from service.estimator.memory.intervals.ends import HIGHEST, PER_MILLION, get_residual_ends
+from service.estimator.memory.intervals.replay_classes import ELSEWHERE_CLASS, RECORDED_CLASS
+from service.estimator.values.layout import Layout
+from service.estimator.values.result import Detail
+from service.estimator.values.workload import TrainWorkload
 from tests.accuracy.widths.conformal import (
     NARROWEST,
     NUM_FOLDS,
@@ -16,6 +24,8 @@ from tests.accuracy.widths.conformal import (
     holds,
     width,
 )
+
+_PLANS = PlanCache()
 
 
 def _residual(
@@ -98,3 +108,47 @@ def test_every_kind_has_a_width_around_one() -> None:
             low, high = get_residual_ends(kind, quantity)
 
             assert low < PER_MILLION < high
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kind"),
+    [
+        ("H100-SXM5-80GB", RECORDED_CLASS),
+        ("H100-PCIE-80GB", ELSEWHERE_CLASS),
+        ("A100-SXM4-80GB", ELSEWHERE_CLASS),
+        ("L40S", ELSEWHERE_CLASS),
+        ("T4", "training"),
+        ("MI300X", "training"),
+    ],
+)
+def test_a_gpu_without_records_adds_what_is_open_about_it_alone(gpu: str, kind: str) -> None:
+    """Its allocator is PyTorch's, and what kernels take of it follows from the chip; attention
+    before compute capability 8.0 has other kernels, and other vendors have another allocator.
+    """
+    model = load_architecture(resolve_model("smollm2-135m"))
+
+    answer = estimate(
+        model,
+        TrainWorkload(sequence_length=256),
+        layout=Layout(),
+        device=resolve_device(gpu),
+        plans=_PLANS,
+        detail=Detail.REPLAYED,
+    )
+
+    assert answer.reserved_kind == kind
+    low, high = get_residual_ends(kind, "reserved")
+    found = answer.reserved_interval
+    assert found.high == -(-answer.reserved_bytes * high // PER_MILLION)
+    assert found.low >= answer.reserved_bytes * low // PER_MILLION
+
+
+def test_what_was_recorded_at_most_holds_elsewhere_at_every_level() -> None:
+    """Other GPUs get no narrower interval than the widest recorded one, a wider one where more is
+    asked.
+    """
+    low, high = get_residual_ends(RECORDED_CLASS, "reserved", HIGHEST)
+    usual, sure = (get_residual_ends(ELSEWHERE_CLASS, "reserved", level) for level in (0.5, 0.95))
+
+    assert sure[0] < usual[0] <= low
+    assert high <= usual[1] < sure[1]

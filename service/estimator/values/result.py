@@ -232,8 +232,9 @@ class Estimate:
     """The kind of answer whose residuals the intervals stand on."""
     replayed: bool = False
     """Whether the allocator was replayed over this very order of calls."""
+    allocated_kind: str = ""
     reserved_kind: str = ""
-    """The same of the reserved bytes, where they have a kind of their own."""
+    """The same of the allocated and of the reserved bytes, where they have kinds of their own."""
     host_bytes_per_node: int = 0
     host_memory_bytes: int | None = None
     """Memory of a node, where the question states it; the bytes that are kept there must fit in it.

@@ -33,7 +33,11 @@ class PublishedScore:
     high: float
     interval: Interval | None
     kind: str
-    """The kind of answer whose residuals the interval stands on."""
+    allocated_kind: str
+    reserved_kind: str
+    """The kinds of answers whose residuals the interval stands on: of any quantity, of the
+    allocated, and of the reserved bytes.
+    """
     components: tuple[tuple[str, int], ...]
 
     @property
@@ -121,6 +125,8 @@ def _score(
         high=reading.high,
         interval=interval,
         kind=answer.interval_kind,
+        allocated_kind=answer.allocated_kind,
+        reserved_kind=answer.reserved_kind,
         components=tuple((component.name, component.bytes) for component in answer.components),
     )
 

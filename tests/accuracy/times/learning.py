@@ -62,7 +62,7 @@ def measure_noise() -> dict[Bound, float]:
 @cache
 def score_lesson(host: float, kind: str) -> Lesson:
     """Return the errors before and after, where the host is so much slower than is believed."""
-    learnt, believed = _learn_rows(host), _score_believed(host)
+    learnt, believed = _learn_rows(host, kind), _score_believed(host)
     before: list[TimedScore] = []
     after: list[TimedScore] = []
     for first, other in _iter_pairs(kind):
@@ -79,9 +79,9 @@ def _take(rates: Rates) -> Callable[[TimedRow], Rates]:
 
 
 @cache
-def _learn_rows(host: float) -> dict[int, SpeedRatios]:
+def _learn_rows(host: float, kind: str) -> dict[int, SpeedRatios]:
     """Return what each row's measurement leaves behind, by the identity of the row."""
-    return {id(row): _learn(row, _believe(host, row)) for row in list_whole_rows()}
+    return {id(row): _learn(row, _believe(host, row), kind) for row in list_whole_rows()}
 
 
 @cache
@@ -109,8 +109,11 @@ def _iter_pairs(kind: str) -> Iterator[tuple[TimedRow, TimedRow]]:
                 yield first, other
 
 
-def _learn(row: TimedRow, prior: Rates) -> SpeedRatios:
-    """Return the speeds that one measurement leaves behind."""
+def _learn(row: TimedRow, prior: Rates, kind: str) -> SpeedRatios:
+    """Return the speeds that one measurement leaves behind.
+
+    Its own key is asked besides its machine, as of every question (``lookup.py``).
+    """
     reading = read_speed(row.measure(prior))
     if reading is None:
         return SHIPPED_SPEEDS
@@ -127,4 +130,4 @@ def _learn(row: TimedRow, prior: Rates) -> SpeedRatios:
     group = Group(quantity=Quantity.STEP_TIME, kind="step", environment=row.file)
     machines = build_machines([Member(key=row.name, group=group, calibration=calibration)])
     (machine,) = machines.values()
-    return combine_speeds(machine)
+    return combine_speeds(machine, [calibration.speeds] if kind == SAME else ())

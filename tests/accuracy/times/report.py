@@ -12,7 +12,13 @@ from tests.accuracy.times.learning import (
     score_lesson,
 )
 from tests.accuracy.times.rows import DECODE, PREFILL, STEP, read_timed_rows
-from tests.accuracy.times.scoring import TimedScore, TimeErrors, score_rows, summarise_errors
+from tests.accuracy.times.scoring import (
+    TimedScore,
+    TimeErrors,
+    correlate_gpus,
+    score_rows,
+    summarise_errors,
+)
 
 Cells = tuple[str, ...]
 _HEADINGS: Cells = ("GPU", "quantity", "times", "median", "p90", "bias")
@@ -25,6 +31,10 @@ Steps, prefills and decode steps that `make gpu-sweep` measured on one H100 and 
 host's seconds for a launch, the shares of the peaks that kernels reach) are fitted to these rows, as few numbers for all of
 them. Most of these runs wait for the host, and rounds of
 one run differ by a tenth.
+"""
+_COMMON = """\
+Both GPUs ran {num} of these alike. How far a time is off on one says nothing of how far it is off on the other (correlation
+{common:.2f}), as it would if an operation were missing of a model: what is left is how fast each host was in that run.
 """
 
 
@@ -60,8 +70,11 @@ def format_text(scores: Sequence[TimedScore] | None = None) -> str:
 
 def format_markdown() -> str:
     """Return a section of ``docs/accuracy.md``."""
-    times = _format_table(list_table(score_rows(read_timed_rows())))
-    return f"{_INTRODUCTION}\n{times}\n{_LESSONS}\n{_format_table(list_lessons())}"
+    scores = score_rows(read_timed_rows())
+    times = _format_table(list_table(scores))
+    num, common = correlate_gpus(scores)
+    host = _COMMON.format(num=num, common=common)
+    return f"{_INTRODUCTION}\n{times}\n{host}\n{_LESSONS}\n{_format_table(list_lessons())}"
 
 
 _HOSTS = {
@@ -82,7 +95,8 @@ _LESSONS = """\
 What one measurement teaches about all else on its machine: each of these runs at full depth in turn is the one that was
 measured, and all others of that GPU are answered by what it tells. A host that is slower or faster than the shipped rates
 believe is one that nobody recorded. One run differs from the rates of its own machine by a standard deviation of 13.5% where
-the host decides and 4.8% where the GPU does, so that much is not believed; a measured question itself has its own time.
+the host decides and 4.8% where the GPU does, so that much is not believed, and what differs by 2.6 times as much is believed as
+it is; a measured question itself has its own time.
 """
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil
-from statistics import fmean, median
+from math import ceil, log
+from statistics import correlation, fmean, median
 
 from service.estimator.speed.rates import Rates
 from tests.accuracy.times.rows import TimedRow
 
+_BOTH = 2
 RatesOf = Callable[[TimedRow], Rates | None]
 
 
@@ -57,6 +58,20 @@ def score_rows(
         for predicted in (row.predict(rates_of(row)),)
         for quantity, measured in row.seconds.items()
     )
+
+
+def correlate_gpus(scores: Sequence[TimedScore]) -> tuple[int, float]:
+    """Return how many times two GPUs have in common, and how their errors there correlate.
+
+    A term that is missing of a case is missing on both; what a host was slow at is not.
+    """
+    errors: dict[tuple[str, str], list[float]] = {}
+    for score in scores:
+        logarithm = log(score.predicted_s / score.measured_s)
+        errors.setdefault((score.name, score.quantity), []).append(logarithm)
+    pairs = [pair for pair in errors.values() if len(pair) == _BOTH]
+    first, second = zip(*pairs, strict=True)
+    return len(pairs), correlation(first, second)
 
 
 def summarise_errors(scores: Sequence[TimedScore]) -> TimeErrors:

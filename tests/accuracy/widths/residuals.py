@@ -1,12 +1,14 @@
 """Residuals: what was traced, recorded and published, over what is answered."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.memory.intervals.ends import PER_MILLION, get_residual_ends
 from service.estimator.memory.intervals.replay_classes import (
+    ELSEWHERE_CLASS,
+    RECORDED_CLASS,
     TENSORS_CLASS,
     WHOLE_KINDS,
     select_replay_class,
@@ -57,8 +59,13 @@ def residuals(published: Sequence[PublishedScore]) -> list[Residual]:
     ]
     return [
         *traced,
-        *_recorded(score_real_runs().scores),
+        *_judge_elsewhere(_recorded(score_real_runs().scores)),
         *map(_published, scored),
+        *(
+            replace(_published(score), kind=ELSEWHERE_CLASS)
+            for score in scored
+            if _QUANTITIES[score.quantity] == "reserved" and score.reserved_kind == ELSEWHERE_CLASS
+        ),
         *(_of_device(score) for score in published if sets_width(score)),
     ]
 
@@ -89,6 +96,14 @@ def _recorded(scores: Sequence[RealScore]) -> Iterator[Residual]:
             low=reserved.ratio,
             high=reserved.ratio,
         )
+
+
+def _judge_elsewhere(recorded: Iterable[Residual]) -> Iterator[Residual]:
+    """Yield residuals, those of recorded families for answers about other GPUs as well."""
+    for residual in recorded:
+        yield residual
+        if residual.kind == RECORDED_CLASS:
+            yield replace(residual, kind=ELSEWHERE_CLASS)
 
 
 def _get_allocated_kind(score: RealScore) -> str:
@@ -132,7 +147,7 @@ def _traced(
             group,
             (case.allocated_bytes,) * 2,
             answer.allocated_bytes,
-            answer.allocated_interval,
+            get_blocks(answer.allocated_kind, answer.allocated_interval),
         )
         yield allocated
         if answer.interval_kind in WHOLE_KINDS:
@@ -163,13 +178,15 @@ def _answer(model: Architecture, question: Question, plans: PlanCache) -> Estima
     )
 
 
+def get_blocks(allocated_kind: str, interval: Interval) -> float:
+    """Return the bytes of the allocator's blocks, which an interval is put around."""
+    return interval.high * PER_MILLION / get_residual_ends(allocated_kind, "allocated")[1]
+
+
 def _allocated(
-    kind: str, group: str, reading: tuple[float, float], point: float, interval: Interval
+    kind: str, group: str, reading: tuple[float, float], point: float, blocks: float
 ) -> Residual:
-    """Return a residual beside everything between the tensors and the allocator's blocks, which the
-    interval is put around.
-    """
-    blocks = interval.high * PER_MILLION / get_residual_ends(kind, "allocated")[1]
+    """Return a residual beside everything between the tensors and the allocator's blocks."""
     low, high = reading[0] / max(blocks, point), reading[1] / point
     return Residual(
         kind=kind,
@@ -184,7 +201,11 @@ def _allocated(
 def _published(score: PublishedScore) -> Residual:
     if _QUANTITIES[score.quantity] == "allocated" and score.interval is not None:
         return _allocated(
-            score.kind, score.group, (score.low, score.high), score.predicted, score.interval
+            score.kind,
+            score.group,
+            (score.low, score.high),
+            score.predicted,
+            get_blocks(score.allocated_kind, score.interval),
         )
     return Residual(
         kind=score.kind,

@@ -10,6 +10,7 @@ from service.calibration.shrinkage import (
     compute_weight,
     estimate_between_variance,
     shrink,
+    shrink_firmly,
 )
 
 VALUES = st.floats(-1e6, 1e6)
@@ -42,6 +43,21 @@ def test_what_is_far_outside_is_believed_whatever_its_siblings_say() -> None:
     assert compute_weight(Mean(value=0.1, variance=0.001**2), between=1e-12) == pytest.approx(
         1, abs=1e-3
     )
+
+
+@pytest.mark.parametrize(
+    ("deviations", "moved"),
+    [(0.9, 0.0), (1.0, 0.0), (1.788, 1.288), (2.576, 2.576), (3.0, 3.0), (-3.0, -3.0)],
+)
+def test_what_is_far_is_left_where_it_was_measured(deviations: float, moved: float) -> None:
+    """Between one deviation and what one draw in a hundred exceeds it moves part of the way."""
+    parent, deviation = 0.5, 0.1
+
+    found = shrink_firmly(
+        Mean(value=parent + deviations * deviation, variance=deviation**2), prior=parent
+    )
+
+    assert (found - parent) / deviation == pytest.approx(moved)
 
 
 @given(value=st.floats(0.01, 10), counts=st.lists(st.integers(1, 1000), min_size=2, max_size=5))

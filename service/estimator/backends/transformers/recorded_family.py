@@ -2,9 +2,11 @@
 
 from service.estimator.memory.intervals.replay_classes import RECORDED_OPTIMIZERS
 from service.estimator.memory.static import StaticMemory
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.weights.scheme import Scheme
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.losses import LOG_PROB_LOSSES, Kernels, Loss, Trainer
-from service.estimator.values.workload import Method, Offload
+from service.estimator.values.workload import Cache, Method, Offload, ServeWorkload
 
 _RECORDED_LOSSES = LOG_PROB_LOSSES | {Loss.FULL_LOGITS}
 """Losses of the recorded runs: the models' own, and TRL's default by each of its names, of which
@@ -31,3 +33,16 @@ def get_recorded_family(static_memory: StaticMemory) -> str | None:
         and workload.loss in _RECORDED_LOSSES
     )
     return static_memory.model.family if is_like else ""
+
+
+def get_served_family(
+    model: Architecture, workload: ServeWorkload, scheme: Scheme | None
+) -> str | None:
+    """Return the family whose recorded runs judge serving.
+
+    They had growing caches and plain weights.
+    """
+    if workload.engine_version is not None:
+        return None
+    is_like = scheme is None and workload.cache is Cache.DYNAMIC and workload.num_beams == 1
+    return model.family if is_like else ""

@@ -14,6 +14,7 @@ from service.estimator.backends.transformers.generation import (
     build_generation,
     expand_beams,
 )
+from service.estimator.backends.transformers.recorded_family import get_served_family
 from service.estimator.backends.transformers.release import TransformersRelease, resolve_release
 from service.estimator.backends.transformers.serving_replay import Replica, replay_replica
 from service.estimator.backends.transformers.stored_weights import (
@@ -109,7 +110,7 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
         components=partial(build_serving_components, model, workload, peak.parts),
         approximate=model.spec.approximate,
         kind="inference",
-        family=model.family if workload.engine_version is None else None,
+        family=get_served_family(model, workload, scheme),
         allocator=workload.allocator,
         replayed=replay_replica(
             Replica(

@@ -1,5 +1,6 @@
 """Intervals of the allocated and the reserved bytes."""
 
+from service.estimator.memory.allocator.kernel_buffers import find_kernel_buffers
 from service.estimator.memory.answer.corrections import apply_measured_error, select_error
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.intervals.allocator_ratios import ROUNDING
@@ -10,9 +11,11 @@ from service.estimator.memory.intervals.ends import (
 )
 from service.estimator.memory.intervals.replay_classes import (
     TENSORS_CLASS,
-    is_judged_by_records,
+    WHOLE_KINDS,
+    is_recorded_gpu,
     select_replay_class,
 )
+from service.estimator.memory.overheads.gpu_properties import find_gpu_properties
 from service.estimator.memory.overheads.overheads import Overhead
 from service.estimator.values.corrections import MAX_PER_MILLE, MIN_PER_MILLE, Corrections
 from service.estimator.values.device import Device
@@ -71,12 +74,30 @@ def select_kinds(
     They are those of the allocated and of the reserved bytes.
     """
     kind, family = partial_estimate.kind, partial_estimate.family
-    if family is None or device is None or not is_judged_by_records(kind, device.name):
+    if family is None or device is None or kind not in WHOLE_KINDS or not _is_known(device):
+        return kind, kind
+    elsewhere = not is_recorded_gpu(device.name)
+    if elsewhere and (not family or partial_estimate.linked_gpus > 1):
         return kind, kind
     if partial_estimate.replayed is None:
         return TENSORS_CLASS, kind
     allocated_bytes = partial_estimate.peak.allocated_bytes
-    return TENSORS_CLASS, select_replay_class(family, allocated_bytes, reserved_bytes)
+    return TENSORS_CLASS, select_replay_class(
+        family, allocated_bytes, reserved_bytes, elsewhere=elsewhere
+    )
+
+
+def _is_known(device: Device) -> bool:
+    """Return whether a GPU's kernels and their buffers are known.
+
+    Before compute capability 8.0 attention has other kernels than any that was recorded.
+    """
+    properties = find_gpu_properties(device.name)
+    return (
+        find_kernel_buffers(device) is not None
+        and properties is not None
+        and properties.supports_flash
+    )
 
 
 def compute_reserved_interval(  # noqa: PLR0913, PLR0917 - what the interval is made of

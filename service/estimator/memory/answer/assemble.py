@@ -58,7 +58,7 @@ class _Quantities:
     reserved_bytes: int
     allocated_interval: Interval
     reserved_interval: Interval
-    reserved_kind: str
+    kinds: tuple[str, str]
     device_interval: Interval
 
 
@@ -89,7 +89,8 @@ def assemble(
         device_interval=quantities.device_interval,
         interval_level=level,
         interval_kind=partial_estimate.kind,
-        reserved_kind=quantities.reserved_kind,
+        allocated_kind=quantities.kinds[0],
+        reserved_kind=quantities.kinds[1],
         replayed=detail.is_replayed and partial_estimate.replayed is not None,
         peak_instant=partial_estimate.peak.name,
         components=_build_components(partial_estimate, quantities, detail),
@@ -172,7 +173,7 @@ def _compute_quantities(
         reserved_bytes=reserved,
         allocated_interval=allocated_interval,
         reserved_interval=reserved_interval,
-        reserved_kind=reserved_kind,
+        kinds=(allocated_kind, reserved_kind),
         device_interval=compute_device_interval(
             add_overheads(reserved_interval, (raised_context, links)),
             raised_context.high + links.high,
