@@ -102,7 +102,9 @@ def transaction(sessions: sessionmaker[Session]) -> Iterator[Session]:
         if isinstance(error.orig, errors.DiskFull):
             message = "the database's disk is full, and nothing was stored; make room there"
             raise UnavailableError(message) from error
-        if isinstance(error, OperationalError) or error.connection_invalidated:
+        # Of a connection that is being made SQLAlchemy does not say that it is invalid.
+        is_given_up = isinstance(error.orig, errors.IdleInTransactionSessionTimeout)
+        if isinstance(error, OperationalError) or error.connection_invalidated or is_given_up:
             message = "the database does not answer; try again"
             raise UnavailableError(message) from error
         raise

@@ -11,6 +11,7 @@ _NOTES = (
     "askers.md",
     "levels.md",
     "memory.md",
+    "storm.md",
     "asked_again.md",
     "floors.md",
     "one_verdict.md",

@@ -75,7 +75,7 @@ class Pace:
     longest_work_s: float = LONGEST_WORK_S
     longest_pause_s: float = LONGEST_PAUSE_S
     longest_s: float = LONGEST_S
-    max_open: int = 200
+    max_open: int = 40
 
 
 QUICK = Pace()

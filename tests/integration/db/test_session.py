@@ -147,6 +147,17 @@ def test_a_disk_that_is_full(sessions: sessionmaker[Session]) -> None:
         session.execute(text(full))
 
 
+def test_a_transaction_that_its_server_gave_up(sessions: sessionmaker[Session]) -> None:
+    """Whoever stood still in one is told to try again: a worker that was frozen goes on.
+
+    While a connection is made, SQLAlchemy does not say that it was lost.
+    """
+    given_up = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '25P03', MESSAGE = 'x'; END $$"
+
+    with pytest.raises(UnavailableError), transaction(sessions) as session:
+        session.execute(text(given_up))
+
+
 def test_a_pool_that_is_used_up(database_url: str) -> None:
     """The connection over the limit waits a while and then says so."""
     engine, sessions = sessions_on(database_url, pool_timeout_s=0.05)
