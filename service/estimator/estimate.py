@@ -14,6 +14,7 @@ from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.question import Question, TrainQuestion, resolve_question
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.model.recorded.items import get_reads, list_item_notes, list_item_warnings
 from service.estimator.reinforcement.engine import estimate_engine
 from service.estimator.reinforcement.phases import add_phases
 from service.estimator.rules.warnings import list_effect_warnings
@@ -78,6 +79,13 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     if isinstance(question, TrainQuestion) and question.workload.trainer is Trainer.GRPO:
         answer = _add_phases(answer, question, base, plans)
     answer = replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
+    if detail.is_explained and get_reads(model) is not None:
+        notes = list_item_notes(model, question.workload)
+        answer = replace(
+            answer,
+            assumptions=(*answer.assumptions, *notes),
+            warnings=(*answer.warnings, *list_item_warnings(model)),
+        )
     if workload.inputs is not None and detail.is_explained:
         answer = replace(answer, inputs=list_input_tokens(model, workload))
     if corrections is not None and is_of_time_alone:

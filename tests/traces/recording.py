@@ -8,7 +8,8 @@ from service.estimator.model.recorded.decoding import decode_recording
 from service.estimator.model.recorded.encoding import encode_recording
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from tests.traces.store import RECORDINGS
-from worker.probes.architecture.record import VARIANTS, record_model
+from worker.probes.architecture.listening.variants import VARIANTS
+from worker.probes.architecture.record import record_model
 
 
 def record_kept(config: Mapping[str, Any], *names: str) -> RecordedModel:

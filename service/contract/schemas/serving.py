@@ -69,7 +69,15 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
     """One serving replica."""
 
     num_sequences: Annotated[Batch, Meta(description="Sequences that run at once.", examples=[64])]
-    prompt_tokens: Annotated[Tokens, Meta(description="Tokens of one prompt.", examples=[1536])]
+    prompt_tokens: Annotated[
+        Tokens | UnsetType,
+        Meta(
+            description=(
+                "Tokens of one prompt; required unless `inputs` is all that a model reads."
+            ),
+            examples=[1536],
+        ),
+    ] = UNSET
     output_tokens: Annotated[
         Annotated[int, Meta(ge=0, le=100_000_000)] | UnsetType,
         Meta(description="Tokens generated per sequence."),

@@ -103,9 +103,9 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     """One training step."""
 
     sequence_length: Annotated[
-        Tokens,
-        Meta(description="Tokens of one sequence, before context parallelism.", examples=[4096]),
-    ]
+        Tokens | UnsetType,
+        Meta(description="Tokens of one sequence; only `inputs` may replace it.", examples=[4096]),
+    ] = UNSET
     micro_batch_size: Annotated[
         Batch | UnsetType, Meta(description="Sequences that one data-parallel rank runs at once.")
     ] = UNSET

@@ -1,10 +1,16 @@
 """Images, videos and audio of requests as values of the estimator."""
 
+from dataclasses import replace
+from typing import Any
+
 from msgspec import UnsetType
 
+from service.base.errors import InvalidRequestError
 from service.contract.schemas.methods import InputsRequest
 from service.estimator.values.batches import Clip, Inputs, Picture, Sound
 from service.estimator.values.errors import InvalidInputError
+
+_MISSING = "required and missing"
 
 
 def read_inputs(request: InputsRequest | UnsetType) -> Inputs | None:
@@ -33,3 +39,22 @@ def read_inputs(request: InputsRequest | UnsetType) -> Inputs | None:
         )
         raise InvalidInputError(message, field="workload.inputs")
     return inputs
+
+
+def read_sequence(
+    length: int | UnsetType, request: InputsRequest | UnsetType, name: str
+) -> dict[str, Any]:
+    """Return the tokens of a sequence, by their name, and its inputs.
+
+    What is no text has a length of its own, which the model knows. Raises InvalidRequestError where
+    neither is said.
+    """
+    inputs = read_inputs(request)
+    if not isinstance(length, UnsetType):
+        return {name: length, "inputs": inputs}
+    if inputs is None:
+        path = f"workload.{name}"
+        raise InvalidRequestError(
+            f"{path}: {_MISSING}", errors=[{"field": path, "message": _MISSING}]
+        )
+    return {name: 1, "inputs": replace(inputs, alone=True)}

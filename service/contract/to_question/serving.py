@@ -7,7 +7,7 @@ from msgspec import UnsetType
 from service.contract.schemas.serving import ServeRequest
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
 from service.contract.to_question.drafts import read_speculative
-from service.contract.to_question.inputs import read_inputs
+from service.contract.to_question.inputs import read_sequence
 from service.estimator.backends.registry import get_backend
 from service.estimator.values.backend import Backend
 from service.estimator.values.dtypes import DType
@@ -77,11 +77,12 @@ def read_serving(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
         values |= {"quantization": Quantization.FP8, "weight_dtype": DType.BF16}
     values["unquantised"] = request.quantization is Quantization.NONE
     values |= copy_set_fields(request, _SERVE_OPTIONAL)
-    values["inputs"] = read_inputs(request.inputs)
+    values |= read_sequence(request.prompt_tokens, request.inputs, "prompt_tokens")
     values["speculative"], origins = read_speculative(request.speculative)
     assumptions += origins
     return ServeWorkload(
-        num_sequences=request.num_sequences, prompt_tokens=request.prompt_tokens, **values
+        num_sequences=request.num_sequences,
+        **values,
     ), assumptions
 
 

@@ -18,7 +18,7 @@ from service.contract.schemas.workload import (
     WorkloadRequest,
 )
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
-from service.contract.to_question.inputs import read_inputs
+from service.contract.to_question.inputs import read_sequence
 from service.contract.to_question.run_lengths import read_run_length
 from service.contract.to_question.serving import read_serving
 from service.estimator.values.batches import Evaluation, Lengths, count_lengths
@@ -150,11 +150,11 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
         values["sequence_lengths"] = _read_lengths(request.sequence_lengths)
         assumptions.append(_WORST_BATCH)
     assumptions += _list_scored(request)
-    values["inputs"] = read_inputs(request.inputs)
+    values |= read_sequence(request.sequence_length, request.inputs, "sequence_length")
     if not isinstance(request.rollout, UnsetType):
         values["rollout"] = Rollout(**copy_set_fields(request.rollout, _ROLLOUT_FIELDS))
     values["evaluation"] = _read_evaluation(request.evaluation, assumptions)
-    workload = TrainWorkload(sequence_length=request.sequence_length, **values)
+    workload = TrainWorkload(**values)
     workload, counted = read_run_length(request, workload)
     return workload, [*assumptions, counted] if counted else assumptions
 

@@ -71,7 +71,9 @@ def list_image_warnings(model: Architecture, workload: Workload) -> tuple[str, .
         return (f"no images: the image tower of {model.family} is loaded and idle{hint}",)
     name, length = get_sequence_tokens(workload)
     positions = model.images.tokens
-    if model.images.every_sequence and not model.images.contrasts and length != positions:
+    is_alone = workload.inputs is not None and workload.inputs.alone
+    unread = {positions, length} if is_alone else {positions}
+    if model.images.every_sequence and not model.images.contrasts and length not in unread:
         return (
             (
                 f"{name} {length} has no effect: an image of {model.family} takes {positions} "

@@ -8,6 +8,7 @@ from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.peft_methods import resolve_peft_method
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.positions import count_served_positions
+from service.estimator.model.recorded.items import resolve_length
 from service.estimator.values.backend import Backend, Task
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
@@ -109,6 +110,7 @@ def resolve_question(  # noqa: PLR0913 - the question: what runs, where, on what
 
     Raises InvalidInputError and NotModelledError for a method of PEFT without a default.
     """
+    workload = resolve_length(model, workload)
     if isinstance(workload, ServeWorkload):
         return ServeQuestion(
             model=model,

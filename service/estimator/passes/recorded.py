@@ -25,7 +25,7 @@ class RecordedWalk(ModelWalk):
     def __init__(self, model: RecordedArchitecture, ctx: Recording) -> None:
         """Choose the recorded variant that this pass needs."""
         super().__init__(model, ctx)
-        self.recorded = _choose_pass(model, ctx)
+        self.recorded, self.model_reads = _choose_pass(model, ctx), model.recorded.reads
         weights = {weight.name: weight for weight in model.recorded.outer_weights}
         layers = {layer.name: layer for layer in (*model.outer_linears, model.head)}
 
@@ -42,7 +42,21 @@ class RecordedWalk(ModelWalk):
             update_cache=partial(update_cache, ctx),
         )
         self.frame.length = ctx.settings.length
+        self.frame.end_loss = _find_end_of_loss(self.recorded)
         ctx.recorded_frame, ctx.recorded_pass = self.frame, self.recorded
+
+    def inputs(self) -> Value:
+        """Return the token ids, or the pixels or audio of a batch."""
+        if self.model_reads is None:
+            return super().inputs()
+        return self._allocate_input(self.recorded.inputs[0])
+
+    def _allocate_input(self, number: int) -> Value:
+        """Return a tensor that comes with the batch, of its own format."""
+        numel, dtype = self.frame.count_elements(number), self.recorded.values[number].dtype
+        if dtype is None:
+            return allocate_integers(self.tape, numel)
+        return self.ctx.take_input(numel)
 
     def record_layers(self, ids: Value) -> Value:
         """Record what was recorded before, in and after the layers."""
@@ -50,8 +64,8 @@ class RecordedWalk(ModelWalk):
         recorded = self.recorded
         frame.bind(recorded.inputs[0], ids)
         for number in recorded.inputs[1:]:
-            # Positions that a caller gives each sequence, as ``generate`` does.
-            frame.bind(number, allocate_integers(tape, frame.count_elements(number)))
+            # Labels, and positions that a caller gives each sequence, as ``generate`` does.
+            frame.bind(number, self._allocate_input(number))
         settings = ctx.settings
         # Nothing is trained at all only where a recording is held against what was recorded.
         frame.requires_grad = tape.builds_graph and (
@@ -76,13 +90,19 @@ class RecordedWalk(ModelWalk):
             tape.release(first)
         return frame.get_value(recorded.hidden)
 
+    def record_logits(self, hidden: Value, numel: Size) -> Value:
+        """Record what follows the layers, of pixels or audio as it ran."""
+        if self.model_reads is None:
+            return super().record_logits(hidden, numel)
+        self.frame.run(self.recorded.tail, Category.LOGITS)
+        return self.tape.alias(hidden)
+
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
         """Record the head and the loss, unusual ones as they ran."""
         if self.model.finish_logits is None:
             return super().loss(hidden, keeps_logits=keeps_logits)
         tape, frame = self.tape, self.frame
         tape.ledger.enter(Section.LOSS_FORWARD)
-        frame.end_loss = _find_end_of_loss(self.recorded)
         frame.run(self.recorded.tail, Category.LOGITS)
         if self.units is not None:
             self.units.close_head()
@@ -90,7 +110,9 @@ class RecordedWalk(ModelWalk):
         if not keeps_logits:
             tape.free(*self.outputs)
         loss = self.recorded.loss
-        assert loss is not None  # noqa: S101 - a training pass has one
+        if loss is None:
+            message = f"an evaluation of {self.model.family}, whose pass without labels has no loss"
+            raise NotModelledError(message, field="workload.evaluation", modelled=[])
         return frame.get_value(loss)
 
     def _call_linear(self, layer: Linear, x: Value, numel: Size) -> Value:
@@ -113,11 +135,13 @@ class RecordedWalk(ModelWalk):
 def _find_end_of_loss(recorded: RecordedPass) -> GraphNode | None:
     """Return the node of a loss that backward runs last.
 
-    It is the log-softmax next to the model, or where there is none the node that makes the loss.
+    It is the log-softmax next to the model, or where there is none the node that makes the loss. A
+    model without a head of its own has them before its tail.
     """
     nodes = [
         node
-        for instruction in flatten(recorded.tail)
+        for part in (recorded.tail, recorded.epilogue, recorded.prologue)
+        for instruction in flatten(part)
         if isinstance(instruction, Operation)
         for node in instruction.nodes
     ]
@@ -162,7 +186,8 @@ def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
     )
     if not ctx.tape.builds_graph:
         caller = "generate/" if ctx.shape.own_positions else ""
-        name = f"{formats}/{caller}{'decode' if ctx.shape.decoding else 'prefill'}"
+        step = "decode" if ctx.shape.decoding else "prefill"
+        name = f"{formats}/{'forward' if model.recorded.reads else caller + step}"
     else:
         name = formats if ctx.settings.trains_all else f"{formats}/frozen"
     passes = model.recorded.variants

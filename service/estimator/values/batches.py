@@ -137,6 +137,8 @@ class Inputs:
     images: tuple[Picture, ...] = ()
     videos: tuple[Clip, ...] = ()
     audio: tuple[Sound, ...] = ()
+    alone: bool = False
+    """Whether a request says no tokens beside them, so that they are all that a model reads."""
     processor: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     @property

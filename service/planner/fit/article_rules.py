@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from service.estimator.memory.trained import Shards
+from service.estimator.model.recorded.items import get_reads
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
@@ -111,7 +112,8 @@ def _iter_activations(
 ) -> Iterator[RuleOfThumb]:
     """Yield ZeRO's activations of GPT-2, where nothing is computed again."""
     activation_bytes = sum(part.bytes for part in estimate.components if part.name == "activations")
-    of_step = bool(activation_bytes) and estimate.peak_instant != EVALUATION
+    reads_text = get_reads(evaluator.architecture) is None
+    of_step = bool(activation_bytes) and reads_text and estimate.peak_instant != EVALUATION
     if not of_step or workload.activation_checkpointing is not Checkpointing.NONE:
         return
     model = evaluator.architecture

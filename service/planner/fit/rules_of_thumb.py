@@ -6,6 +6,7 @@ Each says why it differs.
 from collections.abc import Iterator
 
 from service.estimator.memory.trained import Shards
+from service.estimator.model.recorded.items import get_reads
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import Precision
 from service.estimator.values.result import Estimate
@@ -118,6 +119,8 @@ def _iter_llama_factory(
 ) -> Iterator[RuleOfThumb]:
     """Yield the estimate of LLaMA-Factory's hardware table, where it has a row."""
     model = evaluator.architecture
+    if get_reads(model) is not None:
+        return
     counts = model.parameter_counts()
     frozen = sum(counts.by_module.get(kind, 0) for kind in workload.frozen)
     row = find_row(
@@ -177,7 +180,7 @@ def _iter_activations(
     activation_bytes = max(
         (instant.parts.get("activations", 0) for instant in estimate.instants), default=0
     )
-    if not activation_bytes:
+    if not activation_bytes or get_reads(evaluator.architecture) is not None:
         return
     spec, ranks = evaluator.architecture.spec, layout.tensor_parallel
     tokens = workload.micro_batch_size * workload.sequence_length // layout.context_parallel

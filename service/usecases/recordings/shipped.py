@@ -1,5 +1,6 @@
 """Recordings that a release ships, found by a config."""
 
+import re
 from collections.abc import Mapping
 
 from service.catalog.models import ModelEntry, list_recorded_models, load_config
@@ -42,6 +43,10 @@ _PLAIN: Mapping[str, object] = {
     "return_dict": True,
 }
 """Fields of every config by their defaults, which a recorded config leaves out."""
+_SCORING = re.compile("Classification|Segmentation")
+"""Classes whose head has a score for each label."""
+_LABELS = 2
+"""Labels of a config that names none."""
 _ROTARY = ("rope_theta", "rope_scaling", "rope_parameters")
 
 
@@ -83,11 +88,23 @@ def _says_no_more(
 
     ``in_whole`` asks that parts say all of it.
     """
-    return all(
+    return _has_labels(config, recorded) and all(
         _is_equal(name, value, recorded, in_whole=in_whole)
         for name, value in config.items()
         if name not in _WITHOUT_EFFECT
     )
+
+
+def _has_labels(config: Mapping[str, object], recorded: Mapping[str, object]) -> bool:
+    """Return whether a head that scores labels has as many as the recorded one."""
+    classes = recorded.get("architectures")
+    is_scored = isinstance(classes, list) and any(_SCORING.search(str(name)) for name in classes)
+    return not is_scored or _count_labels(config) == _count_labels(recorded)
+
+
+def _count_labels(config: Mapping[str, object]) -> object:
+    names = config.get("id2label")
+    return len(names) if isinstance(names, Mapping) else config.get("num_labels", _LABELS)
 
 
 def _is_equal(name: str, value: object, recorded: Mapping[str, object], *, in_whole: bool) -> bool:

@@ -1,6 +1,7 @@
 """One type counted twice and, where it has a recording, traced at a size that did not make it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,11 +13,11 @@ from service.estimator.model.families.registry import architecture_from_config, 
 from service.estimator.model.recorded.architecture import RecordedArchitecture
 from tests.accuracy.types.configs import make_default_config
 from tests.accuracy.types.needed import NEEDED
-from tests.accuracy.types.rows import Row
+from tests.accuracy.types.rows import Row, read_rows
 from worker.probes.architecture.check import compute_peak, trace_peak
 from worker.probes.architecture.listening.listen import Extent, make_fake_model
-from worker.probes.architecture.listening.model_class import build_config, find_class
-from worker.probes.architecture.record import VARIANTS
+from worker.probes.architecture.listening.model_class import find_class, settle_config
+from worker.probes.architecture.listening.variants import VARIANTS
 from worker.probes.architecture.static import count_parameters
 
 EXTENT = Extent(batch=7, length=384)
@@ -59,7 +60,8 @@ def _score(model_type: str) -> Mapping[str, Any]:
     """Return the recording's step beside a plain one, where a recording is shipped."""
     entry = next((e for e in list_recorded_models() if e.model_type == model_type), None)
     if entry is None:
-        return {}
+        row = read_rows().get(model_type)
+        return {} if row is None else {"refused": row.refused}
     model = load_architecture(entry)
     assert isinstance(model, RecordedArchitecture)
     traced, recorded = compare_steps(model, load_config(entry))
@@ -67,11 +69,15 @@ def _score(model_type: str) -> Mapping[str, Any]:
 
 
 def compare_steps(model: RecordedArchitecture, config: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the peaks of a plain step of all layers, and of the recording."""
-    hf_config = build_config(config)
-    hf_config.use_cache = hf_config.get_text_config().use_cache = False
-    with make_fake_model(config, hf_config, HALF) as fake:
-        return trace_peak(fake, HALF, EXTENT), compute_peak(model, HALF, EXTENT)
+    """Return the peaks of a plain step of all layers, and of the recording.
+
+    Of a class without a loss they are those of a pass without labels; images are of their one size.
+    """
+    reads = model.recorded.reads
+    variant = HALF if model.recorded.trains else VARIANTS["half/forward"]
+    extent = EXTENT if reads is None or reads.grows else replace(EXTENT, length=1)
+    with make_fake_model(config, settle_config(config), variant) as fake:
+        return trace_peak(fake, variant, extent), compute_peak(model, variant, extent)
 
 
 def _describe(error: Exception) -> str:

@@ -23,14 +23,15 @@ the other {counted}, Headroom's parameters of the default config equal those of 
 class on the meta device for {exact} ({share}), {all_share} of all that are listed.
 
 A training step in bfloat16 of {scored} recorded types was compared with a plain pass of the model, at
-7 sequences of 384 tokens, which made no recording: errors have a median of {median}, a 95th
-percentile of {p95} and a maximum of {maximum}.
+7 sequences of 384 tokens, 7 images or 7 stretches of 7.7 s of audio, which made no recording, and of
+a class without a loss a pass without labels: errors have a median of {median}, a 95th percentile of
+{p95} and a maximum of {maximum}.
 
 | column | says |
 | --- | --- |
 | parameters | of the default config: exact where no word is beside it |
 | step | `module`: written by hand, in [accuracy.md](accuracy.md); an error: recorded, and compared as above; `on demand`: not measured here; [a worker](howto/models-without-a-module.md) tries to record it, proves what it records by a plain pass, and refuses in words what it cannot; `refused`: that was tried, and why not |
-| serving | passes with a cache that the recording has, in engine `transformers` |
+| serving | passes that the recording has, in engine `transformers`: with a cache, or `forward` from an image, a video or audio |
 | LoRA, FSDP2 | answered by the module, or by the recording's frozen passes and its layers |
 | engines | with code of their own for the class: {engines} |
 
@@ -128,7 +129,7 @@ def _format_step(row: Row) -> str:
 
 
 def _format_serving(row: Row) -> str:
-    served = [name for name in ("prefill", "decode") if f"half/{name}" in row.passes]
+    served = [name for name in ("prefill", "decode", "forward") if f"half/{name}" in row.passes]
     return ", ".join(served)
 
 

@@ -16,7 +16,8 @@ from service.probing.refusal import Refusal
 from tests.accuracy.written.questions import QUESTIONS, make_workload
 from tests.accuracy.written.rows import Instants, Row
 from tests.tiny_models import tiny_config
-from worker.probes.architecture.record import VARIANTS, record_model
+from worker.probes.architecture.listening.variants import VARIANTS
+from worker.probes.architecture.record import record_model
 from worker.probes.measure import measure
 
 _HOST = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)

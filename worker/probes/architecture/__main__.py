@@ -67,7 +67,8 @@ def record_and_emit(config: Mapping[str, object], emit: Emit, *, weights_only: b
     """
     # Loading torch takes seconds: whoever waits sees by now that something happens.
     from service.estimator.model.recorded.encoding import encode_recording  # noqa: PLC0415
-    from worker.probes.architecture.record import VARIANTS, record_model  # noqa: PLC0415
+    from worker.probes.architecture.listening.variants import VARIANTS  # noqa: PLC0415
+    from worker.probes.architecture.record import record_model  # noqa: PLC0415
     from worker.probes.architecture.static import count_parameters  # noqa: PLC0415
 
     # Loaded modules are no garbage, whichever variant looks for it.

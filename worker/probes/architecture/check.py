@@ -11,16 +11,20 @@ from transformers import PreTrainedModel
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.architecture import build_recorded
 from service.estimator.model.recorded.recorded_model import RecordedModel
-from service.estimator.passes.config import TrainingPass
+from service.estimator.passes.config import ServingPass, TrainingPass
 from service.estimator.passes.recorder import log_training
+from service.estimator.passes.serving import record_serving
+from service.estimator.tape.ledger import Section, find_highest_point
+from service.estimator.tape.ops.kv_cache_update import CacheState
 from service.estimator.tape.programs.recorded_pass import Domain
 from service.estimator.tape.sizes import evaluate, evaluate_monomials
 from service.estimator.values.dtypes import DType
-from service.estimator.values.workload import Attention, Checkpointing
+from service.estimator.values.workload import Attention, Cache, Checkpointing
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.extents import choose_checked
-from worker.probes.architecture.listening.inputs import make_batch
+from worker.probes.architecture.listening.fake_building import forget_tensors
+from worker.probes.architecture.listening.inputs import make_batch, make_inputs
 from worker.probes.architecture.listening.listen import Extent, Phase, Variant
 from worker.probes.attention.names import Kernel
 from worker.probes.attention.trace_dispatch import make_trace_context
@@ -32,6 +36,7 @@ _BATCH = 4
 _DTYPES = {torch.float32: DType.FP32, torch.bfloat16: DType.BF16, torch.float16: DType.FP16}
 _LIMIT = 1000
 """Part of the bytes that a recording may miss; what it misses is said with it."""
+_PROVED = frozenset({Phase.STEP, Phase.FORWARD})
 _LOSS_GRADIENT = 4
 """Bytes of the gradient that backward begins with, which its caller holds until it ends."""
 
@@ -44,7 +49,7 @@ def check_recording(
     A pass with a cache is not run by itself; tests hold it against families written by hand.
     Raises Refusal where it misses more than a part in ``_LIMIT``.
     """
-    if variant.phase is not Phase.STEP:
+    if variant.phase not in _PROVED:
         return 0
     batch = 1 if domain.max_batch == 1 else _BATCH
     extent = Extent(batch=batch, length=choose_checked(domain))
@@ -64,7 +69,7 @@ def holds_for_one(
     recorded: RecordedModel, fake: PreTrainedModel, variant: Variant, domain: Domain
 ) -> bool:
     """Return whether one sequence alone takes what the recording of several says."""
-    if variant.phase is not Phase.STEP:
+    if variant.phase not in _PROVED:
         return True
     extent = Extent(batch=1, length=choose_checked(domain))
     traced = trace_peak(fake, variant, extent)
@@ -82,6 +87,9 @@ def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:
     autocast = (
         nullcontext() if variant.autocast is None else torch.autocast("cpu", variant.autocast)
     )
+    forget_tensors(model)
+    if variant.phase is Phase.FORWARD:
+        return _trace_forward(model, variant, extent)
     with record_storages() as recorder:
         batch = make_batch(model, extent.batch, extent.length)
         with report_cuda_autocast(variant.autocast), kernels(kernel), autocast:
@@ -105,10 +113,38 @@ def exclude_weights(recorder: StorageRecorder, model: nn.Module) -> None:
             allocations[place] = replace(allocations[place], num_bytes=0)
 
 
+def _trace_forward(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:
+    """Return the highest live bytes of one pass without labels."""
+    model.train(mode=False)
+    kernels = make_trace_context(variant.attention)
+    with record_storages() as recorder, torch.no_grad(), kernels(Kernel.FLASH):
+        inputs = make_inputs(model, extent.batch, extent.length)
+        outputs = model(**inputs)
+        del outputs
+    exclude_weights(recorder, model)
+    return max(recorder.ledger.live())
+
+
+def _compute_forward(model: Architecture, variant: Variant, extent: Extent) -> int:
+    """Return the highest live bytes of a recorded pass without labels."""
+    config = ServingPass(
+        dtype=_DTYPES[variant.dtype],
+        attention=variant.attention,
+        cache=CacheState(kind=Cache.DYNAMIC),
+        batched=extent.batch > 1,
+        length=extent.length,
+    )
+    points = record_serving(model, config)[Section.PREFILL]
+    values = evaluate_monomials(extent.batch, extent.length)
+    return sum(find_highest_point(points, values).evaluate_parts(values).values())
+
+
 def compute_peak(
     model: Architecture, variant: Variant, extent: Extent, *, window_reached: bool = False
 ) -> int:
-    """Return the highest live bytes of a training pass beside the weights."""
+    """Return the highest live bytes of a pass beside the weights."""
+    if variant.phase is Phase.FORWARD:
+        return _compute_forward(model, variant, extent)
     events = log_training(
         model,
         TrainingPass(

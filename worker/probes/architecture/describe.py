@@ -23,6 +23,8 @@ from service.estimator.tape.programs.program import CacheUpdate, flatten
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.programs.stepped_sizes import count_row_elements
 from worker.probes.architecture.buffers import count_buffers
+from worker.probes.architecture.listening.anchor import find_embedder
+from worker.probes.architecture.listening.reading import find_reading
 from worker.probes.architecture.plans import list_plan, select_plan
 from worker.probes.architecture.programs import LoweredPass
 
@@ -35,27 +37,27 @@ def find_head(model: PreTrainedModel) -> str | None:
 
 def find_embedding(model: PreTrainedModel) -> nn.Module | None:
     """Return the module with the table of tokens, if any."""
-    try:
-        module = model.get_input_embeddings()
-    except NotImplementedError:
-        return None
+    module = find_embedder(model)
     weight = getattr(module, "weight", None)
     is_table = isinstance(weight, nn.Parameter) and weight.dim() == 2  # noqa: PLR2004 - rows and columns
     return module if is_table else None
 
 
 def name_embeddings(model: PreTrainedModel) -> frozenset[str]:
-    """Return the names of the modules that embed tokens.
+    """Return the names of the modules that embed tokens or patches.
 
     They are those that have the table: an encoder and a decoder have one each.
     """
-    table = find_embedding(model)
-    if table is None:
+    embedder, table = find_embedder(model), find_embedding(model)
+    if embedder is None:
         return frozenset()
     return frozenset(
         name
         for name, module in model.named_modules()
-        if module is table or (isinstance(module, nn.Embedding) and module.weight is table.weight)
+        if module is embedder
+        or (
+            table is not None and isinstance(module, nn.Embedding) and module.weight is table.weight
+        )
     )
 
 
@@ -115,6 +117,7 @@ def describe_model(
         buffer_elements=buffer_elements,
         difference=max(part.difference for part in lowered.values()),
         rotary_elements=_count_rotary_elements(model),
+        reads=find_reading(model),
         outer_plan=tuple((name, style) for name, style in plan.items() if name in outer),
         passes={name: part.recorded for name, part in lowered.items()},
     )

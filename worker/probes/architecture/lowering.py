@@ -14,6 +14,7 @@ from service.estimator.tape.programs.program import (
     Gradient,
     GraphNode,
     Instruction,
+    Leaf,
     LinearCall,
     Loop,
     Operation,
@@ -127,6 +128,7 @@ def lower_steps(numbers: Numbers, columns: Sequence[Sequence[Step]]) -> list[Ins
             instructions.append(
                 _lower_operation(numbers, [s for s in column if isinstance(s, OperationStep)])
             )
+            instructions += [Leaf(value=numbers.get_value(value)) for value in step.leaves]
         elif isinstance(step, LinearStep):
             instructions.append(
                 LinearCall(

@@ -119,9 +119,10 @@ def lower_flat(passes: Passes, head: str | None) -> LoweredPass:
         if isinstance(step, LinearStep) and step.layer == head
     ]
     end = _begin_head(steps, calls[-1]) if calls else len(steps)
-    loss = names.returned["loss"]
+    loss = names.returned.get("loss")
     prologue = tuple(lower_steps(numbers, columns[:end]))
-    hidden = numbers.get_value(list_reads(steps[end])[0] if calls else loss)
+    result = next(iter(names.returned.values())) if loss is None else loss
+    hidden = numbers.get_value(list_reads(steps[end])[0] if calls else result)
     tail = tuple(lower_steps(numbers, columns[end:]))
     recorded = RecordedPass(
         inputs=inputs,
@@ -135,7 +136,7 @@ def lower_flat(passes: Passes, head: str | None) -> LoweredPass:
         epilogue=(),
         hidden=hidden,
         tail=tail,
-        loss=numbers.get_value(loss),
+        loss=None if loss is None else numbers.get_value(loss),
         returned=_number_returned(numbers),
         values=tuple(numbers.specs),
         num_storages=numbers.num_storages,

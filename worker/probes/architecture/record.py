@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from service.estimator.model.recorded.inputs import RecordedInput
 from service.estimator.model.recorded.recorded_model import CacheParts, RecordedModel
-from service.estimator.tape.programs.recorded_pass import WHOLE
+from service.estimator.tape.programs.recorded_pass import WHOLE, Domain
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.caches import hear_caches
@@ -24,8 +25,11 @@ from worker.probes.architecture.depth import (
 )
 from worker.probes.architecture.describe import describe_model, find_head, name_embeddings
 from worker.probes.architecture.hearing import DoesNotRunError, Hearing
-from worker.probes.architecture.listening.listen import Phase, Variant, make_fake_model
-from worker.probes.architecture.listening.model_class import build_any_model, build_config
+from worker.probes.architecture.listening.anchor import find_embedder
+from worker.probes.architecture.listening.listen import NoLossError, Variant, make_fake_model
+from worker.probes.architecture.listening.model_class import build_any_model, settle_config
+from worker.probes.architecture.listening.reading import find_reading
+from worker.probes.architecture.listening.variants import VARIANTS, list_served, list_steps
 from worker.probes.architecture.pieces import (
     Lower,
     PieceMaker,
@@ -35,23 +39,6 @@ from worker.probes.architecture.pieces import (
 )
 from worker.probes.architecture.programs import LoweredPass, lower_flat, lower_pass
 from worker.probes.sharing import run_each
-
-VARIANTS = {
-    "fp32": Variant(dtype=torch.float32),
-    "half": Variant(dtype=torch.bfloat16),
-    "autocast": Variant(dtype=torch.float32, autocast=torch.bfloat16),
-    "fp32/frozen": Variant(dtype=torch.float32, frozen=True),
-    "half/frozen": Variant(dtype=torch.bfloat16, frozen=True),
-    "autocast/frozen": Variant(dtype=torch.float32, autocast=torch.bfloat16, frozen=True),
-    "fp32/prefill": Variant(dtype=torch.float32, phase=Phase.PREFILL),
-    "fp32/decode": Variant(dtype=torch.float32, phase=Phase.DECODE),
-    "half/prefill": Variant(dtype=torch.bfloat16, phase=Phase.PREFILL),
-    "half/decode": Variant(dtype=torch.bfloat16, phase=Phase.DECODE),
-    "fp32/generate/prefill": Variant(dtype=torch.float32, phase=Phase.GENERATED_PREFILL),
-    "fp32/generate/decode": Variant(dtype=torch.float32, phase=Phase.GENERATED_DECODE),
-    "half/generate/prefill": Variant(dtype=torch.bfloat16, phase=Phase.GENERATED_PREFILL),
-    "half/generate/decode": Variant(dtype=torch.bfloat16, phase=Phase.GENERATED_DECODE),
-}
 
 
 def record_model(
@@ -66,8 +53,7 @@ def record_model(
     ``on_begin`` is called with each variant's name. Raises Refusal for what transformers does not
     know or what cannot be recorded.
     """
-    hf_config = build_config(config)
-    hf_config.use_cache = hf_config.get_text_config().use_cache = False
+    hf_config = settle_config(config)
     recorder = Recorder(
         config=config,
         hf_config=hf_config,
@@ -78,11 +64,6 @@ def record_model(
     )
     short = _record_short(recorder)
     return recorder.record() if short is None else short
-
-
-def _list_names(variants: Mapping[str, Variant], *, served: bool) -> list[str]:
-    """Return the names of passes with a cache, or of all others."""
-    return [name for name in variants if name.endswith(("/prefill", "/decode")) is served]
 
 
 def _build_meta(config: Mapping[str, Any], hf_config: PreTrainedConfig) -> PreTrainedModel:
@@ -107,8 +88,8 @@ def _shorten(full: "Recorder", stack: Stack, places: Sequence[int]) -> "Recorder
     """Return the recorder of some layers, None where their config builds others."""
     if len(places) >= len(stack.signatures):
         return None
-    hf_config = shorten(full.hf_config, places)
     try:
+        hf_config = shorten(full.hf_config, places)
         model = _build_meta(full.config, hf_config)
     except Exception:  # noqa: BLE001 - any code of transformers runs here
         return None
@@ -123,11 +104,11 @@ def _record_shortened(
     """Record the layers at ``places``, which the others are like."""
     try:
         steps = unify_kinds(short.lower_steps((lower_pass,)))
+        lowered = None if steps is None else short.lower_served(steps)
     except Refusal:
         return None
-    if steps is None:
+    if lowered is None:
         return None
-    lowered = short.lower_served(steps)
     order = _extend_order(stack, lowered, places)
     if order is None:
         return None
@@ -148,39 +129,53 @@ class Recorder:
     processes: int
     on_begin: Callable[[str], None]
 
+    @property
+    def reads(self) -> RecordedInput | None:
+        """Pixels or audio that the model reads."""
+        return find_reading(self.model)
+
     def record(self) -> RecordedModel:
         """Record all layers, as a stack or one after another."""
-        lowered = unify_kinds(self.lower_steps((lower_pass, lower_flat)))
-        if lowered is None:
+        ways = (lower_pass, lower_flat) if self.reads is None else (lower_pass,)
+        lowered = unify_kinds(self._lower_layers(ways))
+        if not lowered:
             lowered = self.lower_steps((lower_flat,))
         lowered = self.lower_served(lowered)
         order = next(iter(lowered.values())).kinds
         return describe_model(self.model, lowered, order, self.hear(len(order)))
 
+    def _lower_layers(self, ways: Sequence[Lower]) -> dict[str, LoweredPass]:
+        """Return the passes of training, none where layers of pixels are no stack."""
+        with suppress(*(() if self.reads is None else (Refusal,))):
+            return self.lower_steps(ways)
+        return {}
+
     def hear(self, num_layers: int) -> tuple[CacheParts | None, ...]:
         """Return what the cache keeps of each layer."""
-        return hear_caches(self.config, self.hf_config, num_layers) if num_layers else ()
+        if not num_layers or self.reads is not None:
+            return (None,) * num_layers
+        return hear_caches(self.config, self.hf_config, num_layers)
 
     def lower_steps(self, ways: Sequence[Lower]) -> dict[str, LoweredPass]:
         """Return the passes of training, piece by piece.
 
         Formats in which the model's own code does not run are left out, and passes with frozen
         weights or under autocast that no plain pass proves. Raises Refusal where another cannot be
-        recorded, or none is left.
+        recorded, or a model of text has none.
         """
-        names = _list_names(self.variants, served=False)
+        names = list_steps(self.variants, embeds=find_embedder(self.model) is not None)
         outcomes: dict[str, list[LoweredPass]] = {}
         failure: Refusal | None = None
         for name, outcome in self._lower_each(names, ways):
             if isinstance(outcome, Refusal) and (
-                isinstance(outcome, DoesNotRunError) or self.variants[name].is_further
+                isinstance(outcome, DoesNotRunError | NoLossError) or self.variants[name].is_further
             ):
                 failure = outcome
             elif isinstance(outcome, Refusal):
                 raise outcome
             else:
                 outcomes[name] = outcome
-        if failure is not None and not outcomes:
+        if failure is not None and not outcomes and self.reads is None:
             raise failure
         return {
             key: part
@@ -194,15 +189,14 @@ class Recorder:
 
         Those that do not run, or not the same stack, are left out.
         """
-        lowered = dict(steps)
-        if any(part.prefix is None for part in steps.values()):
+        lowered, is_flat = dict(steps), any(part.prefix is None for part in steps.values())
+        if is_flat and self.reads is None:
             return lowered
-        names = [
-            name
-            for name in _list_names(self.variants, served=True)
-            if "/generate/" not in name or self.model.can_generate()
-        ]
-        outcomes = dict(self._lower_each(names, (lower_pass,)))
+        names = list_served(
+            self.variants, reads=self.reads is not None, generates=self.model.can_generate()
+        )
+        ways = (lower_flat,) if is_flat else (lower_pass,) if steps else (lower_pass, lower_flat)
+        outcomes = dict(self._lower_each(names, ways))
         for name in names:
             pieces = outcomes[name]
             if not isinstance(pieces, Refusal):
@@ -240,7 +234,7 @@ class Recorder:
                     hearing=hearing, lower=way, head=head, check=check, thresholds=thresholds
                 )
                 try:
-                    return _make_pieces(maker)
+                    return _make_pieces(maker, _choose_domain(self.reads))
                 except DoesNotRunError:
                     raise
                 except Refusal as error:
@@ -267,9 +261,16 @@ class Recorder:
         )
 
 
-def _make_pieces(maker: PieceMaker) -> list[LoweredPass]:
+def _choose_domain(reads: RecordedInput | None) -> Domain:
+    """Return the lengths of a model; audio of one position runs other operations."""
+    if reads is None or not reads.grows:
+        return WHOLE if reads is None else Domain(max_length=1)
+    return Domain(min_length=2)
+
+
+def _make_pieces(maker: PieceMaker, start: Domain) -> list[LoweredPass]:
     """Return the pieces of several sequences and of one."""
-    pieces = maker.make(WHOLE)
+    pieces = maker.make(start)
     for part in list(pieces):
         domain = part.recorded.domain
         if domain.min_batch > 1:

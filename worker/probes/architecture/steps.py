@@ -58,6 +58,7 @@ class OperationStep:
     moved: tuple[int, ...] = ()
     """Values that its kernel reads and writes."""
     nodes: list[NodeStep] = field(default_factory=list)
+    leaves: list[int] = field(default_factory=list)  # Outputs whose gradient the model asks.
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,6 +146,10 @@ def make_steps(names: RawPass, graph: RawPass) -> list[Step]:
             )
     for plain, ran in zip(_sort_nodes(names), _sort_nodes(graph), strict=True):
         _attach(names, graph, producers, plain, ran)
+    for node in names.nodes:
+        for target in node.targets:
+            if target is not None and target[0] == "leaf" and int(target[1]) in producers:
+                producers[int(target[1])].leaves.append(int(target[1]))
     return _join_linears(names, steps)
 
 

@@ -31,7 +31,7 @@ class ServeCeiling:
     Attributes:
         task (ServeCeilingTask): Always `serve`: by it a ServeCeiling is told from others.
         num_sequences (int | Unset): Sequences that run at once.
-        prompt_tokens (int | Unset): Tokens of one prompt.
+        prompt_tokens (int | Unset): Tokens of one prompt; required unless `inputs` is all that a model reads.
         output_tokens (int | Unset): Tokens generated per sequence.
         engine (Engine | Unset): Serving engine.
         engine_version (str | Unset): Version of the engine.

@@ -31,7 +31,7 @@ class ServeRequest:
     Attributes:
         task (ServeRequestTask): Always `serve`: by it a ServeRequest is told from others.
         num_sequences (int): Sequences that run at once.
-        prompt_tokens (int): Tokens of one prompt.
+        prompt_tokens (int | Unset): Tokens of one prompt; required unless `inputs` is all that a model reads.
         output_tokens (int | Unset): Tokens generated per sequence.
         engine (Engine | Unset): Serving engine.
         engine_version (str | Unset): Version of the engine.
@@ -66,7 +66,7 @@ class ServeRequest:
 
     task: ServeRequestTask
     num_sequences: int
-    prompt_tokens: int
+    prompt_tokens: int | Unset = UNSET
     output_tokens: int | Unset = UNSET
     engine: Engine | Unset = UNSET
     engine_version: str | Unset = UNSET
@@ -181,9 +181,10 @@ class ServeRequest:
             {
                 "task": task,
                 "num_sequences": num_sequences,
-                "prompt_tokens": prompt_tokens,
             }
         )
+        if prompt_tokens is not UNSET:
+            field_dict["prompt_tokens"] = prompt_tokens
         if output_tokens is not UNSET:
             field_dict["output_tokens"] = output_tokens
         if engine is not UNSET:
@@ -249,7 +250,7 @@ class ServeRequest:
 
         num_sequences = d.pop("num_sequences")
 
-        prompt_tokens = d.pop("prompt_tokens")
+        prompt_tokens = d.pop("prompt_tokens", UNSET)
 
         output_tokens = d.pop("output_tokens", UNSET)
 

@@ -41,7 +41,7 @@ class TrainCeiling:
 
     Attributes:
         task (TrainCeilingTask): Always `train`: by it a TrainCeiling is told from others.
-        sequence_length (int | Unset): Tokens of one sequence, before context parallelism.
+        sequence_length (int | Unset): Tokens of one sequence; only `inputs` may replace it.
         micro_batch_size (int | Unset): Sequences that one data-parallel rank runs at once.
         gradient_accumulation_steps (int | Unset): Micro batches per optimizer step.
         framework (Framework | Unset): Framework whose model code runs; each keeps other tensors for backward.

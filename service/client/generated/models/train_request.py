@@ -41,7 +41,7 @@ class TrainRequest:
 
     Attributes:
         task (TrainRequestTask): Always `train`: by it a TrainRequest is told from others.
-        sequence_length (int): Tokens of one sequence, before context parallelism.
+        sequence_length (int | Unset): Tokens of one sequence; only `inputs` may replace it.
         micro_batch_size (int | Unset): Sequences that one data-parallel rank runs at once.
         gradient_accumulation_steps (int | Unset): Micro batches per optimizer step.
         framework (Framework | Unset): Framework whose model code runs; each keeps other tensors for backward.
@@ -101,7 +101,7 @@ class TrainRequest:
     """
 
     task: TrainRequestTask
-    sequence_length: int
+    sequence_length: int | Unset = UNSET
     micro_batch_size: int | Unset = UNSET
     gradient_accumulation_steps: int | Unset = UNSET
     framework: Framework | Unset = UNSET
@@ -301,9 +301,10 @@ class TrainRequest:
         field_dict.update(
             {
                 "task": task,
-                "sequence_length": sequence_length,
             }
         )
+        if sequence_length is not UNSET:
+            field_dict["sequence_length"] = sequence_length
         if micro_batch_size is not UNSET:
             field_dict["micro_batch_size"] = micro_batch_size
         if gradient_accumulation_steps is not UNSET:
@@ -412,7 +413,7 @@ class TrainRequest:
         d = dict(src_dict)
         task = check_train_request_task(d.pop("task"))
 
-        sequence_length = d.pop("sequence_length")
+        sequence_length = d.pop("sequence_length", UNSET)
 
         micro_batch_size = d.pop("micro_batch_size", UNSET)
 

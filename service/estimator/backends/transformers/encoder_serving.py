@@ -13,6 +13,7 @@ from service.estimator.memory.lengths import count_source_positions, count_start
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.items import get_reads
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.passes.config import PeakCandidates, ServingPass, is_batch_dependent
 from service.estimator.passes.serving import record_serving
@@ -148,7 +149,11 @@ def _build_components(
         ),
         "logits": describe_scores(model, batch, " on every position that the head reads"),
     }
-    other = f"{batch} x {source} positions through one layer, {workload.attention.value} attention"
+    reads = get_reads(model)
+    passed = f"{batch} x {source} positions through one layer"
+    if reads is not None:
+        passed = f"{reads.describe(workload.num_sequences, source)} through the model"
+    other = f"{passed}, {workload.attention.value} attention"
     return [
         Component(name, bytes_, Basis.EXACT, formulas.get(name, other), _REPLAYED)
         for name, bytes_ in sort_parts(parts)

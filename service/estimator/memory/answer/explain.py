@@ -7,6 +7,7 @@ from service.estimator.memory.static import StaticMemory
 from service.estimator.memory.training_pass import BatchNotes
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import weight_bytes
+from service.estimator.model.recorded.items import get_reads
 from service.estimator.values.result import Basis, Component
 from service.estimator.values.units import format_count
 from service.estimator.values.workload import (
@@ -181,10 +182,16 @@ class TrainFormulas:
         if notes.evaluates:
             retained = "an evaluation without a graph"
         passes = (
-            f"{notes.batch_size} x {stack.length} tokens through {stack.layers} layers"
+            f"{self._count(notes.batch_size, stack.length)} through {stack.layers} layers"
             for stack in stacks
         )
         return f"{' + '.join(passes)}, {retained}, {workload.attention.value} attention"
+
+    def _count(self, batch_size: int, length: int) -> str:
+        reads = get_reads(self._setup.model)
+        if reads is None:
+            return f"{batch_size} x {length} tokens"
+        return reads.describe(batch_size, length)
 
     def _sharding(self, name: str) -> str:
         if name == "gathered_weights":

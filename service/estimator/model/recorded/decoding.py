@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from service.estimator.model.recorded.encoding import FORMAT, compute_digest
 from service.estimator.model.recorded.frame_reader import FrameReader
+from service.estimator.model.recorded.inputs import INPUT_NUMBERS, InputKind, RecordedInput
 from service.estimator.model.recorded.json_reader import MAX_SIZE, Reader
 from service.estimator.model.recorded.layer_reader import read_layer, read_plan
 from service.estimator.model.recorded.recorded_model import RecordedModel, RecordedSpec
@@ -29,6 +30,20 @@ def _read_limits(top: Reader) -> Domain:
         min_batch=max(_read_optional(top, "min_batch", 1), 1),
         max_length=_read_optional(top, "max_length", 0) or None,
         multiple_of=max(_read_optional(top, "length_step", 1), 1),
+    )
+
+
+def _read_input(top: Reader) -> RecordedInput | None:
+    """Return what a model reads in place of tokens, if it does."""
+    if "reads" not in dict(top.entries()):
+        return None
+    part = top.get("reads")
+    kind = part.get("kind").read_choice(InputKind)
+    return RecordedInput(
+        name=part.get("name").read_text(),
+        kind=kind,
+        shape=tuple(axis.read_count() for axis in part.get("shape").items()),
+        **{name: part.get(name).read_count() for name in INPUT_NUMBERS},
     )
 
 
@@ -80,6 +95,7 @@ def decode_recording(document: object, *, weights_only: bool = False) -> Recorde
         rotary_elements=top.get("rotary_elements").read_count(),
         difference=_read_optional(top, "difference", 0),
         outer_plan=read_plan(top, "outer_plan"),
+        reads=_read_input(top),
         passes=passes,
     )
 

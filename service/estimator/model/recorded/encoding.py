@@ -4,7 +4,7 @@ Sizes are numbered, since few of them differ.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from json import dumps
 
@@ -19,6 +19,7 @@ from service.estimator.tape.programs.program import (
     Embedded,
     GraphNode,
     Instruction,
+    Leaf,
     LinearCall,
     Loop,
     Program,
@@ -70,8 +71,9 @@ class _Writer:
         if isinstance(instruction, CacheUpdate):
             joined = list(instruction.joined)
             return ["cache", list(instruction.parts), joined, instruction.window]
-        if isinstance(instruction, Embedded):
-            return ["embedded", instruction.value]
+        if isinstance(instruction, Embedded | Leaf):
+            kind = "embedded" if isinstance(instruction, Embedded) else "leaf"
+            return [kind, instruction.value]
         if isinstance(instruction, Loop):
             return [
                 "loop",
@@ -159,6 +161,7 @@ def encode_recording(recorded: RecordedModel) -> dict[str, object]:
         **({"difference": recorded.difference} if recorded.difference else {}),
         **({"buffer_elements": recorded.buffer_elements} if recorded.buffer_elements else {}),
         **({"outer_plan": dict(recorded.outer_plan)} if recorded.outer_plan else {}),
+        **({} if recorded.reads is None else {"reads": asdict(recorded.reads)}),
         "sizes": [_write_size(size) for size in writer.sizes],
         "passes": passes,
     }

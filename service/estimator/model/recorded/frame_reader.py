@@ -13,6 +13,7 @@ from service.estimator.tape.programs.program import (
     Gradient,
     GraphNode,
     Instruction,
+    Leaf,
     LinearCall,
     Loop,
     Operation,
@@ -103,6 +104,8 @@ class FrameReader:
             )
         if kind == "embedded":
             return Embedded(value=self.value(part.items(2)[1]))
+        if kind == "leaf":
+            return Leaf(value=self.value(part.items(2)[1]))
         if kind == "linear":
             _, layer, x, output = part.items(4)
             return LinearCall(layer=layer.read_text(), x=self.value(x), output=self.value(output))

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from service.estimator.model.recorded.inputs import RecordedInput
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.programs.program import Operation, flatten
 from service.estimator.tape.programs.recorded_pass import RecordedPass, has_steps
 
 MAX_TOKENS = 2**40
@@ -113,10 +115,12 @@ class RecordedModel:
     """Bytes by which its peak missed that of the model itself, where it was not equal."""
     outer_plan: tuple[tuple[str, str], ...] = ()
     """The tensor-parallel plan outside of the layers."""
+    reads: RecordedInput | None = None
+    """Pixels or audio that it reads in place of tokens; None where it reads tokens."""
     passes: dict[str, RecordedPass]
     """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained,
-    ``…/prefill`` and ``…/decode`` with a dynamic cache. Where a variant has pieces, ``+1``, ``+2``
-    follow its name.
+    ``…/prefill`` and ``…/decode`` with a dynamic cache, ``…/forward`` without labels. Where a
+    variant has pieces, ``+1``, ``+2`` follow its name.
     """
 
     @property
@@ -164,6 +168,24 @@ class RecordedModel:
     def variants(self) -> tuple[str, ...]:
         """Names of the variants, each once."""
         return tuple(dict.fromkeys(map(get_variant, self.passes)))
+
+    @property
+    def trains(self) -> bool:
+        """Whether the model computes a loss of its own."""
+        return any(part.loss is not None for part in self.passes.values())
+
+    def runs_operator(self, name: str) -> bool:
+        """Return whether a pass has an operator."""
+        return any(
+            isinstance(part, Operation) and part.operator == name
+            for recorded in self.passes.values()
+            for part in flatten(
+                (
+                    *(*recorded.prologue, *recorded.epilogue, *recorded.tail),
+                    *(step for block in recorded.blocks for step in block.instructions),
+                )
+            )
+        )
 
     @property
     def has_plain_loss(self) -> bool:

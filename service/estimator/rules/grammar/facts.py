@@ -100,6 +100,10 @@ class ModelFacts:
     """Whether layers have weights in common."""
     recorded: bool
     """Whether its passes were recorded, and no module is written for it."""
+    reads_text: bool
+    """Whether its sequences are text, if with images beside it."""
+    trains: bool
+    """Whether it computes a loss of its own."""
     fewest_sequences: int
     """Sequences from which on its recording holds; 1 of any other model."""
     longest_sequence: int
@@ -207,6 +211,8 @@ def _pools(model: Architecture) -> bool:
 
 
 class _RecordingFacts(TypedDict):
+    reads_text: bool
+    trains: bool
     fewest_sequences: int
     longest_sequence: int
 
@@ -215,11 +221,15 @@ def _describe_recording(model: Architecture) -> _RecordingFacts:
     """Return the limits of a recording, and what engines know of it."""
     if not is_recorded(model):
         return {
+            "reads_text": True,
+            "trains": True,
             "fewest_sequences": 1,
             "longest_sequence": 0,
         }
     recorded = model.recorded
     return {
+        "reads_text": recorded.reads is None,
+        "trains": recorded.reads is None or recorded.trains,
         "fewest_sequences": recorded.min_batch,
         "longest_sequence": recorded.max_length,
     }

@@ -61,6 +61,8 @@ class ModelFields:
     has_images: Field[bool] = Field("model.has_images")
     shares_weights: Field[bool] = Field("model.shares_weights")
     recorded: Field[bool] = Field("model.recorded")
+    reads_text: Field[bool] = Field("model.reads_text")
+    trains: Field[bool] = Field("model.trains")
     fewest_sequences: Field[int] = Field("model.fewest_sequences")
     longest_sequence: Field[int] = Field("model.longest_sequence")
 

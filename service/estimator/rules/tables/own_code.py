@@ -23,6 +23,13 @@ from service.estimator.rules.predicates.images import (
     sees_one_kind,
     sizes_images,
 )
+from service.estimator.rules.predicates.items import (
+    explain_items,
+    explain_needed_length,
+    get_length_path,
+    has_needed_length,
+    has_single_item,
+)
 from service.estimator.values.workload import Attention
 
 _ASKED = all_of(
@@ -48,7 +55,21 @@ IMAGES = (
         )
     ),
     Rule(
-        when=is_false(model.has_images),
+        require=satisfies(has_needed_length, workload.inputs),
+        topic=Topic.IMAGES,
+        refusal=invalid(explain_needed_length, field=get_length_path),
+        source=_OWN_MODULES,
+    ),
+    Rule(
+        when=is_false(model.reads_text),
+        require=satisfies(has_single_item, workload.inputs),
+        topic=Topic.IMAGES,
+        refusal=invalid(explain_items),
+        reason=lambda case: f"{case.model.family} reads one item of its kind in each sequence",
+        source=_OWN_MODULES,
+    ),
+    Rule(
+        when=all_of(is_false(model.has_images), is_true(model.reads_text)),
         require=is_absent(workload.inputs),
         topic=Topic.IMAGES,
         refusal=invalid(explain_text_alone),

@@ -66,7 +66,7 @@ RECORDED_SERVING = (
         field="workload.task",
         topic=Topic.FORMATS,
         refusal=unmodelled(
-            f"serving {_MADE}, which has no pass with a cache", "task train", _ITS_OWN
+            f"serving {_MADE}, which has no pass that serves", "task train", _ITS_OWN
         ),
         source=NO_TERM,
     ),
@@ -170,6 +170,20 @@ RECORDED_ELSEWHERE = (
 """What frameworks with models of their own ask first."""
 
 RECORDED_TRAINING = (
+    Rule(
+        when=_RECORDED,
+        require=is_true(model.trains),
+        field="workload.task",
+        topic=Topic.RUNNER,
+        refusal=unmodelled(
+            f"training {_MADE}, whose class {{model.tree.recorded.model_class}} in transformers "
+            "computes no loss",
+            "task serve",
+            "a config whose architectures name a class with a head",
+        ),
+        reason=f"training {_MADE}, whose class computes no loss",
+        source=NO_TERM,
+    ),
     Rule(
         when=_RECORDED,
         require=is_at_most(model.fewest_sequences, workload.micro_batch_size),

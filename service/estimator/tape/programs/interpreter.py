@@ -14,6 +14,7 @@ from service.estimator.tape.programs.program import (
     Gradient,
     GraphNode,
     Instruction,
+    Leaf,
     LinearCall,
     Loop,
     Operation,
@@ -125,8 +126,14 @@ class Frame:
                 self._update_cache(instruction)
             elif type(instruction) is Loop:
                 self._run_loop(instruction, category)
-            elif type(instruction) is Embedded and self.requires_grad:
-                self.tape.require_grad(self.get_value(instruction.value))
+            elif type(instruction) is Embedded or type(instruction) is Leaf:
+                self._require_grad(instruction)
+
+    def _require_grad(self, instruction: Embedded | Leaf) -> None:
+        """Make a tensor a leaf where adapters or the model ask for its gradient."""
+        asks = self.requires_grad if type(instruction) is Embedded else self.tape.builds_graph
+        if asks:
+            self.tape.require_grad(self.get_value(instruction.value))
 
     def _run_loop(self, loop: Loop, category: Category) -> None:
         """Run a loop, each turn on what the one before made."""

@@ -130,6 +130,13 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A tensor of which the model's own code asks a gradient (wav2vec 2.0's audio)."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CacheUpdate:
     """Keys and values go through the cache of a layer."""
 
@@ -154,7 +161,7 @@ class Loop:
     instructions: "tuple[Straight, ...]"
 
 
-Straight = CacheUpdate | Operation | LinearCall | Release | Embedded
+Straight = CacheUpdate | Operation | LinearCall | Release | Embedded | Leaf
 """Instructions that run once."""
 Instruction = Straight | Loop
 

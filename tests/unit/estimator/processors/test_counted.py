@@ -24,7 +24,8 @@ def name_case(line: dict[str, Any]) -> str:
 def test_an_item_is_what_its_processor_makes(line: dict[str, Any]) -> None:
     """Features, tokens and pieces are equal to the unit."""
     kind = next(kind for kind in KINDS if kind in line)
-    inputs = Inputs(processor=line["processor"], **{kind: (KINDS[kind](**line[kind]),)})
+    items: dict[str, Any] = {kind: (KINDS[kind](**line[kind]),)}
+    inputs = Inputs(processor=line["processor"], **items)
     processor = read_processor(line["config"])
 
     (counted,) = processor.count_items(inputs)

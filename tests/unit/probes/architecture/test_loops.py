@@ -25,9 +25,9 @@ from worker.probes.architecture.check import compute_peak
 from worker.probes.architecture.listening.listen import Extent
 from worker.probes.architecture.listening.listener import Listener
 from worker.probes.architecture.listening.raw_pass import RawPass
+from worker.probes.architecture.listening.variants import VARIANTS
 from worker.probes.architecture.loops import Heard, find_loops, fold
 from worker.probes.architecture.polynomials import NoPolynomial, fit_size, fit_turns
-from worker.probes.architecture.record import VARIANTS
 from worker.probes.architecture.steps import LoopStep, make_steps
 
 _WIDTH, _CHUNK = 4, 8

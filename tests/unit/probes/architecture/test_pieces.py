@@ -21,10 +21,10 @@ from worker.probes.architecture.check import compute_peak
 from worker.probes.architecture.extents import choose_checked, list_hearings
 from worker.probes.architecture.hearing import Hearing, OtherOperationsError
 from worker.probes.architecture.listening.listen import Extent
+from worker.probes.architecture.listening.variants import VARIANTS
 from worker.probes.architecture.pieces import PieceMaker, unify_kinds
 from worker.probes.architecture.polynomials import FEW, PROVED, NoPolynomial, fit_size
 from worker.probes.architecture.programs import LoweredPass
-from worker.probes.architecture.record import VARIANTS
 
 _WINDOW = 160
 CONFIG = {

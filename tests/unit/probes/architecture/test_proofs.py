@@ -28,9 +28,10 @@ from worker.probes.architecture.depth import (
 )
 from worker.probes.architecture.hearing import DoesNotRunError
 from worker.probes.architecture.listening.listen import Extent, Variant
+from worker.probes.architecture.listening.variants import VARIANTS
 from worker.probes.architecture.pieces import list_thresholds
 from worker.probes.architecture.polynomials import FEW, PROVED, NoPolynomial, fit_size
-from worker.probes.architecture.record import VARIANTS, record_model
+from worker.probes.architecture.record import record_model
 
 _SIZES = {
     "hidden_size": 32,

@@ -35,8 +35,9 @@ from service.probing.refusal import Refusal
 from tests.builders import a_device, a_serving, a_sharded_layout, a_training
 from tests.tiny_models import tiny_config
 from tests.traces.recording import record_kept
+from worker.probes.architecture.listening.variants import VARIANTS
 from worker.probes.architecture.polynomials import EXTENTS, fit_size
-from worker.probes.architecture.record import VARIANTS, record_model
+from worker.probes.architecture.record import record_model
 
 CONFIG = {
     "model_type": "llama",

@@ -32,12 +32,25 @@ class _Anchor(torch.autograd.Function):
         return None, None
 
 
-def freeze(model: PreTrainedModel) -> None:
-    """Train no weight, but give the embedded tokens gradients.
+def find_embedder(model: PreTrainedModel) -> nn.Module | None:
+    """Return the module that embeds tokens or patches, None without one."""
+    try:
+        module: object = model.get_input_embeddings()
+    except (NotImplementedError, AttributeError):
+        return None
+    return module if isinstance(module, nn.Module) else None
 
-    They are those of every module that has the table: BART's stacks have one each.
+
+def freeze(model: PreTrainedModel) -> None:
+    """Train no weight, but give the embedded tokens or patches gradients.
+
+    They are those of every module that has the table: BART's stacks have one each. What embeds
+    audio asks for a gradient itself.
     """
     model.requires_grad_(requires_grad=False)
+    embedder = find_embedder(model)
+    if embedder is None:
+        return
 
     def require_grad(_module: object, _args: object, output: torch.Tensor) -> None:
         if _anchors.get():
@@ -46,10 +59,11 @@ def freeze(model: PreTrainedModel) -> None:
         else:
             output.requires_grad_()
 
-    table = model.get_input_embeddings()
     for module in model.modules():
-        is_stack = isinstance(module, nn.Embedding) and module.weight is table.weight
-        if module is table or is_stack:
+        is_stack = isinstance(module, nn.Embedding) and module.weight is getattr(
+            embedder, "weight", None
+        )
+        if module is embedder or is_stack:
             module.register_forward_hook(require_grad)
 
 

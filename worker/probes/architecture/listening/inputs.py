@@ -1,15 +1,61 @@
-"""Inputs of a training step for models of text."""
+"""Inputs of a training step, with the labels that the model's own loss takes."""
+
+import inspect
+import re
 
 import torch
 from transformers import PreTrainedModel
 
+from service.estimator.model.recorded.inputs import RecordedInput
+from worker.probes.architecture.listening.reading import find_reading
+
+_OF_ONE_CLASS = re.compile(r"For(Image|Video|Audio|Sequence)Classification(WithTeacher)?$")
+"""Models whose label is a class of each item."""
+_OF_PIXELS = {"ForSemanticSegmentation": torch.long, "ForDepthEstimation": torch.float32}
+"""Models whose labels are one for each pixel, by the end of their names."""
+
 
 def make_batch(model: PreTrainedModel, batch: int, length: int) -> dict[str, torch.Tensor]:
-    """Return token ids with labels: themselves, unless other tokens are predicted.
+    """Return token ids, pixels or audio, with labels.
 
-    A masked model is given ids in which some are hidden, a decoder beside an encoder a text of its
-    own.
+    Labels of text are the ids themselves, unless other tokens are predicted. A masked model is
+    given ids in which some are hidden, a decoder beside an encoder a text of its own.
     """
+    reading = find_reading(model)
+    if reading is not None:
+        items = make_items(model, reading, batch, length)
+        return {reading.name: items} | _make_labels(model, reading, batch)
     ids = torch.zeros((batch, length), dtype=torch.long, device=model.device)
     is_other = model.config.is_encoder_decoder or model.loss_type == "ForMaskedLM"
     return {"input_ids": ids, "labels": torch.zeros_like(ids) if is_other else ids}
+
+
+def make_inputs(model: PreTrainedModel, batch: int, length: int) -> dict[str, torch.Tensor]:
+    """Return pixels or audio without labels."""
+    reading = find_reading(model)
+    assert reading is not None  # noqa: S101 - asked of such models alone
+    return {reading.name: make_items(model, reading, batch, length)}
+
+
+def make_items(
+    model: PreTrainedModel, reading: RecordedInput, batch: int, length: int
+) -> torch.Tensor:
+    """Return pixels or audio in the dtype of the weights."""
+    shape = (batch, *reading.get_shape(length))
+    return torch.zeros(shape, dtype=model.dtype, device=model.device)
+
+
+def _make_labels(
+    model: PreTrainedModel, reading: RecordedInput, batch: int
+) -> dict[str, torch.Tensor]:
+    """Return the labels of a batch, none where the loss takes none."""
+    if "labels" not in inspect.signature(model.forward).parameters:
+        return {}
+    name = type(model).__name__
+    if _OF_ONE_CLASS.search(name):
+        return {"labels": torch.zeros(batch, dtype=torch.long, device=model.device)}
+    dtype = next((dtype for end, dtype in _OF_PIXELS.items() if name.endswith(end)), None)
+    if dtype is None:
+        return {}
+    shape = (batch, reading.height, reading.width)
+    return {"labels": torch.zeros(shape, dtype=dtype, device=model.device)}

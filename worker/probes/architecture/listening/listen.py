@@ -15,10 +15,11 @@ from service.estimator.values.workload import Attention
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.listening.anchor import anchor_gradients, freeze
-from worker.probes.architecture.listening.inputs import make_batch
+from worker.probes.architecture.listening.fake_building import build_fake, forget_tensors
+from worker.probes.architecture.listening.inputs import make_batch, make_inputs
 from worker.probes.architecture.listening.listener import Listener
-from worker.probes.architecture.listening.model_class import build_any_model
 from worker.probes.architecture.listening.raw_pass import RawPass, cut_last_call
+from worker.probes.architecture.listening.trees import iterate_tensors
 from worker.probes.attention.dispatch import use_kernel_dropout
 from worker.probes.attention.names import Kernel
 from worker.probes.attention.trace_dispatch import make_trace_context
@@ -40,6 +41,12 @@ class Phase(StrEnum):
     GENERATED_PREFILL = "generate/prefill"
     """A prompt as ``generate`` hands it to the model."""
     GENERATED_DECODE = "generate/decode"
+    FORWARD = "forward"
+    """One pass without labels, of a model that reads pixels or audio."""
+
+
+class NoLossError(Refusal):
+    """A model whose class computes no loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +97,14 @@ def make_fake_model(
             move_in_place(),
             FakeTensorMode(),
         ):
-            model = build_any_model(
+            model = build_fake(
                 config, hf_config, dtype=variant.dtype, attention="eager" if eager else "sdpa"
             )
+            forget_tensors(model)
             if variant.frozen:
                 freeze(model)
             yield model
+            forget_tensors(model)
     finally:
         gc.enable()
 
@@ -113,6 +122,7 @@ def listen_twice(model: PreTrainedModel, variant: Variant, extent: Extent) -> He
 
 
 def _listen(model: PreTrainedModel, variant: Variant, extent: Extent, *, packs: bool) -> RawPass:
+    forget_tensors(model)
     listener = Listener(model, packs=packs)
     batch = make_batch(model, extent.batch, extent.length)
     autocast = (
@@ -129,8 +139,8 @@ def _listen(model: PreTrainedModel, variant: Variant, extent: Extent, *, packs: 
         outputs = model(**batch)
         loss = getattr(outputs, "loss", None)
         if loss is None:
-            message = f"{type(model).__name__} returns no loss for labels"
-            raise Refusal(FailureKind.UNSUPPORTED, message)
+            message = f"{type(model).__name__} of transformers computes no loss"
+            raise NoLossError(FailureKind.UNSUPPORTED, message)
         listener.raw.returned = {
             name: listener.number(part)
             for name, part in outputs.items()
@@ -140,6 +150,21 @@ def _listen(model: PreTrainedModel, variant: Variant, extent: Extent, *, packs: 
         with listener:
             loss.backward()
     model.zero_grad(set_to_none=True)
+    return listener.raw
+
+
+def _listen_forward(model: PreTrainedModel, variant: Variant, extent: Extent) -> RawPass:
+    """Listen to one pass without labels, from pixels or audio to what the model returns."""
+    model.train(mode=False)
+    forget_tensors(model)
+    inputs = make_inputs(model, extent.batch, extent.length)
+    listener = Listener(model, packs=False)
+    with torch.no_grad(), listener, listener.listen(), _use_kernels(variant):
+        listener.raw.inputs = {name: listener.number(part) for name, part in inputs.items()}
+        outputs = model(**inputs)
+        listener.raw.returned = {
+            str(place): listener.number(part) for place, part in enumerate(iterate_tensors(outputs))
+        }
     return listener.raw
 
 
@@ -223,4 +248,5 @@ _SERVED: Mapping[Phase, Callable[[PreTrainedModel, Variant, Extent], RawPass]] =
     Phase.DECODE: _listen_decode,
     Phase.GENERATED_PREFILL: _listen_generated_prefill,
     Phase.GENERATED_DECODE: _listen_generated_decode,
+    Phase.FORWARD: _listen_forward,
 }

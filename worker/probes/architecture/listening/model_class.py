@@ -80,6 +80,18 @@ def build_config(config: Mapping[str, Any]) -> PreTrainedConfig:
     return built
 
 
+def settle_config(config: Mapping[str, Any]) -> PreTrainedConfig:
+    """Build the config of a pass that caches nothing by itself.
+
+    SpecAugment's masks of audio, a byte for a frame, are left out.
+    """
+    hf_config = build_config(config)
+    hf_config.use_cache = hf_config.get_text_config().use_cache = False
+    if hasattr(hf_config, "apply_spec_augment"):
+        hf_config.apply_spec_augment = False
+    return hf_config
+
+
 def _read_floats(value: object) -> object:
     """Return a value with its infinities as numbers."""
     if isinstance(value, Mapping):

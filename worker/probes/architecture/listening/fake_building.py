@@ -1,0 +1,64 @@
+"""Models of fake tensors."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, unset_fake_temporarily
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from worker.probes.architecture.listening.model_class import build_any_model
+
+
+def build_fake(
+    config: Mapping[str, Any], hf_config: PreTrainedConfig, *, dtype: torch.dtype, attention: str
+) -> PreTrainedModel:
+    """Build the model among fake tensors.
+
+    One that computes numbers of its layers with tensors (rates of stochastic depth) is built on the
+    meta device first, where those are real.
+    """
+    try:
+        return build_any_model(config, hf_config, dtype=dtype, attention=attention)
+    except DataDependentOutputException:
+        with unset_fake_temporarily(), torch.device("meta"):
+            model = build_any_model(config, hf_config, dtype=dtype, attention=attention)
+        _fake_tensors(model)
+        return model
+
+
+def forget_tensors(model: PreTrainedModel) -> None:
+    """Clear what functions of a model's code have cached, as DINOv3's coordinates of patches.
+
+    They are fake tensors of another pass.
+    """
+    for value in vars(sys.modules[type(model).__module__]).values():
+        cells = (cell.cell_contents for cell in getattr(value, "__closure__", None) or ())
+        for cached in (value, *cells):
+            clear = getattr(cached, "cache_clear", None)
+            if clear is not None:
+                clear()
+
+
+def _fake_tensors(model: PreTrainedModel) -> None:
+    """Put a fake tensor in place of each one of a model; those that are tied stay one."""
+    made: dict[int, torch.Tensor] = {}
+
+    def make(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in made:
+            empty = torch.empty(tensor.shape, dtype=tensor.dtype)
+            made[id(tensor)] = (
+                nn.Parameter(empty, requires_grad=tensor.requires_grad)
+                if isinstance(tensor, nn.Parameter)
+                else empty
+            )
+        return made[id(tensor)]
+
+    for module in model.modules():
+        parts: tuple[Any, ...] = (module._parameters, module._buffers, vars(module))  # noqa: SLF001 - torch's names
+        for named in parts:
+            for name, tensor in list(named.items()):
+                if isinstance(tensor, torch.Tensor):
+                    named[name] = make(tensor)
