@@ -9,7 +9,7 @@ from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.registry import select_backend
 from service.estimator.cache import PlanCache
 from service.estimator.memory.answer.corrections import CALIBRATED
-from service.estimator.memory.image_inputs import list_input_tokens
+from service.estimator.memory.image_inputs import get_sequence_tokens, list_input_tokens
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.question import Question, TrainQuestion, resolve_question
 from service.estimator.model.architecture import Architecture
@@ -80,12 +80,8 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         answer = _add_phases(answer, question, base, plans)
     answer = replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
     if detail.is_explained and get_reads(model) is not None:
-        notes = list_item_notes(model, question.workload)
-        answer = replace(
-            answer,
-            assumptions=(*answer.assumptions, *notes),
-            warnings=(*answer.warnings, *list_item_warnings(model)),
-        )
+        _, length = get_sequence_tokens(question.workload)
+        answer = _note_items(answer, model, length)
     if workload.inputs is not None and detail.is_explained:
         answer = replace(answer, inputs=list_input_tokens(model, workload))
     if corrections is not None and is_of_time_alone:
@@ -96,6 +92,15 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     # The newest that was read stands for a later one, and for none.
     release = newest if requested is None else min(parse_version(requested), newest)
     return replace(answer, serving=replace(answer.serving, engine_version=str(release)))
+
+
+def _note_items(answer: Estimate, model: Architecture, length: int) -> Estimate:
+    """Return an answer that says what a sequence without text is."""
+    return replace(
+        answer,
+        assumptions=(*answer.assumptions, *list_item_notes(model, length)),
+        warnings=(*answer.warnings, *list_item_warnings(model)),
+    )
 
 
 def _add_phases(

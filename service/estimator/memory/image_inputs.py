@@ -1,10 +1,16 @@
 """Images of a request."""
 
+from dataclasses import replace
+from typing import TypeVar
+
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
+from service.estimator.model.recorded.items import get_reads
 from service.estimator.model.recorded.narrowing import get_unread_names
 from service.estimator.values.result import InputTokens
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
+
+_Any = TypeVar("_Any", bound=Workload)
 
 
 def resolve_images(model: Architecture, workload: Workload) -> Images | None:
@@ -81,3 +87,19 @@ def list_image_warnings(model: Architecture, workload: Workload) -> tuple[str, .
             ),
         )
     return ()
+
+
+def resolve_length(model: Architecture, workload: _Any) -> _Any:
+    """Return a workload with the length that its item makes.
+
+    It is 1 for an image, and for audio its steps; what the request says of tokens has no effect.
+    """
+    reads = get_reads(model)
+    if reads is None:
+        return workload
+    length = 1
+    if reads.grows and workload.inputs is not None and workload.inputs.audio:
+        length = reads.count_steps(workload.inputs.audio[0].seconds)
+    if isinstance(workload, TrainWorkload):
+        return replace(workload, sequence_length=length)
+    return replace(workload, prompt_tokens=length)

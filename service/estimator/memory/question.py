@@ -4,11 +4,11 @@ from dataclasses import dataclass, fields
 from math import prod
 from operator import attrgetter
 
+from service.estimator.memory.image_inputs import resolve_length
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.memory.peft_methods import resolve_peft_method
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.positions import count_served_positions
-from service.estimator.model.recorded.items import resolve_length
 from service.estimator.values.backend import Backend, Task
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device

@@ -96,7 +96,7 @@ def _says_no_more(
 
 
 def _has_labels(config: Mapping[str, object], recorded: Mapping[str, object]) -> bool:
-    """Return whether a head that scores labels has as many as the recorded one."""
+    """Return whether a head has as many labels as the recorded."""
     classes = recorded.get("architectures")
     is_scored = isinstance(classes, list) and any(_SCORING.search(str(name)) for name in classes)
     return not is_scored or _count_labels(config) == _count_labels(recorded)

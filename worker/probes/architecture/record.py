@@ -145,7 +145,7 @@ class Recorder:
         return describe_model(self.model, lowered, order, self.hear(len(order)))
 
     def _lower_layers(self, ways: Sequence[Lower]) -> dict[str, LoweredPass]:
-        """Return the passes of training, none where layers of pixels are no stack."""
+        """Return training passes, none where layers are no stack."""
         with suppress(*(() if self.reads is None else (Refusal,))):
             return self.lower_steps(ways)
         return {}
@@ -262,7 +262,7 @@ class Recorder:
 
 
 def _choose_domain(reads: RecordedInput | None) -> Domain:
-    """Return the lengths of a model; audio of one position runs other operations."""
+    """Return the lengths of a model, two steps of audio at least."""
     if reads is None or not reads.grows:
         return WHOLE if reads is None else Domain(max_length=1)
     return Domain(min_length=2)

@@ -11,7 +11,7 @@ INPUT_NUMBERS = ("height", "width", "frames", "step", "offset", "per_second")
 
 
 class InputKind(StrEnum):
-    """What one item of a batch is."""
+    """Kinds of items."""
 
     IMAGE = "image"
     VIDEO = "video"
@@ -20,7 +20,7 @@ class InputKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedInput:
-    """One item of each sequence: an image, a video or a stretch of audio.
+    """The one item of a sequence: image, video or audio.
 
     ``shape`` is that of one item, without the batch; 0 stands for the axis that grows with the
     length. Images and videos are of one size, and so is audio in windows: their length is 1.
@@ -71,6 +71,6 @@ class RecordedInput:
 
     @property
     def step_s(self) -> float:
-        """Seconds of one step of the length, or of a window of one size."""
+        """Seconds of a step, or of a window of fixed size."""
         elements = self.step if self.grows else self.shape[0]
         return elements / self.per_second

@@ -2,8 +2,9 @@
 
 from service.estimator.memory.image_inputs import get_sequence_tokens
 from service.estimator.model.recorded.inputs import InputKind
-from service.estimator.model.recorded.items import count_items, get_reads
+from service.estimator.model.recorded.items import get_reads
 from service.estimator.rules.grammar.facts import Case
+from service.estimator.values.batches import Inputs
 
 _FLAGS = {
     InputKind.IMAGE: 'inputs {"images": [{"width": W, "height": H}]} (--image WxH)',
@@ -14,15 +15,27 @@ _FLAGS = {
 }
 
 
+def _count_kinds(inputs: Inputs | None) -> dict[InputKind, int]:
+    """Return how many images, videos and stretches of audio a sequence has."""
+    if inputs is None:
+        return {}
+    parts = {
+        InputKind.IMAGE: sum(item.count for item in inputs.images),
+        InputKind.VIDEO: sum(item.count for item in inputs.videos),
+        InputKind.AUDIO: sum(item.count for item in inputs.audio),
+    }
+    return {kind: number for kind, number in parts.items() if number}
+
+
 def has_single_item(case: Case) -> bool:
-    """Return whether a sequence is one item of the kind that the model reads.
+    """Return whether a sequence is a single item of its model.
 
     An image of one size need not be named.
     """
     reads = get_reads(case.model.tree)
     if reads is None:
         return True
-    items = count_items(case.workload)
+    items = _count_kinds(case.workload.inputs)
     return items == {reads.kind: 1} or not (items or reads.grows)
 
 

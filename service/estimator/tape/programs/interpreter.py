@@ -130,7 +130,7 @@ class Frame:
                 self._require_grad(instruction)
 
     def _require_grad(self, instruction: Embedded | Leaf) -> None:
-        """Make a tensor a leaf where adapters or the model ask for its gradient."""
+        """Make a tensor a leaf where its gradient is asked for."""
         asks = self.requires_grad if type(instruction) is Embedded else self.tape.builds_graph
         if asks:
             self.tape.require_grad(self.get_value(instruction.value))

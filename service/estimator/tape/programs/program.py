@@ -131,7 +131,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """A tensor of which the model's own code asks a gradient (wav2vec 2.0's audio)."""
+    """A tensor whose gradient the model asks (wav2vec 2.0's audio)."""
 
     value: int
 

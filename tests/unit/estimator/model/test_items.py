@@ -3,9 +3,10 @@
 import pytest
 
 from service.catalog.models import list_recorded_models, load_architecture
+from service.estimator.memory.image_inputs import resolve_length
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.inputs import InputKind, RecordedInput
-from service.estimator.model.recorded.items import list_item_notes, resolve_length
+from service.estimator.model.recorded.items import list_item_notes
 from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.batches import Inputs, Picture, Sound
 from service.estimator.values.errors import EstimatorError
@@ -47,7 +48,7 @@ def test_an_image_is_a_sequence_of_length_one() -> None:
     resolved = resolve_length(model, workload)
 
     assert resolved.sequence_length == 1
-    assert "224 x 224 pixels" in list_item_notes(model, resolved)[0]
+    assert "224 x 224 pixels" in list_item_notes(model, resolved.sequence_length)[0]
 
 
 @pytest.mark.parametrize(

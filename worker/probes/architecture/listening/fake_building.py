@@ -30,9 +30,9 @@ def build_fake(
 
 
 def forget_tensors(model: PreTrainedModel) -> None:
-    """Clear what functions of a model's code have cached, as DINOv3's coordinates of patches.
+    """Clear the caches of functions of a model's code.
 
-    They are fake tensors of another pass.
+    They hold fake tensors of another pass, as DINOv3's coordinates of patches.
     """
     for value in vars(sys.modules[type(model).__module__]).values():
         cells = (cell.cell_contents for cell in getattr(value, "__closure__", None) or ())
@@ -43,7 +43,7 @@ def forget_tensors(model: PreTrainedModel) -> None:
 
 
 def _fake_tensors(model: PreTrainedModel) -> None:
-    """Put a fake tensor in place of each one of a model; those that are tied stay one."""
+    """Replace the tensors of a model; tied ones stay tied."""
     made: dict[int, torch.Tensor] = {}
 
     def make(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Inputs of a training step, with the labels that the model's own loss takes."""
+"""Inputs of a training step, with labels of its loss."""
 
 import inspect
 import re

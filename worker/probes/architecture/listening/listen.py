@@ -154,7 +154,7 @@ def _listen(model: PreTrainedModel, variant: Variant, extent: Extent, *, packs: 
 
 
 def _listen_forward(model: PreTrainedModel, variant: Variant, extent: Extent) -> RawPass:
-    """Listen to one pass without labels, from pixels or audio to what the model returns."""
+    """Listen to a pass without labels."""
     model.train(mode=False)
     forget_tensors(model)
     inputs = make_inputs(model, extent.batch, extent.length)

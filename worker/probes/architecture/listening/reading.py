@@ -1,4 +1,4 @@
-"""Pixels and audio that models read in place of tokens, in their configs' sizes."""
+"""Pixels and audio that models read in place of tokens."""
 
 import inspect
 from collections.abc import Collection
@@ -41,7 +41,7 @@ _STACKED = 2
 
 
 def find_reading(model: PreTrainedModel) -> RecordedInput | None:
-    """Return what a model reads in place of tokens, None where it reads tokens.
+    """Return the items that a model reads, None for tokens.
 
     Raises Refusal where its config does not say the size.
     """
@@ -70,7 +70,7 @@ def _read_pixels(config: PreTrainedConfig, arguments: Collection[str]) -> Record
 
 
 def _find_size(config: PreTrainedConfig) -> tuple[int, int]:
-    """Return the height and width of the images that a config is of."""
+    """Return the height and width of a config's images."""
     parts = (getattr(config, name, None) for name in ("vision_config", "backbone_config"))
     for part in (config, *parts):
         for name in ("image_size", "crop_size", "img_size"):
