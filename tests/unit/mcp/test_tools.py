@@ -216,7 +216,7 @@ def test_a_question_that_is_answered_is_valid_by_its_schema() -> None:
     schema = build_input_schema(tool.arguments)
 
     assert jsonschema_rs.is_valid(schema, FIT)
-    assert not jsonschema_rs.is_valid(schema, FIT | {"workload": {"task": "train"}})
+    assert not jsonschema_rs.is_valid(schema, FIT | {"workload": {"task": "serve"}})
 
 
 def test_a_bridge_passes_everything_on() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from service.catalog.recorded_models import load_recorded_architecture
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.heads.config import put_head_in_config
@@ -210,6 +211,8 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({"client": Client.LOOP}, {}),
     ({"max_loras": 2}, {}),
 )
+_SIGLIP = "siglip-vision-model-default"
+"""A recording that reads images, and whose class computes no loss."""
 _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in ODD)
 _TRAINED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "phimoe", "zamba2", "bert", "t5", "whisper"),
@@ -225,7 +228,7 @@ _TRAINED_ALIKE = (
         "mixtral-fp8",
         "qwen2_5_vl",
     ),
-    *("cohere", "gpt_neo", "mistral3", *_ODD_LLAMAS),
+    *("cohere", "gpt_neo", "mistral3", *_ODD_LLAMAS, _SIGLIP),
     *("llama/token_classification", "llama/reward", "bert/reward"),
 )
 _SERVED_ALIKE = (
@@ -233,7 +236,7 @@ _SERVED_ALIKE = (
     *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-fp8", "llama-nf4", "llama-hqq"),
     *("zamba2-int8", "mistral3", "mpt", *_ODD_LLAMAS, "llama/reward"),
     "bert/none",
-    *("helium_recorded", "helium_planned"),
+    *("helium_recorded", "helium_planned", _SIGLIP),
 )
 _RECORDED: Mapping[str, dict[str, Any]] = {
     "helium_recorded": {"plan": ()},
@@ -256,6 +259,8 @@ def collect_tiny_facts(name: str) -> ModelFacts:
 @cache
 def read_tiny(name: str) -> Architecture:
     """Return a small model of a family, its weights quantised or with another head."""
+    if name == _SIGLIP:
+        return load_recorded_architecture(_SIGLIP)
     if name in _RECORDED:
         return change_layers(make_recorded(), **_RECORDED[name])
     base, _, head = name.partition("/")

@@ -114,7 +114,7 @@ def test_serving_in_transformers_needs_passes_with_a_cache() -> None:
     ]
 
     assert all(answer.allocated_bytes > MODEL.weight_bytes(DType.BF16) for answer in answers)
-    with pytest.raises(NotModelledError, match="no pass with a cache"):
+    with pytest.raises(NotModelledError, match="no pass that serves"):
         estimate(trained, serve(Engine.TRANSFORMERS), layout=Layout(), device=H100)
 
 

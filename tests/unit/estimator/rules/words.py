@@ -44,6 +44,7 @@ _PICTURE = Picture(width=56, height=56)
 INPUTS = (
     Inputs(images=(_PICTURE,)),
     Inputs(images=(Picture(width=56, height=56, count=40),)),
+    Inputs(images=(_PICTURE,), alone=True),
     Inputs(images=(_PICTURE,), videos=(Clip(frames=4, width=56, height=56),)),
 )
 GRPO: dict[str, object] = {
