@@ -44,17 +44,17 @@ def forget_tensors(model: PreTrainedModel) -> None:
 
 def _fake_tensors(model: PreTrainedModel) -> None:
     """Replace the tensors of a model; tied ones stay tied."""
-    made: dict[int, torch.Tensor] = {}
+    fakes: dict[int, torch.Tensor] = {}
 
     def make(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in made:
+        if id(tensor) not in fakes:
             empty = torch.empty(tensor.shape, dtype=tensor.dtype)
-            made[id(tensor)] = (
+            fakes[id(tensor)] = (
                 nn.Parameter(empty, requires_grad=tensor.requires_grad)
                 if isinstance(tensor, nn.Parameter)
                 else empty
             )
-        return made[id(tensor)]
+        return fakes[id(tensor)]
 
     for module in model.modules():
         parts: tuple[Any, ...] = (module._parameters, module._buffers, vars(module))  # noqa: SLF001 - torch's names
