@@ -212,7 +212,6 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({"max_loras": 2}, {}),
 )
 _SIGLIP = "siglip-vision-model-default"
-"""A recording that reads images, and whose class computes no loss."""
 _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in ODD)
 _TRAINED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "phimoe", "zamba2", "bert", "t5", "whisper"),
@@ -247,11 +246,7 @@ _RECORDED: Mapping[str, dict[str, Any]] = {
 
 @cache
 def collect_tiny_facts(name: str) -> ModelFacts:
-    """Return the facts of a small model.
-
-    ``llama-gptq`` is one whose config quantises it, ``llama+deep`` one of other sizes,
-    ``llama/reward`` one with another head.
-    """
+    """Return the facts of a small model: quantised, of other sizes (+), with a head (/)."""
     family, _, odd = name.partition("+")
     return replace(collect_facts(read_tiny(family)), **ODD.get(odd, {}))
 
