@@ -28,6 +28,9 @@ PLAN: dict[str, Any] = {
 WORDS = "/v1/how-many?model=llama-2-70b&gpu=A100-SXM4-80GB&task=train&sequence_length=4096"
 GPUS = ("A100-SXM4-80GB", "H100-SXM", "H200", "B200", "MI300X")
 LEVELS = tuple(round(0.5 + step / 100, 2) for step in range(46))
+NUM_MEMORIES = 192
+_MEMORY = 80 * 2**30
+_MEMORY_STEP = 2**29
 _ROUNDS = 3
 _SECONDS = 3.0
 _FLOOR = "raw ASGI, constant body"
@@ -51,8 +54,8 @@ def iter_configurations() -> Iterator[dict[str, Any]]:
         yield {"model": "llama-2-7b", "workload": serving}
 
 
-def iter_distinct_questions() -> Iterator[dict[str, Any]]:
-    """Yield questions of which no two are alike, in an order that is no grid's.
+def iter_levels() -> Iterator[dict[str, Any]]:
+    """Yield questions that differ from others in the level alone, in an order that is no grid's.
 
     Each asks about a recorded configuration, on one of some GPUs, at one of some levels.
     """
@@ -60,6 +63,14 @@ def iter_distinct_questions() -> Iterator[dict[str, Any]]:
     random.Random(0).shuffle(grid)  # noqa: S311 - an order, no secret
     for configuration, gpu, level in grid:
         yield {**configuration, "gpu": gpu, "confidence": level}
+
+
+def iter_memories() -> Iterator[dict[str, Any]]:
+    """Yield questions about GPUs of memories that no other question names."""
+    configurations = list(iter_configurations())
+    random.Random(0).shuffle(configurations)  # noqa: S311 - an order, no secret
+    for step, configuration in itertools.product(range(NUM_MEMORIES), configurations):
+        yield {**configuration, "gpu": {"memory_bytes": _MEMORY + step * _MEMORY_STEP}}
 
 
 def measure_requests() -> Table:
@@ -76,8 +87,16 @@ def measure_requests() -> Table:
         repeated = _encode(QUESTION)
         etag = _warm_up(port)
         asked = {
-            "POST /v1/fit, distinct questions": (_draw({}), 200),
-            "POST /v1/fit, distinct questions, include: []": (_draw({"include": []}), 200),
+            "POST /v1/fit, GPUs of other memory": (_draw(iter_memories(), {}), 200),
+            "POST /v1/fit, GPUs of other memory, include: []": (
+                _draw(iter_memories(), {"include": []}),
+                200,
+            ),
+            "POST /v1/fit, other levels of confidence": (_draw(iter_levels(), {}), 200),
+            "POST /v1/fit, other levels of confidence, include: []": (
+                _draw(iter_levels(), {"include": []}),
+                200,
+            ),
             "POST /v1/fit, one question repeated": (itertools.repeat(repeated), 200),
             "POST /v1/fit, one question repeated, If-None-Match": (
                 itertools.repeat(_encode(QUESTION, {"If-None-Match": etag})),
@@ -127,12 +146,12 @@ def _tabulate(rows: Mapping[str, Iterable[Load]]) -> Table:
     return table
 
 
-def _draw(said: Mapping[str, object]) -> Iterator[bytes]:
+def _draw(questions: Iterable[dict[str, Any]], said: Mapping[str, object]) -> Iterator[bytes]:
     """Return encoded questions, made before the run, without an end.
 
     Who comes to the end has asked more than a server remembers, and begins anew.
     """
-    return itertools.cycle([_encode({**one, **said}) for one in iter_distinct_questions()])
+    return itertools.cycle([_encode({**one, **said}) for one in questions])
 
 
 def _encode(question: Mapping[str, object], headers: Mapping[str, str] | None = None) -> bytes:
