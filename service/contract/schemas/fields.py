@@ -210,6 +210,9 @@ PipelineLayout = Annotated[str, Meta(pattern=rf"^[EtmL|,()*0-9 ]{{1,1024}}{_END}
 PartitionMethod = Annotated[str, Meta(pattern=rf"^(type:)?[A-Za-z0-9_|]{{1,64}}{_END}")]
 Degree = Annotated[int, Meta(ge=1, le=MAX_DEGREE, description="Ranks along this axis.")]
 Tokens = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
+SUBSTITUTE = "substitute"
+"""Key of the member without which a field is required, in what msgspec keeps of a type."""
+Length = Annotated[Tokens | UnsetType, Meta(extra={SUBSTITUTE: "inputs"})]
 Batch = Annotated[int, Meta(ge=1, le=MAX_BATCH)]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Fraction = Annotated[float, Meta(gt=0, le=1)]

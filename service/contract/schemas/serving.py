@@ -10,6 +10,7 @@ from service.contract.schemas.fields import (
     Count,
     Fraction,
     JsonObject,
+    Length,
     ModelName,
     Strict,
     Tokens,
@@ -70,7 +71,7 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
 
     num_sequences: Annotated[Batch, Meta(description="Sequences that run at once.", examples=[64])]
     prompt_tokens: Annotated[
-        Tokens | UnsetType,
+        Length,
         Meta(
             description=(
                 "Tokens of one prompt; required unless `inputs` is all that a model reads."

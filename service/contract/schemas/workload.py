@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from service.contract.schemas.fields import (
     Batch,
     Count,
+    Length,
     Strict,
     Tokens,
     Version,
@@ -103,7 +104,7 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     """One training step."""
 
     sequence_length: Annotated[
-        Tokens | UnsetType,
+        Length,
         Meta(description="Tokens of one sequence; only `inputs` may replace it.", examples=[4096]),
     ] = UNSET
     micro_batch_size: Annotated[

@@ -1,7 +1,7 @@
 """Validation errors in words: dotted path, nearest name, expected value."""
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
@@ -13,6 +13,7 @@ from msgspec import inspect
 from service.base.errors import InvalidRequestError
 from service.base.typed import convert
 from service.contract.other_words import explain_other_word
+from service.contract.schemas.fields import SUBSTITUTE
 from service.estimator.values.optimizers import UNMODELLED, OptimizerName
 
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
@@ -147,9 +148,16 @@ def _list_also_missing(what: str, path: str, types: list[inspect.Type], value: o
     structs = [kind for kind in types if isinstance(kind, inspect.StructType)]
     if match is None or not isinstance(value, dict) or len(structs) != 1:
         return []
-    required = [field.encode_name for field in structs[0].fields if field.required]
+    required = [field.encode_name for field in structs[0].fields if _is_required(field, value)]
     named = {*value, match["name"]}
     return [_join(path, name) for name in required if name not in named]
+
+
+def _is_required(field: inspect.Field, value: Mapping[str, object]) -> bool:
+    if field.required or not isinstance(field.type, inspect.Metadata):
+        return field.required
+    substitute = (field.type.extra or {}).get(SUBSTITUTE)
+    return substitute is not None and substitute not in value
 
 
 def _rephrase(what: str, value: object) -> str:

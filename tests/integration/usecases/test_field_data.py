@@ -86,7 +86,7 @@ def test_three_fakes_change_no_answer(sessions: Sessions) -> None:
 def test_what_is_near_waits_and_then_teaches(sessions: Sessions) -> None:
     """Approved with its source, it corrects the answer, which is never called measured."""
     before = estimate(sessions)
-    peak_bytes = before.allocated_interval.high
+    peak_bytes = 2 * before.allocated_interval.high - before.allocated_bytes
     report = hand_in(sessions, peak_bytes, NODES)
     assert get_state(report) is ClaimState.PENDING
     assert estimate(sessions) == before

@@ -73,7 +73,10 @@ def test_a_field_knows_what_it_takes() -> None:
         "switch",
     )
     assert train["lora.target_modules"].options == ("all-linear",)
-    assert (train["sequence_length"].is_required, train["optimizer"].is_required) == (True, False)
+    assert (serve["num_sequences"].is_required, train["sequence_length"].is_required) == (
+        True,
+        False,
+    )
     assert "fewest_gpus" in list_objectives()
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.integrations.heterogeneity import AmbiguousGlobalPerLayerAttributeError
 
+from service.estimator.model.recorded.inputs import RecordedInput
 from service.estimator.model.recorded.kinds import count_experts, guess_kind
 from service.estimator.model.recorded.recorded_model import (
     CacheParts,
@@ -22,6 +23,7 @@ from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.programs.program import CacheUpdate, flatten
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 from service.estimator.tape.programs.stepped_sizes import count_row_elements
+from service.probing.refusal import Refusal
 from worker.probes.architecture.buffers import count_buffers
 from worker.probes.architecture.listening.anchor import find_embedder
 from worker.probes.architecture.listening.reading import find_reading
@@ -117,10 +119,21 @@ def describe_model(
         buffer_elements=buffer_elements,
         difference=max(part.difference for part in lowered.values()),
         rotary_elements=_count_rotary_elements(model),
-        reads=find_reading(model),
+        reads=_find_told_reading(model),
         outer_plan=tuple((name, style) for name, style in plan.items() if name in outer),
         passes={name: part.recorded for name, part in lowered.items()},
     )
+
+
+def _find_told_reading(model: PreTrainedModel) -> RecordedInput | None:
+    """Return the items that a model reads, None where its config does not say their size.
+
+    Its weights are described all the same.
+    """
+    try:
+        return find_reading(model)
+    except Refusal:
+        return None
 
 
 def _list_weights(model: PreTrainedModel, head: str) -> dict[str, Weight]:

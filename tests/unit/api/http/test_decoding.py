@@ -21,6 +21,7 @@ from service.base.errors import (
 from service.contract.schemas.fields import JsonObject, Strict
 from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.operations import FieldError
+from service.contract.to_question.workloads import read_workload
 
 _WORKLOAD = {"task": "train", "sequence_length": 4096}
 FIT: dict[str, Any] = {"model": "llama-2-7b", "workload": _WORKLOAD, "gpu": "A100-SXM4-80GB"}
@@ -134,13 +135,18 @@ def test_unknown_word_names_the_nearest(path: str, value: str, nearest: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("task", "missing"),
-    [("train", ["sequence_length"]), ("serve", ["num_sequences", "prompt_tokens"])],
+    ("workload", "missing"),
+    [
+        ({"task": "train"}, ["sequence_length"]),
+        ({"task": "serve"}, ["num_sequences", "prompt_tokens"]),
+        ({"task": "serve", "num_sequences": 4}, ["prompt_tokens"]),
+        ({"task": "serve", "inputs": {}}, ["num_sequences"]),
+    ],
 )
-def test_missing_fields_are_all_named(task: str, missing: list[str]) -> None:
+def test_missing_fields_are_all_named(workload: JsonObject, missing: list[str]) -> None:
     """What a request must say is named with its path, all of it at once."""
     with pytest.raises(InvalidRequestError) as refused:
-        fit(changed("workload", {"task": task}))
+        read_workload(fit(changed("workload", workload)).workload)
 
     errors = convert(refused.value.extra["errors"], list[FieldError])
     assert [error.field for error in errors] == [f"workload.{name}" for name in missing]

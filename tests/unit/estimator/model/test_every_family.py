@@ -36,7 +36,7 @@ _NAMES = tuple(
     for model_type in sorted({resolve_model(name).model_type for name in list_supported_models()})
 )
 """One model of the catalogue for each model type."""
-_SHARDED = tuple(name for name in _NAMES if name not in {"clip-vit-base-patch32", "deepseek-v3"})
+_SHARDED = sorted(set(_NAMES) - {"clip-vit-base-patch32", "deepseek-v3", "kimi-k2"})
 """Those of them without a scalar parameter, which FSDP2 refuses, and without packed weights, which
 get no gradient.
 """
