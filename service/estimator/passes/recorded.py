@@ -192,6 +192,6 @@ def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
         name = formats if ctx.settings.trains_all else f"{formats}/frozen"
     passes = model.recorded.variants
     if name not in passes:
-        message = f"a pass in {name} of a recording that has {', '.join(passes)}"
+        message = f"the pass {name}, which the recording of this model lacks"
         raise NotModelledError(message, field="model", modelled=sorted(passes))
     return _choose_piece(model, name, ctx)

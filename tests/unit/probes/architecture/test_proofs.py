@@ -134,7 +134,7 @@ def test_further_passes_that_miss_bytes_are_left_out(monkeypatch: pytest.MonkeyP
 
     assert list(recorded.passes) == ["half"]
     with pytest.raises(
-        NotModelledError, match="a pass in half/frozen of a recording that has half"
+        NotModelledError, match="the pass half/frozen, which the recording of this model lacks"
     ):
         compute_peak(build_recorded(recorded), VARIANTS["half/frozen"], EXTENT)
 
