@@ -178,9 +178,12 @@ def _show_list(items: list[Document]) -> None:
         )
         for item in items
     ]
-    make_console().print(
-        make_table(("name", "family", "origin", "revision", "aliases"), rows, right=("revision",))
+    table = make_table(
+        ("name", "family", "origin", "revision", "aliases"), rows, right=("revision",)
     )
+    # A name that is broken over lines cannot be copied.
+    table.columns[0].no_wrap = True
+    make_console().print(table)
 
 
 def _show_one(model: Document) -> None:

@@ -103,7 +103,7 @@ def test_what_the_command_line_refuses_is_a_problem_too(
 @pytest.mark.parametrize(
     ("arguments", "missing"),
     [
-        (("--engine", "vllm"), "--num-sequences"),
+        (("--engine", "vllm"), "--num-sequences, --prompt-tokens"),
         (("--micro-batch-size", "2"), "--sequence-length"),
     ],
 )

@@ -126,9 +126,9 @@ def describe_model(
 
 
 def _find_told_reading(model: PreTrainedModel) -> RecordedInput | None:
-    """Return the items that a model reads, None where its config does not say their size.
+    """Return the items that a model reads, if told.
 
-    Its weights are described all the same.
+    None where its config does not say their size: its weights are described all the same.
     """
     try:
         return find_reading(model)
