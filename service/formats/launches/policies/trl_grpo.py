@@ -65,11 +65,7 @@ def read_grpo(handed_in: HandedIn, draft: Draft) -> None:
         draft.note(losses, "a loss of the same log-probabilities")
     _read_rewards(training, draft)
     for name, reason in _UNMODELLED.items():
-        setting = training.take(name)
-        if setting is not None and setting.as_bool():
-            draft.ignore(setting, reason)
-        elif setting is not None:
-            draft.drop(setting)
+        draft.ignore_switch(training.take(name), reason)
     lower_trainer(setup, draft, handed_in, _WITHOUT_EFFECT)
 
 

@@ -66,11 +66,8 @@ def read_kernels(config: Settings, training: Settings, draft: Draft) -> None:
         else:
             draft.drop(setting)
     for name in KERNELS:
-        kernel = config.take(name)
-        if kernel is not None and kernel.as_bool():
-            draft.ignore(kernel, "adapters are counted as PEFT's own, which takes more")
-        elif kernel is not None:
-            draft.drop(kernel)
+        reason = "adapters are counted as PEFT's own, which takes more"
+        draft.ignore_switch(config.take(name), reason)
 
 
 def read_cut_loss(

@@ -69,11 +69,7 @@ def _read_senses(call: Settings, draft: Draft) -> None:
             raise language.refuse("True: adapters of images or sound alone have no model here")
         draft.note(language, "the text's layers have adapters")
     for name in _OF_OTHER_SENSES:
-        switch = call.take(name)
-        if switch is not None and switch.as_bool():
-            draft.ignore(switch, "adapters of the text's layers alone are counted")
-        elif switch is not None:
-            draft.drop(switch)
+        draft.ignore_switch(call.take(name), "adapters of the text's layers alone are counted")
 
 
 def _read_targets(call: Settings, draft: Draft, source: str) -> Setting:

@@ -61,6 +61,18 @@ class Draft:
         """Name a setting that decides neither memory nor time."""
         self._without_effect.append(setting)
 
+    def ignore_switch(self, switch: Setting | None, reason: str) -> None:
+        """Name a switch that counts where it is on.
+
+        Off it decides neither memory nor time.
+        """
+        if switch is None:
+            return
+        if switch.as_bool():
+            self.ignore(switch, reason)
+        else:
+            self.drop(switch)
+
     def ask(
         self,
         field: str,
