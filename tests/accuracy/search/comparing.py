@@ -1,6 +1,7 @@
 """The estimator's answer to a question beside a trace of the model's own code."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from service.estimator.values.errors import EstimatorError
@@ -9,6 +10,7 @@ from service.probing.plan import ProbeQuestion, get_target_point
 from service.probing.refusal import Refusal
 from tests.accuracy.search.estimating import estimate_peaks
 from tests.accuracy.search.questions import Question
+from tests.accuracy.search.recorded import probe_recorded
 from tests.accuracy.search.stepping import goes_beyond_probes, trace_step
 from tests.accuracy.traced import trace_peaks
 from worker.probes.measure import make_probe_setup
@@ -83,6 +85,7 @@ def trace_question(question: Question) -> dict[str, int]:
     )
     check_layout(asked.layout, asked.workload)
     setup = make_probe_setup(asked, question.read_config(), 0)
-    if goes_beyond_probes(asked.workload):
-        return trace_step(setup, get_target_point(asked), asked.architecture)
-    return trace_peaks(setup, get_target_point(asked))
+    with probe_recorded(question.build_whole()) if question.is_recorded else nullcontext():
+        if goes_beyond_probes(asked.workload):
+            return trace_step(setup, get_target_point(asked), asked.architecture)
+        return trace_peaks(setup, get_target_point(asked))

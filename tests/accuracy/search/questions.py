@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from service.catalog.models import load_config, resolve_model
+from service.catalog.models import load_architecture, load_config, resolve_model
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.heads.config import put_head_in_config
@@ -79,9 +79,20 @@ class Question:
             changed if self.head is Head.DEFAULT else put_head_in_config(changed, self.head, None)
         )
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a recording that we ship answers."""
+        return self.model not in TINY and resolve_model(self.model).recording is not None
+
+    def build_whole(self) -> Architecture:
+        """Return the model with all of its layers."""
+        if self.is_recorded:
+            return load_architecture(resolve_model(self.model))
+        return architecture_from_config(self.read_config())
+
     def build(self) -> Architecture:
-        """Return the model as we read it."""
-        model = architecture_from_config(self.read_config())
+        """Return the model as we read it, or as it was recorded."""
+        model = self.build_whole()
         return model if self.layers is None else model.with_layers(self.layers)
 
 
