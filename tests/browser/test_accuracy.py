@@ -52,6 +52,14 @@ def test_classes_tell_their_errors_before_and_after(visit: Visit) -> None:
     assert "quantity=reserved" in page.url
 
 
+def test_without_measurements_the_shipped_intervals_are_open(visit: Visit) -> None:
+    """Whoever has measured nothing of a family sees what its answers rest on."""
+    page = visit("/accuracy?family=zamba2").page
+
+    expect(page.locator("#shipped-panel")).to_have_attribute("open", "")
+    expect(page.locator("#shipped")).to_contain_text("Training, allocated")
+
+
 def test_nothing_of_a_kind_says_so(visit: Visit) -> None:
     """A filter that lets nothing through is no empty table; an unknown GPU is refused beside its
     field.

@@ -58,6 +58,19 @@ def test_families_are_read_on_a_phone(visit: Visit) -> None:
     assert table.evaluate("element => element.scrollWidth - element.clientWidth") == 0
 
 
+def test_workers_are_read_on_a_phone(visit: Visit) -> None:
+    """Each is a card, and what can be taken along stands in one line."""
+    page = visit("/measurements", **PHONE).page
+    table = page.get_by_role("region", name="Workers that are alive")
+    heights = page.locator("#tools .export button").evaluate_all(
+        "buttons => buttons.map((button) => button.getBoundingClientRect().top)"
+    )
+
+    expect(table.locator("[data-label='Last heartbeat']").first).to_be_visible()
+    assert table.evaluate("element => element.scrollWidth - element.clientWidth") == 0
+    assert len(set(heights)) == 1
+
+
 def test_a_component_says_why(visit: Visit) -> None:
     """Beside its formula stands where that comes from."""
     page = visit(SMALL).page
@@ -143,6 +156,27 @@ def test_models_are_looked_up_by_their_address(visit: Visit) -> None:
     expect(page.locator("#families tbody tr")).to_have_count(1)
     expect(page.locator("#families")).to_contain_text("vllm")
     assert faults_of_access(page) == []
+
+
+def test_recorded_types_are_found_beside_families(visit: Visit) -> None:
+    """A type that no family is written for leads to the model that its recording answers for."""
+    page = visit("/models").page
+    page.get_by_role("searchbox").fill("lfm2")
+    others = page.locator("#families .recorded")
+    expect(others).to_contain_text("further types")
+
+    others.get_by_role("link", name="lfm2-default", exact=True).click()
+
+    expect(page.locator("#found h2")).to_have_text("lfm2-default")
+    expect(page.locator("#families .empty")).to_have_count(0)
+
+
+def test_the_reference_is_read_in_the_light(visit: Visit) -> None:
+    """Its words stand out from their ground."""
+    page = visit("/docs").page
+    expect(page.locator("#operations-fit-fit")).to_be_visible()
+
+    assert faults_of_access(page, "color-contrast") == []
 
 
 def test_the_reference_is_dark_and_leads_back(visit: Visit) -> None:

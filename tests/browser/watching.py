@@ -94,13 +94,17 @@ def until(page: Page, condition: Callable[[], object], *, within_s: float = 120.
         page.wait_for_timeout(_PAUSE_MS)
 
 
-def faults_of_access(page: Page) -> list[str]:
-    """Return the serious and critical faults that axe finds, each with the elements that have
-    it.
+def faults_of_access(page: Page, *rules: str) -> list[str]:
+    """Return the serious and critical faults that axe finds, by these rules or by all, each with
+    the elements that have it.
     """
     # Evaluated by the debugger, which the page's policy does not bind.
     page.evaluate(_axe())
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    found = page.evaluate(
+        "rules => axe.run(document, { resultTypes: ['violations'], "
+        "...(rules.length ? { runOnly: rules } : {}) })",
+        list(rules),
+    )
     return [
         f"{fault['id']}: "
         f"{', '.join(str(node['target']) + ' ' + node['failureSummary'] for node in fault['nodes'])}"  # noqa: E501

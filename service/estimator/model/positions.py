@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import ceil
 
 from service.estimator.model.config_reader import Config
 from service.estimator.model.spec import DecoderSpec
@@ -38,7 +39,9 @@ def add_scaling(spec: DecoderSpec, config: Config) -> DecoderSpec:
         original = _read_original(scaling)
     if int((original or spec.max_position_embeddings) * factor) == spec.max_position_embeddings:
         return spec
-    return replace(spec, position_factor=float(factor), original_positions=original)
+    return replace(
+        spec, position_factor=float(factor), original_positions=original, position_scaling=kind
+    )
 
 
 def _read_original(scaling: Mapping[str, object]) -> int:
@@ -77,9 +80,13 @@ def count_served_positions(spec: DecoderSpec, engine: Engine) -> int:
 
     vLLM multiplies what the scaling starts at. SGLang multiplies ``max_position_embeddings``, and
     only where the scaling does not name another start (0.5.23,
-    ``srt/utils/hf_transformers/common.py``, ``get_context_length``). The others take
+    ``srt/utils/hf_transformers/common.py``, ``get_context_length``), TensorRT-LLM but for yarn
+    (``_torch/models/modeling_utils.py``, ``infer_max_seq_len``). TGI (3.3.5,
+    ``launcher/src/main.rs``), LMDeploy (0.16.0, ``lmdeploy/utils.py``) and transformers take
     ``max_position_embeddings``.
     """
+    if engine is Engine.TENSORRT_LLM and spec.position_scaling != _YARN:
+        return ceil(spec.max_position_embeddings * spec.position_factor)
     if engine is Engine.VLLM or (engine is Engine.SGLANG and not spec.original_positions):
         return count_scaled_positions(spec)
     return spec.max_position_embeddings

@@ -38,6 +38,8 @@ class DecoderSpec:
     """Factor by which a config scales rotary positions beyond ``max_position_embeddings``."""
     original_positions: int = 0
     """What it scales, where it names them (yarn); 0 for ``max_position_embeddings``."""
+    position_scaling: str = ""
+    """How a config scales them, where it does: its ``rope_type``."""
     num_experts: int = 0
     num_experts_per_token: int = 0
     sliding_window: int | None = None

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from service.base.errors import InvalidRequestError
 from service.catalog.families import list_families
+from service.catalog.models import ModelEntry, list_recorded_models
 from service.cli.answer_source import add_source
 from service.cli.lists import Document, list_documents
 from service.cli.printing import print_json
@@ -27,6 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the families, or one of them."""
+    recorded = _list_recorded(options.name)
+    if recorded and not options.json:
+        _show_recorded(recorded)
+        return 0
     items = list_documents(options, "families", lambda: map(build_family, list_families()))
     chosen = items if options.name is None else [_find(items, options.name)]
     if options.json:
@@ -36,7 +41,39 @@ def run(options: argparse.Namespace) -> int:
     else:
         rows = [_format_row(item) for item in chosen]
         make_console().print(make_table(_COLUMNS, rows, right=("models",)))
+        _note_recorded()
     return 0
+
+
+def _list_recorded(name: str | None) -> list[ModelEntry]:
+    """Return the models that recordings of a type answer for; none without a name."""
+    if name is None:
+        return []
+    folded = _fold(name)
+    return [model for model in list_recorded_models() if _fold(model.model_type) == folded]
+
+
+def _show_recorded(models: list[ModelEntry]) -> None:
+    screen = make_console()
+    screen.print(f"{models[0].model_type}: recorded", style="bold")
+    names = ", ".join(model.name for model in models)
+    question = f"headroom fit {models[0].name} --gpu L40S --task train --sequence-length 2048"
+    origin = (
+        "its passes come with Headroom as recordings of transformers' own code; what a recording "
+        f"does not hold is refused where it is asked: {question}"
+    )
+    for text in (f"models of the catalogue: {names}", origin):
+        screen.print(text, markup=False, soft_wrap=True)
+
+
+def _note_recorded() -> None:
+    types = {model.model_type for model in list_recorded_models()}
+    make_console().print(
+        f"{len(types)} further types are answered from recordings (headroom families TYPE); a "
+        "worker records any other type of transformers when it is asked about",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _find(items: list[Document], name: str) -> Document:

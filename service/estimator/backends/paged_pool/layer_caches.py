@@ -10,6 +10,7 @@ from service.estimator.memory.kv_cache import (
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.recorded.recorded_model import SequenceState
 from service.estimator.values.dtypes import DType
 
@@ -71,16 +72,35 @@ def merge_states(
 ) -> tuple[LayerState, ...]:
     """Return the states of a stage.
 
-    They are the last inputs of a convolution and what has come of all of them, in the dtype of the
-    weights (vLLM 0.33.0, ``layers/mamba/mamba_utils.py``).
+    They are the last inputs of a convolution, in the dtype of the weights, and what has come of all
+    of them, in that one or in the one that a class's config names (vLLM 0.33.0,
+    ``layers/mamba/mamba_utils.py`` and ``models/config.py``).
     """
     counts: dict[tuple[int, bool], int] = {}
+    recurrence = _get_recurrence_dtype(model, dtype)
     for (block, _), count in zip(model.blocks, kinds, strict=True):
-        elements = sum(_count_state_elements(block))
-        if count and elements:
-            key = (elements * dtype.bytes_per_element, _exports(block))
+        inputs, states = _count_state_elements(block)
+        if count and inputs + states:
+            size = inputs * dtype.bytes_per_element + states * recurrence.bytes_per_element
+            key = (size, _exports(block))
             counts[key] = counts.get(key, 0) + count
     return tuple(LayerState(size, count, exports) for (size, exports), count in counts.items())
+
+
+def _get_recurrence_dtype(model: Architecture, dtype: DType) -> DType:
+    """Return the number format of recurrent states.
+
+    Of Qwen3.5 it is the config's ``mamba_ssm_dtype`` (``Qwen3_5ForConditionalGenerationConfig``),
+    of Nemotron-H its ``mamba_ssm_cache_dtype``, else fp32 (``NemotronHForCausalLMConfig``).
+    """
+    if not is_recorded(model):
+        return dtype
+    spec, model_class = model.recorded.spec, model.recorded.model_class
+    if model_class.startswith("Qwen3_5"):
+        return spec.state_dtype or dtype
+    if model_class.startswith("NemotronH"):
+        return spec.cached_state_dtype or DType.FP32
+    return dtype
 
 
 _HEADS = 3

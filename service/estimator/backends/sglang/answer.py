@@ -51,9 +51,9 @@ from service.estimator.backends.sglang.defaults import (
 from service.estimator.backends.sglang.states import (
     CONTEXT_TOKENS,
     CONVOLUTION,
-    RECURRENCE,
     check_release,
     count_request_slots,
+    get_recurrence_dtype,
 )
 from service.estimator.backends.vllm.answer import format_weights_formula
 from service.estimator.backends.vllm.overheads import communicator_bytes
@@ -250,7 +250,11 @@ def _build_pool(
     return SplitPool(
         available_bytes=available_bytes,
         token_bytes=count_token_elements(rank) * width,
-        slot_bytes=count_slot_bytes(rank.model, convolution=CONVOLUTION, recurrence=RECURRENCE),
+        slot_bytes=count_slot_bytes(
+            rank.model,
+            convolution=CONVOLUTION,
+            recurrence=get_recurrence_dtype(rank.model),
+        ),
         request_slots=count_request_slots(rank.model),
         context_tokens=settings.max_model_len,
         batched_tokens=settings.chunk_tokens,

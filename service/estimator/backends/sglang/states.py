@@ -11,7 +11,7 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.engine_versions import Version
 from service.estimator.values.errors import NotModelledError
 
-CONVOLUTION, RECURRENCE = DType.BF16, DType.FP32
+CONVOLUTION, _RECURRENCE = DType.BF16, DType.FP32
 """``SGLANG_MAMBA_CONV_DTYPE`` is bfloat16 whatever the weights are, the rest fp32 where the config
 has no ``mamba_ssm_dtype``."""
 
@@ -31,6 +31,15 @@ _OLDEST = Version(0, 5, 20)
 """Release from which on padding is a slot of the states and Mamba's classes are there."""
 CONTEXT_TOKENS = 2048
 """Context of a config that names none (``utils/hf_transformers/common.py``)."""
+
+
+def get_recurrence_dtype(model: Architecture) -> DType:
+    """Return the number format of recurrent states.
+
+    A recorded config names it, or nobody does.
+    """
+    named = model.recorded.spec.state_dtype if is_recorded(model) else None
+    return named or _RECURRENCE
 
 
 def count_request_slots(model: Architecture) -> int:

@@ -23,6 +23,7 @@ from service.estimator.backends.vllm.answer import format_weights_formula
 from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.families.speculative import get_draft_model
+from service.estimator.model.positions import count_served_positions
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
 from service.estimator.rules.tables.serving.own_engines import (
@@ -78,7 +79,9 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         source=_SOURCE,
         budget_bytes=budget,
         usable_bytes=device.usable_bytes,
-        max_model_len=workload.resolve_max_model_len(model.spec.max_position_embeddings),
+        max_model_len=workload.resolve_max_model_len(
+            count_served_positions(model.spec, workload.engine)
+        ),
         start_tokens=ANY_ROOM,
     )
     return FilledPool(

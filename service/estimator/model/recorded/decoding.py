@@ -5,6 +5,7 @@ must be what it made.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from service.estimator.model.recorded.encoding import FORMAT, compute_digest
 from service.estimator.model.recorded.frame_reader import FrameReader
@@ -17,6 +18,7 @@ from service.estimator.tape.programs.program import (
 )
 from service.estimator.tape.programs.recorded_pass import Domain, RecordedPass
 from service.estimator.tape.programs.stepped_sizes import AnySize
+from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 
 
@@ -79,7 +81,9 @@ def decode_recording(document: object, *, weights_only: bool = False) -> Recorde
         raise InvalidInputError(message, field="layers")
     assert isinstance(document, Mapping)  # noqa: S101 - read as one
     return RecordedModel(
-        spec=_read_spec(top.get("spec"), compute_digest(document)),
+        spec=_read_spec(
+            top.get("spec"), compute_digest(document), _find_text_config(document.get("config"))
+        ),
         model_type=top.get("model_type").read_text(),
         model_class=top.get("model_class").read_text(),
         transformers=top.get("transformers").read_text(),
@@ -100,12 +104,38 @@ def decode_recording(document: object, *, weights_only: bool = False) -> Recorde
     )
 
 
-def _read_spec(reader: Reader, digest: str) -> RecordedSpec:
+_STATE_DTYPES: Mapping[object, DType] = MappingProxyType(
+    {"float32": DType.FP32, "bfloat16": DType.BF16, "float16": DType.FP16}
+)
+
+
+def _find_text_config(config: object) -> Mapping[str, object]:
+    """Return a recorded config's part about its language model."""
+    if not isinstance(config, Mapping):
+        return {}
+    text = config.get("text_config")
+    return text if isinstance(text, Mapping) else config
+
+
+def _read_state_dtype(config: Mapping[str, object], name: str) -> DType | None:
+    """Return a number format of states; None where the config names none."""
+    word = config.get(name)
+    if word is None:
+        return None
+    if not isinstance(word, str) or word not in _STATE_DTYPES:
+        message = f"{name} is {word!r}; it must be one of {', '.join(map(str, _STATE_DTYPES))}"
+        raise InvalidInputError(message, field=f"config.{name}")
+    return _STATE_DTYPES[word]
+
+
+def _read_spec(reader: Reader, digest: str, config: Mapping[str, object]) -> RecordedSpec:
     def count(name: str) -> int:
         return reader.get(name).read_count()
 
     return RecordedSpec(
         recording=digest,
+        state_dtype=_read_state_dtype(config, "mamba_ssm_dtype"),
+        cached_state_dtype=_read_state_dtype(config, "mamba_ssm_cache_dtype"),
         family=reader.get("family").read_text(),
         vocab_size=count("vocab_size"),
         hidden_size=count("hidden_size"),

@@ -7,6 +7,7 @@ from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.programs.program import Operation, flatten
 from service.estimator.tape.programs.recorded_pass import RecordedPass, has_steps
+from service.estimator.values.dtypes import DType
 
 MAX_TOKENS = 2**40
 """More than any sequence has."""
@@ -88,6 +89,10 @@ class RecordedSpec(DecoderSpec):
 
     recording: str
     """SHA-256 of what was recorded."""
+    state_dtype: DType | None = None
+    """Number format of recurrent states that the config names (``mamba_ssm_dtype``)."""
+    cached_state_dtype: DType | None = None
+    """The same by the name that Nemotron-H has for it (``mamba_ssm_cache_dtype``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ const TIMES = [
 ];
 const counts = new Intl.NumberFormat("en-US");
 const dollars = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD" });
-const ACRONYMS = { cuda: "CUDA", gpu: "GPU", gpus: "GPUs", kv: "KV", lora: "LoRA", zero: "ZeRO" };
+const ACRONYMS = { cuda: "CUDA", gpt: "GPT", gpu: "GPU", gpus: "GPUs", kv: "KV", lora: "LoRA", moe: "MoE", ssm: "SSM", zero: "ZeRO" };
 export const MISSING = "–";
 
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
@@ -70,6 +70,11 @@ export function seconds(value) {
 /** A share of one as per cent. */
 export function percent(share, digits = 1) {
   return isNumber(share) ? `${(share * 100).toFixed(digits)} %` : MISSING;
+}
+
+/** The share of a part as whole per cents; of one that is there but rounds to nothing, that it is less than one. */
+export function partPercent(share) {
+  return share > 0 && share < 0.005 ? "< 1 %" : percent(share, 0);
 }
 
 /** A signed share of one: "+3.1 %". */

@@ -10,7 +10,7 @@ from litestar.testing import TestClient
 
 from service.__main__ import main
 from service.catalog.gpus import list_gpus
-from service.catalog.models import list_all_models
+from service.catalog.models import list_all_models, list_recorded_models
 from service.estimator.model.families.registry import list_model_types
 from tests.unit.api.builders import served
 
@@ -210,3 +210,16 @@ def test_help_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit):
         main(["help", "gpsu"])
     assert "Did you mean 'gpus'?" in capsys.readouterr().err
+
+
+def test_a_recorded_type_is_a_family_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """What recordings answer for is counted below the families, and shown by its type."""
+    assert main(["families"]) == 0
+    listed = capsys.readouterr().out
+    assert main(["families", "lfm2-vl"]) == 0
+    shown = capsys.readouterr().out
+
+    types = {model.model_type for model in list_recorded_models()}
+    assert f"{len(types)} further types are answered from recordings" in " ".join(listed.split())
+    assert "models of the catalogue: lfm2-vl-default" in shown
+    assert "headroom fit lfm2-vl-default" in shown

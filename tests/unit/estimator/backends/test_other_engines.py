@@ -83,9 +83,16 @@ def test_tensorrt_llm_takes_no_more_than_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "engine", [Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM, Engine.LLAMA_CPP]
+    ("engine", "config"),
+    [
+        (Engine.TENSORRT_LLM, LLAMA_8B),
+        *(
+            (engine, config)
+            for engine in (Engine.VLLM, Engine.SGLANG, Engine.LLAMA_CPP)
+            for config in (LLAMA_8B, GEMMA_2_27B)
+        ),
+    ],
 )
-@pytest.mark.parametrize("config", [LLAMA_8B, GEMMA_2_27B])
 def test_components_sum_to_the_device_bytes(engine: Engine, config: dict[str, Any]) -> None:
     """Each engine's parts are all that NVML shows."""
     answer = serve(engine, config)
@@ -93,6 +100,21 @@ def test_components_sum_to_the_device_bytes(engine: Engine, config: dict[str, An
     assert sum(component.bytes for component in answer.components) == answer.device_bytes
     assert answer.allocated_bytes <= answer.reserved_bytes <= answer.device_bytes
     assert answer.device_interval.low <= answer.device_bytes <= answer.device_interval.high
+
+
+@pytest.mark.parametrize(
+    ("config", "words", "refusal"),
+    [
+        (GEMMA_2_27B, {}, "PyTorch backend has no model of gemma2"),
+        (LLAMA_2_7B, {"max_model_len": 8192}, "TensorRT-LLM lowers to 4096"),
+    ],
+)
+def test_tensorrt_llm_is_asked_for_what_it_has(
+    config: dict[str, Any], words: dict[str, Any], refusal: str
+) -> None:
+    """A family that its registry lacks, and a length beyond what it infers, are refused."""
+    with pytest.raises(InvalidInputError, match=refusal):
+        serve(Engine.TENSORRT_LLM, config, **words)
 
 
 @pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM])

@@ -25,9 +25,11 @@ LLAMA_3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddin
     [
         (None, {Engine.VLLM: 40960, Engine.SGLANG: 40960}),
         (LINEAR, {Engine.VLLM: 163840, Engine.SGLANG: 163840, Engine.LLAMA_CPP: 40960}),
+        (LINEAR, {Engine.TENSORRT_LLM: 163840, Engine.TGI: 40960, Engine.LMDEPLOY: 40960}),
         ({**LINEAR, "type": "dynamic"}, {Engine.VLLM: 163840, Engine.SGLANG: 163840}),
         (YARN, {Engine.VLLM: 131072, Engine.SGLANG: 40960, Engine.TRANSFORMERS: 40960}),
-        (LLAMA_3, {Engine.VLLM: 40960, Engine.SGLANG: 40960}),
+        ({"rope_type": "yarn", "factor": 4.0}, {Engine.SGLANG: 163840, Engine.TENSORRT_LLM: 40960}),
+        (LLAMA_3, {Engine.VLLM: 40960, Engine.SGLANG: 40960, Engine.TENSORRT_LLM: 40960}),
         ({"rope_type": "longrope", "short_factor": [1.0]}, {Engine.VLLM: 40960}),
     ],
 )

@@ -1,9 +1,12 @@
 """Rules of vLLM, SGLang, TensorRT-LLM and llama.cpp."""
 
+from service.estimator.model.positions import count_served_positions
 from service.estimator.rules.grammar.conditions import (
     any_of,
     is_above,
     is_absent,
+    is_false,
+    is_given,
     is_in,
     is_not_in,
     is_same,
@@ -51,6 +54,23 @@ def _refuse_some_ranks(case: Case) -> str:
     )
 
 
+def _keeps_max_seq_len(case: Case) -> bool:
+    """Return whether a requested length is within the inferred one."""
+    workload = get_serving(case)
+    positions = count_served_positions(case.model.tree.spec, workload.engine)
+    return not positions or (workload.max_model_len or 0) <= positions
+
+
+def _refuse_max_seq_len(case: Case) -> str:
+    workload = get_serving(case)
+    positions = count_served_positions(case.model.tree.spec, workload.engine)
+    return (
+        f"max_model_len is {workload.max_model_len}, which TensorRT-LLM lowers to {positions}, "
+        f"what the config's positions come to: say at most {positions}, or give a config of "
+        "longer positions (rope_scaling)"
+    )
+
+
 SERVE_VLLM = RuleTable(
     name="serve_vllm",
     rules=(
@@ -93,10 +113,46 @@ SERVE_SGLANG = RuleTable(
     topics=(*ENGINE_TOPICS, Topic.WORDS),
     sharding_options=REPLICAS,
 )
+_TENSORRT_LLM_MODELS = (
+    *(
+        "scaled",
+        "cohere2",
+        "deepseek_v2",
+        "deepseek_v3",
+        "exaone4",
+        "gemma3",
+        "gemma3_text",
+        "glm4_moe",
+    ),
+    *("gpt_oss", "granite", "llama", "llama4_text", "mistral", "mistral3", "mixtral", "nemotron"),
+    *("olmo3", "phi3", "qwen2", "qwen2_5_vl", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe"),
+    *("seed_oss", "smollm3", "starcoder2"),
+)
 SERVE_TENSORRT_LLM = RuleTable(
     name="serve_tensorrt_llm",
     rules=(
         *ENGINES,
+        Rule(
+            when=is_false(model.recorded),
+            require=is_in(model.family, *_TENSORRT_LLM_MODELS),
+            field="workload.engine",
+            topic=Topic.MODEL,
+            refusal=invalid(
+                "TensorRT-LLM's PyTorch backend has no model of {model.family}: ask for an engine "
+                "that has one (headroom families {model.family} lists them)"
+            ),
+            reason="TensorRT-LLM's PyTorch backend has no model of {model.family}",
+            source="TensorRT-LLM at 065ff9e9, _torch/models/_arch_index.py; "
+            "docs/source/models/supported-models.md",
+        ),
+        Rule(
+            when=is_given(workload.max_model_len),
+            require=satisfies(_keeps_max_seq_len, workload.max_model_len),
+            topic=Topic.MODEL,
+            refusal=invalid(_refuse_max_seq_len),
+            reason="TensorRT-LLM lowers max_seq_len to the model's positions",
+            source="TensorRT-LLM 1.0, _torch/pyexecutor/model_engine.py, _init_max_seq_len",
+        ),
         *make_split_rules("TensorRT-LLM 1.0, tensorrt_llm/mapping.py and llmapi/llm_args.py"),
         *KEEPS_NO_WEIGHTS,
         Rule(
@@ -114,7 +170,7 @@ SERVE_TENSORRT_LLM = RuleTable(
         ),
         DRAFTS_WITHOUT_STAGES,
     ),
-    topics=(*ENGINE_TOPICS, Topic.WORDS),
+    topics=(*ENGINE_TOPICS, Topic.WORDS, Topic.MODEL),
     sharding_options=REPLICAS,
 )
 TENSORRT_LLM_RANKS = RuleTable(

@@ -14,6 +14,9 @@ const MOST_BYTES = 4 * 2 ** 20;
 const ROW = 30;
 const FRAME = 70;
 const NARROW = 34;
+// On a phone every pixel beside the cells is theirs.
+const PHONE = 480;
+const MARK = 7;
 const AXES = {
   train: [
     ["micro_batch_size", [1, 2, 4, 8, 16, 32, 64]],
@@ -121,17 +124,18 @@ function cellWords(cell) {
 
 function option(found) {
   const { gpus, values, field, cells } = found;
+  const isPhone = byId("map").clientWidth < PHONE;
   const data = cells.map((cell, place) => [place % values.length, Math.floor(place / values.length), cell.share ?? 0, place]);
   return {
-    grid: { left: 8, right: 8, top: 8, bottom: 30, containLabel: true },
+    grid: { left: isPhone ? 0 : 8, right: isPhone ? 2 : 8, top: 8, bottom: 30, containLabel: true },
     xAxis: axis({ type: "category", data: values.map((value) => value.toLocaleString("en-US")), name: words(field), nameLocation: "middle", nameGap: 28, splitLine: { show: false } }),
-    yAxis: axis({ type: "category", data: gpus, inverse: true, splitLine: { show: false }, axisLabel: { color: css("--text"), fontSize: 12 } }),
+    yAxis: axis({ type: "category", data: gpus, inverse: true, splitLine: { show: false }, axisLabel: { color: css("--text"), fontSize: isPhone ? 10 : 12, margin: isPhone ? 4 : 8 } }),
     tooltip: tooltip({ formatter: ({ data: [, , , place] }) => tooltipOf(cells[place], field) }),
     series: [{ type: "custom", data, encode: { x: 0, y: 1 }, renderItem: (_parameters, api) => cellShape(cells[api.value(3)], api) }],
   };
 }
 
-/** A cell says its share, in a colour of its verdict that is deeper the fuller it is; what does not fit is crossed besides. */
+/** A cell says its share, in a colour of its verdict that is deeper the fuller it is; what does not fit has a dark corner besides. */
 function cellShape(cell, api) {
   const [x, y] = api.coord([api.value(0), api.value(1)]);
   const [width, height] = api.size([1, 1]);
@@ -144,9 +148,13 @@ function cellShape(cell, api) {
       { type: "rect", shape, style: { fill: colour, opacity } },
       ...(cell.isAsked ? [{ type: "rect", shape, style: { fill: "none", stroke: css("--text"), lineWidth: 2 } }] : []),
       { type: "text", style: { x, y, text: cellText(cell, width < NARROW), align: "center", verticalAlign: "middle", fill: css("--text"), fontSize: width < 44 ? 10 : 12, fontWeight: cell.verdict === "fits" ? 600 : 400 } },
-      ...(cell.verdict === "does_not_fit" ? [{ type: "line", shape: { x1: shape.x + 3, y1: shape.y + shape.height - 3, x2: shape.x + 9, y2: shape.y + shape.height - 9 }, style: { stroke: colour, lineWidth: 1.5 } }] : []),
+      ...(cell.verdict === "does_not_fit" ? [{ type: "polygon", shape: { points: corner(shape) }, style: { fill: colour } }] : []),
     ],
   };
+}
+
+function corner({ x, y, width }) {
+  return [[x + width - MARK, y], [x + width, y], [x + width, y + MARK]];
 }
 
 /** How full it is, in a narrow cell without the sign; an engine that does not start although it has the bytes is told by a word. */

@@ -1,7 +1,7 @@
 // The stacked bar per instant, and the table of what it is made of, which is its legend as well.
 import { axis, componentColour, css, makeChart, tooltip } from "../charts.js";
 import { fill, h } from "../dom.js";
-import { exact, gib, percent, words } from "../format.js";
+import { exact, gib, partPercent, words } from "../format.js";
 
 const GIB = 2 ** 30;
 const ROW = 38;
@@ -153,7 +153,7 @@ function componentTable(answer) {
           {},
           h("th", { scope: "row" }, swatch(part.name), words(part.name)),
           h("td", { class: "is-number", title: exact(part.bytes), "data-label": "Bytes" }, gib(part.bytes)),
-          h("td", { class: "is-number", "data-label": "Share" }, percent(part.bytes / device_bytes, 0)),
+          h("td", { class: "is-number", "data-label": "Share" }, partPercent(part.bytes / device_bytes)),
           h("td", { "data-label": "Known" }, part.basis),
           h("td", { class: "why", "data-label": "How" }, part.formula, part.source && source(part)),
         ),

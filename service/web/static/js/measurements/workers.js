@@ -41,6 +41,7 @@ function gpuTable(workers) {
       { label: "State", cell: (gpu) => stateTag(gpu.worker) },
     ],
     items: gpus,
+    stacks: true,
   });
 }
 
@@ -66,6 +67,7 @@ function workerTable(workers, caption) {
       { label: "Last heartbeat", cell: (one) => whenElement(one.last_heartbeat) },
     ],
     items: workers,
+    stacks: true,
   });
 }
 

@@ -14,6 +14,7 @@ const RECORDING_PAUSE_MS = 3000;
 const form = byId("look-up");
 const filter = byId("family-filter");
 let families = [];
+let recorded = new Map();
 const again = debounced(lookAgain, RECORDING_PAUSE_MS);
 // Whoever looks up another model does not wait for the one before.
 const read = latest((signal, name) => ask(`/v1/models/${name.split("/").map(encodeURIComponent).join("/")}`, { signal }));
@@ -105,20 +106,45 @@ function shapeFacts(spec) {
 
 async function readFamilies() {
   try {
-    families = await askAll("/v1/families");
+    const [known, models] = await Promise.all([askAll("/v1/families"), askAll("/v1/models")]);
+    families = known;
+    recorded = recordedTypes(known, models);
     showFamilies();
   } catch (error) {
     showProblem(byId("families"), error);
   }
 }
 
+/** Types that no family is written for and recordings answer for, each with its models. */
+function recordedTypes(known, models) {
+  const written = new Set(known.map((one) => one.name));
+  const types = new Map();
+  for (const { name, family, origin } of models) {
+    if (origin === "catalogue" && !written.has(family)) types.set(family, [...(types.get(family) ?? []), name]);
+  }
+  return types;
+}
+
+function recordedElement(text) {
+  const wanted = [...recorded].filter(([type, models]) => [type, ...models].some((name) => name.toLowerCase().includes(text)));
+  if (wanted.length === 0) return null;
+  return h(
+    "div",
+    { class: "recorded" },
+    h("h3", {}, "Answered from recordings"),
+    h("p", { class: "muted" }, `${count(wanted.length)} of ${count(recorded.size)} further types: transformers' own code was traced, and what a recording does not hold is refused where it is asked.`),
+    modelLinks({ models: wanted.flatMap(([, models]) => models) }),
+  );
+}
+
 function showFamilies() {
   const text = filter.elements.text.value.trim().toLowerCase();
   const wanted = families.filter((one) => [one.name, one.group, ...one.models].some((name) => name.toLowerCase().includes(text)));
+  const others = recordedElement(text);
   fill(
     byId("families"),
     wanted.length === 0
-      ? h("p", { class: "empty" }, "No family is called so. A model of another type of transformers is recorded when it is stored: bring its config.json.")
+      ? others === null && h("p", { class: "empty" }, "No family is called so. A model of another type of transformers is recorded when it is stored: bring its config.json.")
       : dataTable({
           caption: `${count(wanted.length)} of ${count(families.length)} families`,
           columns: [
@@ -132,6 +158,7 @@ function showFamilies() {
           items: wanted,
           stacks: true,
         }),
+    others,
   );
 }
 

@@ -8,9 +8,18 @@ import pytest
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
-from service.estimator.backends.paged_pool.layer_caches import LayerCache, LayerState
+from service.estimator.backends.paged_pool.layer_caches import (
+    LayerCache,
+    LayerState,
+    count_slot_bytes,
+    merge_states,
+)
+from service.estimator.backends.sglang.states import get_recurrence_dtype
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.recorded.architecture import build_recorded
+from service.estimator.model.recorded.narrowing import is_recorded
+from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
@@ -72,6 +81,31 @@ def test_a_block_of_attention_has_as_many_tokens_as_fill_a_state() -> None:
 def test_the_blocks_of_qwen3_next_have_544_tokens() -> None:
     """Its states are in 16 bits: 32 x 128 x 128 and 3 x 8192 are 536 tokens of 2,048 bytes."""
     assert "blocks x 544 tokens x 24576 B" in _get_pool(_serve("qwen3-next-80b-a3b"))
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"), [("qwen3.5-4b", 528), ("qwen3.5-9b", 528), ("qwen3.5-35b-a3b", 1056)]
+)
+def test_the_blocks_of_qwen3_5_follow_its_mamba_ssm_dtype(name: str, tokens: int) -> None:
+    """Start-up logs of vLLM set 528 and 1,056 tokens: the config has the state in fp32."""
+    assert f"blocks x {tokens} tokens x" in _get_pool(_serve(name))
+
+
+def test_a_recording_of_another_mamba_ssm_dtype_has_its_bytes() -> None:
+    """Both engines follow the config; of the state 32 x 128 x 128 are 2 bytes each in bf16."""
+    fp32 = load_architecture(resolve_model("qwen3.5-4b"))
+    assert is_recorded(fp32)
+    spec = replace(fp32.recorded.spec, state_dtype=DType.BF16)
+    bf16 = build_recorded(replace(fp32.recorded, spec=spec))
+    kinds = tuple(count for _, count in fp32.blocks)
+    states = [max(s.bytes for s in merge_states(m, kinds, DType.BF16)) for m in (fp32, bf16)]
+    slots = [
+        count_slot_bytes(m, convolution=DType.BF16, recurrence=get_recurrence_dtype(m))
+        for m in (fp32, bf16)
+    ]
+
+    assert states == [32 * 128 * 128 * size + 3 * 8192 * 2 for size in (4, 2)]
+    assert slots == [24 * size for size in states]
 
 
 @pytest.mark.parametrize(
