@@ -9,7 +9,6 @@ from litestar import Request
 from litestar.types import HTTPScope
 
 from service.access.keys import Principal
-from service.api.computing.fit_levels import FitTemplates
 from service.api.computing.reading import FileReader
 from service.api.computing.search_processes import SearchProcesses
 from service.api.computing.single_flight import SingleFlight
@@ -69,8 +68,6 @@ class Dependencies:
     )
     """Searches that are computed now, for whoever asks the same meanwhile."""
     evaluators: EvaluatorCache = field(default_factory=EvaluatorCache)
-    fit_templates: FitTemplates = field(default_factory=FitTemplates)
-    """Answers to fits, for the same questions at other levels of confidence."""
     first_answer_turns: Turns = field(default_factory=lambda: Turns(1))
     """Turns at computing first answers: one at a time. Threads only take turns, and each more makes
     the event loop wait.
@@ -128,7 +125,6 @@ class Dependencies:
         self.answered_questions.clear()
         self.plans.clear()
         self.evaluators.clear()
-        self.fit_templates.clear()
         self.specs.clear()
         forget_architectures()
 

@@ -11,13 +11,13 @@ a page does at the next key.
 
 from dataclasses import dataclass, replace
 from functools import partial
+from time import thread_time
 
 import anyio.to_thread
 from litestar.types import ASGIApp, HTTPScope, Receive
 from msgspec import UnsetType
 
 from service.api.computing.budgets import Budget, TooCostlyError
-from service.api.computing.fit_levels import EncodedFit, FitTemplate
 from service.api.computing.searches import RemedyJob, add_remedies, judge
 from service.api.computing.turns import Turns
 from service.api.http.computing import compute, run_search
@@ -42,7 +42,7 @@ from service.contract.to_question.pieces import (
 )
 from service.estimator.values.errors import UnknownModelTypeError
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.fit import FitReport, needs_replay
+from service.planner.fit.fit import FitReport
 from service.planner.fit.parts import FitPart
 from service.planner.fit.remedy import RemedySearch
 from service.planner.fit.verdict import Verdict
@@ -50,7 +50,7 @@ from service.telemetry.spans import span
 from service.usecases.questions.fit import (
     FitQuestion,
     judge_fit,
-    judge_with,
+    judge_kept,
     make_question_evaluator,
 )
 from service.usecases.questions.remedies import add_fit_remedies
@@ -81,14 +81,10 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
         question=question,
         calibrations=calibrations,
     )
-    if not deps.answered_questions.has_answered(job.question, job.needs_replay):
-        return await run_until_disconnect(receive, job.answer_first)
     with span("fit.judge"):
-        fit = job.answer_level()
-        if fit is not None:
-            return job.respond(fit)
-        report = job.judge()
-    job.keep_for_levels(report)
+        report = job.judge_kept()
+    if report is None:
+        return await run_until_disconnect(receive, job.answer_first)
     if job.needs_remedies(report):
         return await run_until_disconnect(
             receive, partial(job.answer_with_remedies, report, deps.remedy_turns)
@@ -109,52 +105,22 @@ class _Job:
 
     def needs_remedies(self, report: FitReport) -> bool:
         """Return whether remedies are asked for and there is something to remedy."""
-        return self._needs_remedies(report.verdict)
-
-    def _needs_remedies(self, verdict: Verdict) -> bool:
-        return FitPart.REMEDIES in self.question.parts and verdict is not Verdict.FITS
-
-    def answer_level(self) -> EncodedFit | None:
-        """Return the answer to what was answered at another level.
-
-        None where nothing was, or where it needs remedies, which are of one level.
-        """
-        question = self.question
-        template = self._find_template()
-        if template is None:
-            return None
-        answer = template.answer(self._get_evaluator(), question)
-        if answer is None or self._needs_remedies(answer.verdict):
-            return None
-        return answer
-
-    def _find_template(self) -> FitTemplate | None:
-        if not self._has_shared_model():
-            return None
-        return self.deps.fit_templates.find(self.question, calibrations=self.calibrations)
+        return FitPart.REMEDIES in self.question.parts and report.verdict is not Verdict.FITS
 
     def _has_shared_model(self) -> bool:
         """Return whether other questions about the model have the very same one."""
         return self.model.name is not None and self.question.architecture is self.model.architecture
 
-    def keep_for_levels(self, report: FitReport) -> None:
-        """Keep what other levels share.
-
-        Of a configuration that is asked about once, as those of a sweep are, nothing is kept.
-        """
-        if self._has_shared_model() and not self.needs_remedies(report):
-            self.deps.fit_templates.store(self.question, report, calibrations=self.calibrations)
-
-    def judge(self) -> FitReport:
-        """Answer from memory, but for remedies."""
-        return judge_with(self._get_evaluator(), self.question)
-
-    def needs_replay(self) -> bool:
-        """Return whether the allocator is replayed for this answer."""
-        question = self.question
-        return needs_replay(
-            self._get_evaluator(), question.workload, question.layout, question.parts
-        )
+    def judge_kept(self) -> FitReport | None:
+        """Answer from memory, but for remedies; None where that takes longer."""
+        answered, question = self.deps.answered_questions, self.question
+        if not answered.has_answered(question):
+            return None
+        started = thread_time()
+        report = judge_kept(self._get_evaluator(), question)
+        if thread_time() - started > QUICK_S:
+            answered.record(question, is_quick=False)
+        return report
 
     def _get_evaluator(self) -> Evaluator:
         deps, question = self.deps, self.question
@@ -171,9 +137,7 @@ class _Job:
             report, is_quick = await compute(
                 deps, self.scope, deps.first_answer_turns, self._judge_first
             )
-        deps.answered_questions.record(
-            self.question, is_replayed=report.estimate.replayed, is_quick=is_quick
-        )
+        deps.answered_questions.record(self.question, is_quick=is_quick)
         if self.needs_remedies(report):
             return await self.answer_with_remedies(report, deps.first_remedy_turns)
         return self.finish(report)
@@ -222,13 +186,9 @@ class _Job:
         body = encode(
             build_fit_answer(report, assumptions=question.assumptions, parts=question.parts)
         )
-        return self.respond(EncodedFit(body=body, verdict=report.verdict))
-
-    def respond(self, fit: EncodedFit) -> ASGIApp:
-        """Cache an encoded answer and send it."""
-        deps, verdict = self.deps, fit.verdict.value
+        deps, verdict = self.deps, report.verdict.value
         deps.metrics.count_fit(verdict)
-        answer = finish_answer(fit.body, verdict, self.model)
+        answer = finish_answer(body, verdict, self.model)
         keep_answer(deps, self.body, answer, self.model, calibrations=self.calibrations)
         return respond_kept(self.scope, answer)
 

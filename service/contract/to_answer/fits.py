@@ -174,7 +174,7 @@ def _build_per_gpu(estimate: Estimate, parts: frozenset[FitPart]) -> PerGpuAnswe
         reserved_bytes=estimate.reserved_bytes,
         device_bytes=estimate.device_bytes,
         steady_bytes=estimate.steady_bytes,
-        intervals=build_intervals(estimate),
+        intervals=_build_intervals(estimate),
         peak_instant=estimate.peak_instant,
         worst_rank=WorstRankAnswer(pipeline_stage=estimate.worst_pipeline_stage),
         components=[
@@ -207,7 +207,7 @@ def _build_per_gpu(estimate: Estimate, parts: frozenset[FitPart]) -> PerGpuAnswe
     )
 
 
-def build_intervals(estimate: Estimate) -> IntervalsAnswer:
+def _build_intervals(estimate: Estimate) -> IntervalsAnswer:
     """Return the intervals of an estimate as the contract's answer."""
     return IntervalsAnswer(
         level=estimate.interval_level,

@@ -17,7 +17,7 @@ from service.estimator.passes.stored_recordings import (
 )
 from service.estimator.rules.checks import Checks
 from service.estimator.rules.grammar.rule import RuleTable
-from service.estimator.values.memo import Memo
+from service.estimator.values.memo import Memo, check_making
 
 P = TypeVar("P", TrainingPass, ServingPass)
 
@@ -120,6 +120,7 @@ class PassCache:
 
 
 def _split(model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Architecture:
+    check_making()
     # Modules of every kind are loaded to split a model, for more than one rank alone.
     local = import_module("service.estimator.model.tensor_parallel.local")
     shard: Architecture = local.local_architecture(model, tensor_parallel, plan)

@@ -22,6 +22,7 @@ from service.estimator.passes.recording_codec import (
     encode_padded,
 )
 from service.estimator.tape.event_log import Events
+from service.estimator.values.memo import check_making
 
 T = TypeVar("T")
 
@@ -95,6 +96,7 @@ def share_recordings(
         return SharedRecordings(record_unpadded, capacity=capacity)
 
     def read(model: Architecture, config: TrainingPass) -> PaddedRecording | None:
+        check_making()
         data = store.read(_name_unpadded(model, config))
         return None if data is None else decode_padded(data, list_units(model, config))
 
@@ -116,6 +118,7 @@ def _load(
     record: Callable[[], T],
     codec: tuple[Callable[[T], bytes], Callable[[bytes], T]],
 ) -> T:
+    check_making()
     encode, decode = codec
     data = store.read(key)
     if data is not None:

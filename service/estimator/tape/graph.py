@@ -17,6 +17,7 @@ from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Backward, Hook, Node, Segment, Value, Work, count_bytes
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
+from service.estimator.values.memo import check_making
 
 
 class Mode(Enum):
@@ -50,6 +51,7 @@ class Tape(GradientReceiver):
         accumulating: bool = False,
     ) -> None:
         """Start an empty recording."""
+        check_making()
         super().__init__(section, accumulating=accumulating)
         self.mode, self.autocast = mode, autocast
         self.nodes: list[Node | Hook | Segment] = []

@@ -1,10 +1,36 @@
 """Bounded caches of values that are made once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
+_makes_values: ContextVar[bool] = ContextVar("makes_values", default=True)
+
+
+class NotKeptError(Exception):
+    """A value that takes long to make is not kept."""
+
+
+@contextmanager
+def use_kept_values() -> Iterator[None]:
+    """Make nothing that takes long: recordings, their logs and replays.
+
+    What needs one that is not kept raises NotKeptError.
+    """
+    token = _makes_values.set(False)
+    try:
+        yield
+    finally:
+        _makes_values.reset(token)
+
+
+def check_making() -> None:
+    """Raise NotKeptError where kept values alone are used."""
+    if not _makes_values.get():
+        raise NotKeptError
 
 
 class Memo(Generic[V]):

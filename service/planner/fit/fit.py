@@ -74,26 +74,6 @@ def assess_fit(
     )
 
 
-def estimate_fit_numbers(
-    evaluator: Evaluator, workload: Workload, layout: Layout, parts: frozenset[FitPart]
-) -> Estimate:
-    """Return the numbers of an answer with some parts."""
-    if not parts & REPLAYED:
-        estimate = evaluator.estimate_numbers(workload, layout)
-        if not may_turn(evaluator, workload, layout, estimate):
-            return estimate
-    return evaluator.answer_numbers(workload, layout)
-
-
-def needs_replay(
-    evaluator: Evaluator, workload: Workload, layout: Layout, parts: frozenset[FitPart]
-) -> bool:
-    """Return whether an answer with some parts is replayed."""
-    return bool(parts & REPLAYED) or may_turn(
-        evaluator, workload, layout, evaluator.estimate_numbers(workload, layout)
-    )
-
-
 def _estimate(
     evaluator: Evaluator, workload: Workload, layout: Layout, parts: frozenset[FitPart]
 ) -> Estimate:

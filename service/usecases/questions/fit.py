@@ -7,18 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from service.estimator.backends.pass_cache import MAX_PASSES
 from service.estimator.cache import PlanCache
-from service.estimator.memory.allocator.replay_cache import MAX_REPLAYS
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Engine, ServeWorkload, Workload
+from service.estimator.values.memo import NotKeptError, use_kept_values
+from service.estimator.values.workload import ServeWorkload, Workload
 from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.fit import FitReport, assess_fit
-from service.planner.fit.parts import ALL_PARTS, REPLAYED, FitPart
+from service.planner.fit.parts import ALL_PARTS, FitPart
 
 FindCorrections = Callable[[Architecture, Workload, Layout, str], Corrections | None]
 """Returns what was learnt about a question on the GPU of a name."""
@@ -33,10 +32,8 @@ class BoundsTimes(Protocol):
         ...
 
 
-MAX_ANSWERED = min(MAX_PASSES, MAX_REPLAYS) // 2
-"""No configuration counts as answered whose recording or replay may have been dropped: searches
-leave theirs among them.
-"""
+MAX_ANSWERED = 1024
+"""Models in layouts, far more than anybody asks about in turns; each is a few words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,64 +54,57 @@ class FitQuestion:
 
 
 class AnsweredQuestions:
-    """The latest ``capacity`` configurations that this process answered.
+    """The latest ``capacity`` models in layouts that this process answered quickly.
 
-    Their recorded models and replays are cached. A first answer records the model and replays the
-    allocator, which takes up to a tenth of a second; later ones take less than a millisecond,
-    whatever was learnt meanwhile.
+    A first answer records the model and replays the allocator, which takes up to a tenth of a
+    second; later ones take less than a millisecond where all of that is kept. Some of hundreds of
+    stages take long even then.
     """
 
     def __init__(self, capacity: int = MAX_ANSWERED) -> None:
         """Start empty; to be used by one thread."""
         self._capacity = capacity
-        self._configurations: dict[object, None] = {}
+        self._models: dict[object, None] = {}
 
-    def has_answered(self, question: FitQuestion, needs_replay: Callable[[], bool]) -> bool:
-        """Return whether all that an answer rests on was made lately.
+    def has_answered(self, question: FitQuestion) -> bool:
+        """Return whether the last answer about its model and layout was quick."""
+        return _get_configuration(question) in self._models
 
-        ``needs_replay`` says, of a configuration that was answered without one, whether this answer
-        takes a replay: a verdict at another level may, or after something was learnt.
+    def record(self, question: FitQuestion, *, is_quick: bool) -> None:
+        """Record an answer.
+
+        One that was not quick counts as none: the next is timed as well.
         """
-        configuration = _get_configuration(question)
-        if (configuration, True) in self._configurations:
-            return True
-        return (
-            not question.parts & REPLAYED
-            and (configuration, False) in self._configurations
-            and not needs_replay()
-        )
-
-    def record(self, question: FitQuestion, *, is_replayed: bool, is_quick: bool = True) -> None:
-        """Record an answered configuration.
-
-        One whose answer was not quick counts as never answered: the next is timed as well. The
-        oldest is dropped first, as the cached replays are.
-        """
-        configurations = self._configurations
-        key = _get_configuration(question), is_replayed or bool(question.parts & REPLAYED)
+        models, key = self._models, _get_configuration(question)
         if not is_quick:
-            configurations.pop(key, None)
+            models.pop(key, None)
             return
-        configurations[key] = None
-        while len(configurations) > self._capacity:
-            del configurations[next(iter(configurations))]
+        models[key] = None
+        while len(models) > self._capacity:
+            del models[next(iter(models))]
 
     def clear(self) -> None:
-        """Count no configuration as answered any more; any thread may."""
-        self._configurations = {}
+        """Count nothing as answered any more; any thread may."""
+        self._models = {}
 
 
 def _get_configuration(question: FitQuestion) -> object:
-    """Return the part of a question that determines a first answer.
+    """Return what decides how long an answer takes from what is kept."""
+    workload, model = question.workload, question.architecture
+    backend = workload.engine if isinstance(workload, ServeWorkload) else workload.framework
+    return model.spec, model.quantization, type(workload), backend, question.layout
 
-    An engine's server is recorded once for all sizes. What runs on transformers is replayed for
-    each, with the kernels of its GPU, and once more where that is full.
+
+def judge_kept(evaluator: Evaluator, question: FitQuestion) -> FitReport | None:
+    """Return the fit without remedies, from what is kept.
+
+    None where it takes a recording or a replay.
     """
-    workload, architecture, device = question.workload, question.architecture, question.device
-    model = architecture.spec, architecture.quantization
-    if isinstance(workload, ServeWorkload) and workload.engine is not Engine.TRANSFORMERS:
-        return model, workload.engine, workload.weight_dtype, question.layout
-    return model, workload, question.layout, device.name, device.usable_bytes
+    try:
+        with use_kept_values():
+            return judge_with(evaluator, question)
+    except NotKeptError:
+        return None
 
 
 def judge_fit(

@@ -20,6 +20,7 @@ from service.estimator.memory.optimizers.events import StepEvents
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
 from service.estimator.tape.sizes import Size
+from service.estimator.values.memo import check_making
 from service.estimator.values.workload import Allocator
 
 STEPS = 2
@@ -125,6 +126,7 @@ def replay(  # noqa: PLR0913, PLR0917 - a job, and the GPU that it is replayed o
     ``check`` is called now and then, and may raise. ``kernels`` size the buffers of a known GPU.
     Raises DeviceFullError where the job does not run in ``room_bytes``.
     """
+    check_making()
     # Of a GPU that nobody knows nobody knows the addresses.
     allocator = make_allocator(kind, AscendingAddresses() if kernels is None else None)
     if room_bytes is not None:

@@ -43,7 +43,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
-from service.estimator.values.memo import Memo
+from service.estimator.values.memo import Memo, check_making
 from service.estimator.values.workload import Allocator, TrainWorkload
 
 MAX_LOGS = 48
@@ -157,6 +157,7 @@ class ReplayCache:
     ) -> ReplayResult | None:
         if peak > MAX_BYTES:
             return None
+        check_making()
         allocator = make_allocator(kind)
         workspaces = replay_replica(allocator, make_history(), kernels, self._check)
         allocated = allocator.highest * BLOCK_BYTES - workspaces
@@ -165,6 +166,7 @@ class ReplayCache:
 
         @cache
         def run_within(room_bytes: int) -> int | None:
+            check_making()
             limited = make_allocator(kind)
             limit_allocator(limited, room_bytes // BLOCK_BYTES)
             try:

@@ -1,4 +1,4 @@
-"""Fits at other levels of confidence: what is kept of one answer makes the others, to the byte."""
+"""Fits at other levels of confidence are answered from what is kept, to the byte."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
-from service.api.computing.fit_levels import FitTemplate, FitTemplates
-from service.usecases.questions.fit import FitQuestion
+from service.usecases.questions.fit import AnsweredQuestions
 from tests.unit.api.builders import parts, served
 
 TRAIN: dict[str, Any] = {"task": "train", "sequence_length": 64}
@@ -35,53 +34,30 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-class CountedTemplates(FitTemplates):
-    """Templates that count how often one was there."""
-
-    num_found = 0
-
-    def find(self, question: FitQuestion, *, calibrations: int) -> FitTemplate | None:
-        """Count what is there."""
-        template = super().find(question, calibrations=calibrations)
-        self.num_found += template is not None
-        return template
-
-
-class NoTemplates(FitTemplates):
-    """Templates of which none is there."""
-
-    def find(self, question: FitQuestion, *, calibrations: int) -> None:
-        """Find nothing."""
-
-
-Servers = tuple[TestClient[Any], TestClient[Any], CountedTemplates]
+Servers = tuple[TestClient[Any], TestClient[Any]]
 
 
 @pytest.fixture(scope="module", name="servers")
 def start() -> Iterator[Servers]:
-    """Serve the API twice over the same recordings, once without what other levels left."""
-    templates = CountedTemplates()
-    keeping = replace(parts(), fit_templates=templates)
+    """Serve the API twice over the same recordings, once without a mind for what was answered."""
+    keeping = parts()
     with (
         served(keeping) as client,
-        served(replace(keeping, fit_templates=NoTemplates())) as other,
+        served(replace(keeping, answered_questions=AnsweredQuestions(capacity=0))) as other,
     ):
-        yield client, other, templates
+        yield client, other
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_every_level_has_the_bytes_of_an_answer_of_its_own(servers: Servers, name: str) -> None:
-    """Whatever runs, and whatever is shown of it; of the first nothing is kept."""
-    *clients, templates = servers
+    """Whatever runs, and whatever is shown of it: on the event loop as beside it."""
     question = {"model": "gpt2", "gpu": "H200"} | QUESTIONS[name]
-    found_before = templates.num_found
     for level in LEVELS:
         asked = question | {"confidence": level}
-        answers = [client.post("/v1/fit", json=asked) for client in clients]
+        answers = [client.post("/v1/fit", json=asked) for client in servers]
 
         assert answers[0].status_code == 200, answers[0].text
         assert answers[0].content == answers[1].content
-    assert templates.num_found - found_before >= len(LEVELS) - 2
 
 
 def test_a_verdict_of_one_level_is_not_that_of_another() -> None:
