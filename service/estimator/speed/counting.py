@@ -191,8 +191,12 @@ class CountingTape(Tape):
             return
         match work:
             case Work.PRODUCT | Work.BATCHED:
-                counts.add(len(made), grad_size if run.reduced else sizes.ZERO, repeats)
-                counts.products += len(made) * repeats
+                # What a product makes beside the gradients that it sends are weights, unpacked.
+                num_unpacked = max(len(made) - run.num_sent, 0)
+                moved = sizes.scale(sizes.total(made[:num_unpacked]), 2)
+                moved = sizes.add(moved, grad_size) if run.reduced else moved
+                counts.add(len(made), moved, repeats)
+                counts.products += (len(made) - num_unpacked) * repeats
             case Work.ATTENTION:
                 counts.add(ATTENTION_BACKWARD_KERNELS, sizes.ZERO, repeats)
                 counts.attentions += repeats

@@ -12,7 +12,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.speed.counting import Counts
 from service.estimator.speed.rates import Rates
-from service.estimator.speed.work import EXLLAMA_BITS, ForwardWork
+from service.estimator.speed.work import EXLLAMA_BITS, UNPACKED_ROWS, ForwardWork
 from service.estimator.values.generation import Client
 from service.estimator.values.workload import Engine, ServeWorkload
 
@@ -32,12 +32,14 @@ and hand it out (torch ``utils/checkpoint.py``, ``_checkpoint_hook``, ``_recompu
 """
 
 UNPACKING_KERNELS = 3
-"""Of a product with nf4 weights: the scales' own codes, their offset, and the weights
-(bitsandbytes ``dequantize_4bit`` of nested scales).
+"""Of a served product with nf4 weights: the scales' own codes, their offset, and the weights
+(bitsandbytes 0.50 ``backends/cuda/ops.py``, ``_dequant_linear_fallback``).
 """
-UNPACKING_VIEWS = 6
-"""Calls around them in Python: the autograd function, the state of the weight, three custom
-operators (``MatMul4Bit``, ``QuantState``).
+UNPACKING_VIEWS = 13
+UNPACKING_BACKWARD_VIEWS = 8
+"""Calls in Python around them, in forward and in backward: the layer, its autograd function and
+custom operators. In llama's layers of bitsandbytes 0.50.2 on a CPU, with kernels that do nothing,
+a product takes so many views longer than PyTorch's, with a graph and without.
 """
 
 
@@ -56,15 +58,16 @@ def estimate_hooks_s(counts: Counts, rates: Rates) -> float:
     return HOOKS_PER_SAVED * counts.saved * rates.view_s
 
 
-def estimate_unpacking_s(num_products: int, rates: Rates) -> float:
-    """Return the host's seconds to unpack products' nf4 weights."""
-    return num_products * (UNPACKING_KERNELS * rates.launch_s + UNPACKING_VIEWS * rates.view_s)
+def estimate_unpacking_calls_s(num_products: int, rates: Rates, *, backward: bool = False) -> float:
+    """Return the host's seconds around the kernels that unpack weights."""
+    views = UNPACKING_BACKWARD_VIEWS if backward else UNPACKING_VIEWS
+    return num_products * views * rates.view_s
 
 
 QUANTIZED_LAUNCHES = 2
-"""More operations than a plain product: the weights are unpacked first (AutoGPTQ 0.7.1,
-``qlinear_cuda_old.py``; AutoAWQ 0.2.6, ``gemm.py``), or the input of fp8 is quantised (transformers
-5.23, ``integrations/deepgemm.py``).
+"""More operations than a plain product: zeros that it adds to and fp32 scales (AutoGPTQ 0.7.1,
+``qlinear_cuda_old.py``), weights that are unpacked first (AutoAWQ 0.2.6, ``gemm.py``), or an input
+of fp8 that is quantised (transformers 5.23, ``integrations/deepgemm.py``).
 """
 CACHED_KERNELS = 2
 """Keys and values that each attention adds to the cache."""
@@ -85,13 +88,17 @@ def estimate_serving_host_s(
     is_engine = workload.engine is not Engine.TRANSFORMERS
     if is_engine and model.generates and replays_decode(model, workload):
         return 0.0, 0.0
-    unpacking_s = _estimate_serving_unpacking_s(scheme, work, rates)
     kernels = CACHED_KERNELS * work.num_attentions + FORWARD_KERNELS
     launch_s = estimate_launch_s(work.forward, rates) + kernels * rates.launch_s
     share = rates.generating if workload.client is Client.GENERATE else rates.ungraphed
-    eager_s = (launch_s + unpacking_s) * share
-    around_s = FORWARD_KERNELS * rates.launch_s * share
-    return eager_s, around_s if replays_decode(model, workload) else eager_s
+
+    def launch(rows: int) -> float:
+        return share * (launch_s + _estimate_serving_unpacking_s(scheme, work, rates, rows))
+
+    prefill_s = launch(workload.num_sequences * workload.prompt_tokens)
+    if replays_decode(model, workload):
+        return prefill_s, FORWARD_KERNELS * rates.launch_s * share
+    return prefill_s, launch(workload.num_sequences)
 
 
 def replays_decode(model: Architecture, workload: ServeWorkload) -> bool:
@@ -104,12 +111,17 @@ def replays_decode(model: Architecture, workload: ServeWorkload) -> bool:
     return compiles_decode(model, workload)
 
 
-def _estimate_serving_unpacking_s(scheme: Scheme | None, work: ForwardWork, rates: Rates) -> float:
+def _estimate_serving_unpacking_s(
+    scheme: Scheme | None, work: ForwardWork, rates: Rates, rows: int
+) -> float:
     """Return the host's extra seconds for products with packed weights."""
     if scheme is None:
         return 0.0
     if scheme.packing is Packing.BLOCKS_4BIT:
-        return estimate_unpacking_s(work.num_products, rates)
+        calls_s = estimate_unpacking_calls_s(work.num_products, rates)
+        if rows < UNPACKED_ROWS[scheme.packing]:
+            return calls_s
+        return calls_s + work.num_products * UNPACKING_KERNELS * rates.launch_s
     if scheme.packing is Packing.GPTQ and scheme.bits == EXLLAMA_BITS:
         return 0.0
     return QUANTIZED_LAUNCHES * work.num_products * rates.launch_s

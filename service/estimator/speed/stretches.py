@@ -17,7 +17,7 @@ from service.estimator.speed.host import (
     FORWARD_KERNELS,
     estimate_hooks_s,
     estimate_launch_s,
-    estimate_unpacking_s,
+    estimate_unpacking_calls_s,
 )
 from service.estimator.speed.launch_queue import LaunchQueue
 from service.estimator.speed.machine import Machine
@@ -40,7 +40,6 @@ BACKWARD_PRODUCTS = {True: 2, False: 1}
 """Products of backward per product of forward: towards the input, and towards the weight when it is
 trained.
 """
-UNPACKED_BYTES = 4.5
 REFERENCE_PASSES = {Trainer.DPO: 1, Trainer.KTO: 2}
 """Forward passes of a reference in each step: KTO's has one over mismatched completions too, as its
 policy has (TRL 1.16 ``dpo_trainer.py`` and ``kto_trainer.py``).
@@ -90,7 +89,7 @@ def _time_rank(
     machine: Machine,
     rank: _Rank,
 ) -> PassTimes:
-    gpu = _time_kernels(model, workload, trained, work, machine, rank)
+    gpu = _time_kernels(workload, trained, work, machine, rank)
     host = _time_launches(model, workload, work, machine.rates, rank)
     queue, passes = LaunchQueue(), count_scoring_passes(workload)
     queue.run(host.forward, gpu.forward)
@@ -124,7 +123,6 @@ class _Stretches:
 
 
 def _time_kernels(
-    model: Architecture,
     workload: TrainWorkload,
     trained: TrainedParameters,
     work: ForwardWork,
@@ -167,13 +165,12 @@ def _time_kernels(
     )
     flops = work.attention_flops(batch, length, masked=masked) / stages
     attention = time_attention(work, machine, flops, masked=masked)
-    unpacked = _unpack_bytes(model, workload) / stages / machine.memory
     adapters = _time_adapters(workload, trained, machine, stages)
     full = workload.method is Method.FULL
     moved = move(Section.FORWARD, stages)
-    blocks = products + attention[0] + moved + unpacked + adapters
+    blocks = products + attention[0] + moved + adapters
     recomputed = _get_recomputed_s(workload, blocks, products, attention[0])
-    backward = BACKWARD_PRODUCTS[full] * products + move(Section.BACKWARD, stages) + unpacked
+    backward = BACKWARD_PRODUCTS[full] * products + move(Section.BACKWARD, stages)
     return _Stretches(
         forward=blocks,
         loss=head + rank.num_heads * move(Section.LOSS_FORWARD, split),
@@ -234,17 +231,22 @@ def _time_launches(
             counts = _fuse(counts)
         return estimate_launch_s(counts, rates, backward=backward)
 
-    packed = workload.method is Method.QLORA or model.quantization is not None
-    unpacking = estimate_unpacking_s(work.num_products, rates) if packed else 0.0
-    forward = (launch(Section.FORWARD) + unpacking) / rank.divisor
+    num_packed = work.num_products if _is_packed(model, workload) else 0
+    calls = estimate_unpacking_calls_s(num_packed, rates)
+    forward = (launch(Section.FORWARD) + calls) / rank.divisor
     hooks = estimate_hooks_s(work.forward, rates) / rank.divisor
-    backward = (launch(Section.BACKWARD) + unpacking) / rank.divisor
+    calls = estimate_unpacking_calls_s(num_packed, rates, backward=True)
+    backward = (launch(Section.BACKWARD) + calls) / rank.divisor
     return _Stretches(
         forward=forward + FORWARD_KERNELS * rates.launch_s,
         loss=rank.num_heads * launch(Section.LOSS_FORWARD),
         loss_backward=rank.num_heads * launch(Section.LOSS_BACKWARD),
         backward=backward + _get_recomputed_s(workload, forward + hooks, 0.0, 0.0),
     )
+
+
+def _is_packed(model: Architecture, workload: TrainWorkload) -> bool:
+    return workload.method is Method.QLORA or model.quantization is not None
 
 
 def _is_fused(workload: TrainWorkload) -> bool:
@@ -262,15 +264,6 @@ def _fuse(counts: Counts) -> Counts:
     """
     kernels = min(counts.kernels, 2 * (counts.products + counts.attentions))
     return Counts(kernels=kernels, moved=counts.moved)
-
-
-def _unpack_bytes(model: Architecture, workload: TrainWorkload) -> float:
-    """Return the bytes of unpacking every quantised weight for one pass.
-
-    4 bits are read, 16 written and read by the product.
-    """
-    packed = workload.method is Method.QLORA or model.quantization is not None
-    return model.parameter_counts().total * UNPACKED_BYTES if packed else 0.0
 
 
 def _get_recomputed_s(

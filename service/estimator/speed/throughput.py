@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from service.estimator.memory.adapter_bases import resolve_base_weights
 from service.estimator.memory.lengths import resolve_decoder_length
 from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.memory.training_pass import build_loss_pass, get_fixed_fields, masks_packed
@@ -197,13 +198,14 @@ def make_step_timer(
 def _build_counted_pass(model: Architecture, workload: TrainWorkload) -> TrainingPass:
     """Return the micro batch whose kernels are counted: nothing sharded, nothing recomputed."""
     precision, window = workload.precision, model.spec.sliding_window
-    is_one_row = masks_packed(workload)
+    base, is_one_row = resolve_base_weights(model, workload), masks_packed(workload)
     return TrainingPass(
-        param_dtype=precision.param_dtype if precision.autocast else precision.compute_dtype,
+        param_dtype=base.dtype if precision.autocast or base.upcast else precision.compute_dtype,
         autocast=precision.compute_dtype if precision.autocast else None,
         compute_dtype=precision.compute_dtype,
         trains_all=workload.method is Method.FULL,
         lora=workload.lora,
+        scheme=base.scheme,
         checkpointing=Checkpointing.NONE,
         attention=workload.attention,
         keeps_logits=False,

@@ -121,10 +121,10 @@ EXLLAMA_BITS = 4
 """Of GPTQ weights that ExLlama multiplies, in one kernel that is called past the dispatcher
 (AutoGPTQ 0.7.1, ``qlinear_exllama.py``: it has no other number of bits).
 """
-UNPACKED_ROWS: Mapping[Packing, int] = MappingProxyType({Packing.BLOCKS_4BIT: 2, Packing.GPTQ: 8})
-"""Rows from which weights are unpacked to 16 bits first: bitsandbytes has a kernel for one row
-(0.50 ``autograd/_functions.py``, ``matmul_4bit``), ExLlama for fewer than eight (AutoGPTQ 0.7.1
-``exllama_ext.cpp``, ``matmul_recons_thd``).
+UNPACKED_ROWS: Mapping[Packing, int] = MappingProxyType({Packing.BLOCKS_4BIT: 5, Packing.GPTQ: 8})
+"""Rows from which weights are unpacked to 16 bits first: bitsandbytes multiplies up to four packed
+on every GPU (0.50 ``backends/cuda/ops.py``, ``_GEMM_4BIT_CUSTOM_FLOOR_M``), ExLlama fewer than
+eight (optimum ``gptq/quantizer.py``, ``matmul_recons_thd``; AutoGPTQ ``exllama_ext.cpp``).
 """
 
 

@@ -47,9 +47,8 @@ _MISSING = """\
 - **torchtune's 8-bit row** does not name the library of its optimizer.
 - **SiLU's backward** is the composite of the traces (docs/accuracy.md): 2 to 4 % too much where a recomputed layer decides.
 - **Time**: LLM Foundry's MPT ran attention kernels of 2023; torchao's and torchtitan's H100 may draw 500 W only; what networks
-  carried is stated nowhere; generations wait for hosts. AutoGPTQ's older kernel, of a third of Optimum's
-  rows, unpacks by operations of PyTorch and is told ExLlama's time; ExLlama itself multiplies few rows one after another, which has
-  no term. Long contexts of Qwen2 and 2.5 copy
+  carried is stated nowhere; generations wait for hosts. A third of Optimum's rows ran AutoGPTQ's older kernel, which has no
+  word and is told ExLlama's time; both unpack anew for each row of fewer than 8 and 128, which has no term. Long contexts of Qwen2 and 2.5 copy
   heads of keys and values before flash attention: counted at the rate of element-wise kernels, which strided copies do not
   reach (25 to 50 % short beyond 14,000 tokens). One run of Megatron's Mixtral on A100 took half of what its kernels are told to take.
 """

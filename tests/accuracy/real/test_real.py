@@ -45,7 +45,7 @@ MEAN_SHARE = 0.993
 LEVEL = 0.95
 NUM_TIMES = 16
 WIDTH_REPLAYED = 0.05
-TIMES = (0.050, 0.270)
+TIMES = (0.050, 0.250)
 """Median and 90th percentile of a client's step or generation, neither of which may grow."""
 _ROUNDING = 1e-5
 

@@ -19,6 +19,13 @@ from service.estimator.values.workload import Attention, Lora, Method, TrainWork
 
 WORKLOAD = TrainWorkload(sequence_length=1024, micro_batch_size=2, precision=POLICIES["bf16"])
 ADAPTERS = replace(WORKLOAD, method=Method.LORA, lora=Lora(rank=16))
+QUANTISED = replace(
+    WORKLOAD,
+    precision=POLICIES["bf16_autocast"],
+    method=Method.QLORA,
+    fp32_norms_and_head=True,
+    lora=Lora(rank=16, targets=("q_proj", "k_proj", "v_proj", "o_proj")),
+)
 DISPATCHED = {
     ("llama-3.2-1b", WORKLOAD): (38, 71),
     ("qwen3-0.6b", WORKLOAD): (54, 103),
@@ -26,9 +33,12 @@ DISPATCHED = {
     ("pythia-1b", WORKLOAD): (23, 40),
     ("mistral-7b-v0.1", ADAPTERS): (80, 123),
     ("olmoe-1b-7b", WORKLOAD): (71, 119),
+    ("mistral-7b-v0.1", QUANTISED): (106, 133),
 }
 """Operations that launch a kernel, per layer in forward and in backward: what a dispatch mode sees
-more of in ten layers than in four (transformers 5.23, torch 2.13), views left out.
+more of in ten layers than in four (transformers 5.23, torch 2.13), views left out. Each of
+bitsandbytes 0.50's products is four on a GPU, two of which unpack, after
+``prepare_model_for_kbit_training``.
 """
 TOLERANCE = 0.12
 """Of the operations: reads of slices that a dispatch mode counts twice, or casts to the same."""
