@@ -50,7 +50,19 @@ _ITS_OWN = "families with a module of their own (headroom families)"
 _FEW = unmodelled(
     f"one sequence of {_MADE}, which takes other tensors then", "2 sequences and more"
 )
+_KERNELS = Rule(
+    when=_RECORDED,
+    require=is_in(workload.attention, Attention.SDPA, Attention.FLASH),
+    topic=Topic.RUNNER,
+    refusal=unmodelled(
+        f"attention {{workload.attention}} of {_MADE}, which has the kernel that SDPA takes",
+        *("sdpa", "flash"),
+    ),
+    reason=f"attention {{workload.attention}} of {_MADE}, which has the kernel that SDPA takes",
+    source=NO_TERM,
+)
 RECORDED_SERVING = (
+    _KERNELS,
     Rule(
         when=_RECORDED,
         require=is_at_most(model.fewest_sequences, workload.num_sequences),
@@ -203,17 +215,7 @@ RECORDED_TRAINING = (
         ),
         source=NO_TERM,
     ),
-    Rule(
-        when=_RECORDED,
-        require=is_in(workload.attention, Attention.SDPA, Attention.FLASH),
-        topic=Topic.RUNNER,
-        refusal=unmodelled(
-            f"attention {{workload.attention}} of {_MADE}, which has the kernel that SDPA takes",
-            *("sdpa", "flash"),
-        ),
-        reason=f"attention {{workload.attention}} of {_MADE}, which has the kernel that SDPA takes",
-        source=NO_TERM,
-    ),
+    _KERNELS,
     Rule(
         when=all_of(_RECORDED, is_not_in(workload.activation_checkpointing, Checkpointing.NONE)),
         require=satisfies(has_recorded_layers),

@@ -53,6 +53,7 @@ UNSUPPORTED: list[tuple[Workload, Layout]] = [
     *((serve(engine), layout) for engine in OWN_MODELS for layout in (Layout(), RANKS)),
     (serve(Engine.TRANSFORMERS), RANKS),
     (serve(Engine.TRANSFORMERS), Layout(pipeline_parallel=2)),
+    (replace(serve(Engine.TRANSFORMERS), attention=Attention.EAGER), Layout()),
     (train(framework=Framework.MEGATRON), Layout()),
     (train(framework=Framework.TORCHTITAN), Layout()),
     (train(attention=Attention.EAGER), Layout()),
