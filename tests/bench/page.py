@@ -9,6 +9,7 @@ from rich.table import Table
 
 _NOTES = (
     "askers.md",
+    "kept.md",
     "levels.md",
     "memory.md",
     "storm.md",

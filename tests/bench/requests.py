@@ -29,6 +29,8 @@ WORDS = "/v1/how-many?model=llama-2-70b&gpu=A100-SXM4-80GB&task=train&sequence_l
 GPUS = ("A100-SXM4-80GB", "H100-SXM", "H200", "B200", "MI300X")
 LEVELS = tuple(round(0.5 + step / 100, 2) for step in range(46))
 NUM_MEMORIES = 192
+SEQUENCES = range(1, 129)
+"""Whose cache a pool of an H200 holds at these lengths."""
 _MEMORY = 80 * 2**30
 _MEMORY_STEP = 2**29
 _ROUNDS = 3
@@ -73,6 +75,16 @@ def iter_memories() -> Iterator[dict[str, Any]]:
         yield {**configuration, "gpu": {"memory_bytes": _MEMORY + step * _MEMORY_STEP}}
 
 
+def iter_loads() -> Iterator[dict[str, Any]]:
+    """Yield questions about one engine that differ in its load, in an order that is no grid's."""
+    grid = list(itertools.product(SEQUENCES, range(16, 513, 4)))
+    random.Random(0).shuffle(grid)  # noqa: S311 - an order, no secret
+    for sequences, prompt in grid:
+        load = {"num_sequences": sequences, "prompt_tokens": prompt, "output_tokens": 64}
+        workload = {"task": "serve", "engine": "vllm", **load}
+        yield {"model": "llama-3.1-8b", "workload": workload, "gpu": "H200"}
+
+
 def measure_requests() -> Table:
     """Measure what the HTTP API sustains, next to the floor.
 
@@ -90,6 +102,11 @@ def measure_requests() -> Table:
             "POST /v1/fit, GPUs of other memory": (_draw(iter_memories(), {}), 200),
             "POST /v1/fit, GPUs of other memory, include: []": (
                 _draw(iter_memories(), {"include": []}),
+                200,
+            ),
+            "POST /v1/fit, other loads of vLLM": (_draw(iter_loads(), {}), 200),
+            "POST /v1/fit, other loads of vLLM, include: []": (
+                _draw(iter_loads(), {"include": []}),
                 200,
             ),
             "POST /v1/fit, other levels of confidence": (_draw(iter_levels(), {}), 200),

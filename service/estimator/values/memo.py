@@ -1,7 +1,6 @@
 """Bounded caches of values that are made once."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from itertools import islice
 from typing import Generic, TypeVar
@@ -14,15 +13,16 @@ class NotKeptError(Exception):
     """A value that takes long to make is not kept."""
 
 
-@contextmanager
-def use_kept_values() -> Iterator[None]:
-    """Make nothing that takes long: recordings, their logs and replays.
+def make_of_kept(make: Callable[[], V]) -> V | None:
+    """Return what is made of kept recordings, logs and replays.
 
-    What needs one that is not kept raises NotKeptError.
+    None where it takes one that is not kept.
     """
     token = _makes_values.set(False)
     try:
-        yield
+        return make()
+    except NotKeptError:
+        return None
     finally:
         _makes_values.reset(token)
 

@@ -28,23 +28,16 @@ class Detail(Enum):
     """and the allocator replayed, where the order of a pass is known: some milliseconds the first
     time
     """
-    REPLAYED_NUMBERS = auto()
-    """bytes and intervals of the replayed answer: for whoever has its explanation already"""
 
     @property
     def is_explained(self) -> bool:
         """Whether components and warnings are asked for."""
-        return self is not Detail.NUMBERS and self is not Detail.REPLAYED_NUMBERS
+        return self is not Detail.NUMBERS
 
     @property
     def is_replayed(self) -> bool:
         """Whether the allocator is replayed where its order is known."""
-        return self is Detail.REPLAYED or self is Detail.REPLAYED_NUMBERS
-
-    @property
-    def of_explanation(self) -> "Detail":
-        """The detail of the explained answer with these numbers."""
-        return Detail.REPLAYED if self is Detail.REPLAYED_NUMBERS else self
+        return self is Detail.REPLAYED
 
 
 class Basis(StrEnum):

@@ -6,6 +6,7 @@ Each names its article, and what the article leaves out.
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 
 from service.estimator.memory.trained import Shards
 from service.estimator.model.recorded.items import get_reads
@@ -48,6 +49,26 @@ def iter_article_rules(
 
 def _iter_stages(evaluator: Evaluator, layout: Layout, estimate: Estimate) -> Iterator[RuleOfThumb]:
     """Yield the line of ZeRO's figure 1, where states are sharded."""
+    rule = _read_stage(evaluator.architecture.parameter_counts().total, layout)
+    if rule is None:
+        return
+    text, rule_bytes = rule
+    yield _compare(
+        f"ZeRO-{layout.zero_stage}: {text} bytes per parameter",
+        rule_bytes,
+        estimate.device_bytes,
+        "it leaves out activations, logits, gathered parameters, buckets and the context, and "
+        "counts parameters of 16 bits with fp32 states",
+        f"{_ZERO}, figure 1",
+    )
+
+
+@lru_cache(512)
+def _read_stage(num_parameters: int, layout: Layout) -> tuple[str, int] | None:
+    """Return a parameter's bytes in words, and a GPU's.
+
+    None where nothing is sharded.
+    """
     shards, ranks = Shards.from_layout(layout), layout.shards
     replicated = sum(
         size
@@ -59,22 +80,12 @@ def _iter_stages(evaluator: Evaluator, layout: Layout, estimate: Estimate) -> It
         if number == 1
     )
     if ranks == 1 or replicated == 2 * _HALF + _STATES:
-        return
-    total = ceil_div(
-        evaluator.architecture.parameter_counts().total,
-        layout.tensor_parallel * layout.pipeline_parallel,
-    )
+        return None
+    total = ceil_div(num_parameters, layout.tensor_parallel * layout.pipeline_parallel)
     sharded = 2 * _HALF + _STATES - replicated
     rule_bytes = total * replicated + ceil_div(total * sharded, ranks)
     text = f"{replicated} + {sharded} / {ranks}" if replicated else f"{sharded} / {ranks}"
-    yield _compare(
-        f"ZeRO-{layout.zero_stage}: {text} bytes per parameter",
-        rule_bytes,
-        estimate.device_bytes,
-        "it leaves out activations, logits, gathered parameters, buckets and the context, and "
-        "counts parameters of 16 bits with fp32 states",
-        f"{_ZERO}, figure 1",
-    )
+    return text, rule_bytes
 
 
 def _iter_gradients(

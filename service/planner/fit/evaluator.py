@@ -56,7 +56,6 @@ class Evaluator:
     evaluate: Evaluate
     replayed: Evaluate | None = None
     outlined: Evaluate | None = None
-    replayed_numbers: Evaluate | None = None
     lower_bound: LowerBound = lambda _workload, _layout: None
     """Lower bound of the numbers of any replayed answer; None where it is unknown."""
     works: WorkCache = field(default_factory=WorkCache)
@@ -70,10 +69,6 @@ class Evaluator:
     def estimate_numbers(self, workload: Workload, layout: Layout) -> Estimate:
         """Return the bytes of one configuration, without components."""
         return (self.outlined or self.evaluate)(workload, layout)
-
-    def answer_numbers(self, workload: Workload, layout: Layout) -> Estimate:
-        """Return the bytes of the answer about one configuration, without components."""
-        return (self.replayed_numbers or self.answer)(workload, layout)
 
     def get_throughput(
         self, workload: Workload, layout: Layout, estimate: Estimate
@@ -146,7 +141,6 @@ def memoize_evaluator(evaluator: Evaluator) -> Evaluator:
         evaluate=_memoize(evaluator.evaluate),
         replayed=replayed,
         outlined=None,
-        replayed_numbers=None,
     )
 
 
@@ -236,7 +230,6 @@ def make_evaluator(
         evaluate=evaluate,
         replayed=partial(evaluate, detail=Detail.REPLAYED),
         outlined=partial(evaluate, detail=Detail.NUMBERS),
-        replayed_numbers=partial(evaluate, detail=Detail.REPLAYED_NUMBERS),
         lower_bound=estimate_lower_bound,
         works=recordings.works,
         time_floor=time_floor,

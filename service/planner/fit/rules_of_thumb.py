@@ -4,6 +4,7 @@ Each says why it differs.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from service.estimator.memory.trained import Shards
 from service.estimator.model.recorded.items import get_reads
@@ -21,7 +22,7 @@ from service.estimator.values.workload import (
 )
 from service.planner.fit.article_rules import iter_article_rules
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.llama_factory import SIZES_B, SOURCE, find_column, find_row
+from service.planner.fit.llama_factory import SIZES_B, SOURCE, TableRow, find_column, find_row
 from service.planner.fit.rule_of_thumb import RuleOfThumb, compute_deviation
 
 BITS = 8
@@ -130,24 +131,41 @@ def _iter_llama_factory(
     )
     if row is None:
         return
-    column = find_column(counts.total)
+    rule_bytes, why = _read_row(row, counts.total, estimate.num_gpus)
+    yield _compare_to_device("LLaMA-Factory's table", rule_bytes, why, estimate, source=SOURCE)
+
+
+@lru_cache(512)
+def _read_row(row: TableRow, total: int, num_gpus: int) -> tuple[int, str]:
+    """Return a row's bytes of a GPU, and how they are read."""
+    column = find_column(total)
     read = "the last column" if column is None else f"the column of {SIZES_B[column]}B"
-    where = "" if estimate.num_gpus == 1 else f", spread over {estimate.num_gpus} GPUs"
+    where = "" if num_gpus == 1 else f", spread over {num_gpus} GPUs"
     why = (
         f"{read}{where}; its README's row, estimated whatever the batch, the sequence or the "
         f"vocabulary: {row.quote()}"
     )
-    rule_bytes = row.estimate_bytes(counts.total) // estimate.num_gpus
-    yield _compare_to_device("LLaMA-Factory's table", rule_bytes, why, estimate, source=SOURCE)
+    return row.estimate_bytes(total) // num_gpus, why
 
 
 def _iter_bytes_per_parameter(
     evaluator: Evaluator, precision: Precision, layout: Layout, estimate: Estimate
 ) -> Iterator[RuleOfThumb]:
+    total = evaluator.architecture.parameter_counts().total
+    for name, rule_bytes, why, source in _list_bytes_per_parameter(total, precision, layout):
+        yield _compare_to_device(name, rule_bytes, why, estimate, source=source)
+
+
+@lru_cache(512)
+def _list_bytes_per_parameter(
+    num_parameters: int, precision: Precision, layout: Layout
+) -> tuple[tuple[str, int, str, str], ...]:
+    """Return name, bytes, reason and source of each rule."""
     total, shards = (
-        ceil_div(evaluator.architecture.parameter_counts().total, _count_weight_ranks(layout)),
+        ceil_div(num_parameters, _count_weight_ranks(layout)),
         Shards.from_layout(layout, precision),
     )
+    rules = []
     bytes_per_param = precision.bytes_per_param
     shared = ceil_div(total * HALF_BYTES, shards.weights) + ceil_div(
         total * OPTIMIZER_BYTES, shards.optimizer
@@ -161,9 +179,8 @@ def _iter_bytes_per_parameter(
             else f"{precision.name} has {bytes_per_param}, not"
         )
         why = f"{prefix} {policy}; activations, logits, temporaries and the context come on top"
-        yield _compare_to_device(
-            f"{num_bytes} bytes per parameter", rule_bytes, why, estimate, source=source
-        )
+        rules.append((f"{num_bytes} bytes per parameter", rule_bytes, why, source))
+    return tuple(rules)
 
 
 def _iter_activations(

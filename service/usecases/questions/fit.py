@@ -13,7 +13,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
-from service.estimator.values.memo import NotKeptError, use_kept_values
+from service.estimator.values.memo import make_of_kept
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.fit import FitReport, assess_fit
@@ -100,11 +100,7 @@ def judge_kept(evaluator: Evaluator, question: FitQuestion) -> FitReport | None:
 
     None where it takes a recording or a replay.
     """
-    try:
-        with use_kept_values():
-            return judge_with(evaluator, question)
-    except NotKeptError:
-        return None
+    return make_of_kept(lambda: judge_with(evaluator, question))
 
 
 def judge_fit(

@@ -51,7 +51,7 @@ def _explain_once(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
         cache.get_model_key(question.model),
         question.workload,
         question.layout,
-        question.detail.of_explanation,
+        question.detail,
         find_kernel_buffers(device),
         device.usable_bytes,
     )

@@ -68,7 +68,7 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
 
 
 def _answer_step(question: TrainQuestion, cache: PassCache) -> Estimate:
-    detail = question.detail.of_explanation
+    detail = question.detail
     if question.corrections is not None:
         partial_estimate = _estimate_step(question, cache)
     else:
