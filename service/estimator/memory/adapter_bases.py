@@ -6,7 +6,9 @@ The dtype is that of what is not quantised.
 from dataclasses import dataclass
 
 from service.estimator.memory.optimizers.tensors import count_row_elements
+from service.estimator.model.adapters.unsloth import has_own_layers
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.modules.joined import count_buffer_bytes, count_rotary_rows
 from service.estimator.model.quantization.loading import adapt_to_release
 from service.estimator.model.quantization.weights import (
     GPTQ_INT2,
@@ -16,6 +18,7 @@ from service.estimator.model.quantization.weights import (
     weight_bytes,
 )
 from service.estimator.model.weights.scheme import Packing, Scheme
+from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import MAX_ZERO_STAGE, Layout
 from service.estimator.values.units import ceil_div
@@ -59,6 +62,18 @@ def resolve_base_weights(
     return BaseWeights(
         scheme=scheme, dtype=DType.FP32 if upcast else workload.precision.param_dtype, upcast=upcast
     )
+
+
+def count_shared_buffers(
+    model: Architecture, workload: TrainWorkload, scheme: Scheme | None
+) -> int:
+    """Return the bytes of buffers that Unsloth's layers have in common."""
+    lora = workload.lora
+    if lora is None or not has_own_layers(model.family, workload.kernels, lora, scheme):
+        return 0
+    is_told = workload.packing is not SequencePacking.NONE
+    rows = count_rotary_rows(model.spec.max_position_embeddings, tells_positions=is_told)
+    return count_buffer_bytes(model, lora, scheme, rows)
 
 
 def _select_scheme(workload: TrainWorkload) -> Scheme:

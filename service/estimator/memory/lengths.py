@@ -1,13 +1,16 @@
-"""Sequence lengths of encoder-decoder models.
+"""Sequence lengths of encoder-decoder models, and masks of packed ones.
 
-A request states them or leaves them out.
+A request states lengths or leaves them out.
 """
 
 from dataclasses import dataclass
 
+from service.estimator.memory.adapter_bases import resolve_base_weights
+from service.estimator.model.adapters.unsloth import has_own_layers
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder, EncoderDecoderSpec
-from service.estimator.values.workload import ServeWorkload, TrainWorkload
+from service.estimator.values.batches import SequencePacking
+from service.estimator.values.workload import Attention, ServeWorkload, TrainWorkload
 
 
 def resolve_decoder_length(model: Architecture, workload: TrainWorkload) -> int | None:
@@ -114,3 +117,32 @@ def count_decoder_positions(model: EncoderDecoder) -> int:
     spec = model.spec
     assert isinstance(spec, EncoderDecoderSpec)  # noqa: S101 - what families of two stacks build
     return 0 if spec.rotary else spec.max_position_embeddings
+
+
+_UNPOSITIONED = frozenset({"opt"})
+"""Families whose code makes its mask without a look at the positions that packing restarts
+(transformers 5.23 ``models/opt/modeling_opt.py``, ``create_causal_mask``).
+"""
+
+
+def has_packed_mask(model: Architecture, workload: TrainWorkload) -> bool:
+    """Return whether attention gets a mask of a row's packed sequences.
+
+    Unsloth's layers get their lengths (``utils/packing.py``).
+    """
+    is_told = has_own_layers(
+        model.family, workload.kernels, workload.lora, resolve_base_weights(model, workload).scheme
+    )
+    return model.family not in _UNPOSITIONED and masks_packed(workload) and not is_told
+
+
+def masks_packed(workload: TrainWorkload) -> bool:
+    """Return whether a mask keeps a row's sequences apart.
+
+    Flash attention takes their lengths, others a mask of the row's tokens (transformers 5.23
+    ``masking_utils.py``, ``find_packed_sequence_indices``). A lone sequence without padding needs
+    none, while blocks are filled with several.
+    """
+    is_lone = workload.packing is SequencePacking.PADDING_FREE and workload.num_sequences == 1
+    is_packed = workload.packing is not SequencePacking.NONE and not is_lone
+    return is_packed and workload.attention is not Attention.FLASH

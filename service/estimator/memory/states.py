@@ -5,7 +5,7 @@ Source: ZeRO, arXiv:1910.02054, section 5.
 
 from dataclasses import dataclass
 
-from service.estimator.memory.adapter_bases import base_bytes
+from service.estimator.memory.adapter_bases import base_bytes, count_shared_buffers
 from service.estimator.memory.head_copies import SavedHead
 from service.estimator.memory.optimizers.optimizer import STEP_COUNT_BYTES, Optimizer
 from service.estimator.memory.optimizers.tensors import (
@@ -151,7 +151,8 @@ def compute_train_states(setup: TrainSetup) -> TrainStates:
         else trained_bytes
         + ceil_div(trained.idle * width, shards.weights)
         + ceil_div(trained.saved_head.num_bytes, shards.weights),
-        buffers=model.buffer_bytes_in(precision.param_dtype) * count_models(workload),
+        buffers=model.buffer_bytes_in(precision.param_dtype) * count_models(workload)
+        + count_shared_buffers(model, workload, setup.base_weights.scheme),
         master_weights=_count_master_bytes(trained, shards.optimizer, stepped) if full else 0,
         optimizer_states=states,
         gradients=0 if in_main_buffer else gradients,

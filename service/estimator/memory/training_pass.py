@@ -4,12 +4,14 @@ A pass is the part of a question that decides which tensors a micro batch makes.
 """
 
 from dataclasses import fields, replace
+from math import prod
 from operator import attrgetter
 from typing import NamedTuple
 
 from service.estimator.memory.image_inputs import list_image_warnings, resolve_images
 from service.estimator.memory.lengths import (
     Stack,
+    has_packed_mask,
     list_length_assumptions,
     list_stacks,
     resolve_decoder_length,
@@ -23,6 +25,7 @@ from service.estimator.passes.losses import LossPass
 from service.estimator.tape.cross_shape import ROWS
 from service.estimator.tape.ops.loss.linear_loss import liger_chunk_tokens
 from service.estimator.tape.ops.loss.log_probs import MAX_TOKENS
+from service.estimator.tape.ops.loss.tiled_linear_loss import LossRows, count_loss_rows
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.generation import RolloutEngine
 from service.estimator.values.layout import FULLY_SHARDED, Layout
@@ -30,8 +33,9 @@ from service.estimator.values.library_versions import (
     has_fp32_logits,
     has_logit_copy,
 )
-from service.estimator.values.losses import LOG_PROB_LOSSES, Loss, Trainer
+from service.estimator.values.losses import LOG_PROB_LOSSES, Kernels, Loss, Trainer
 from service.estimator.values.precision import Precision
+from service.estimator.values.units import MIB
 from service.estimator.values.workload import (
     Attention,
     Framework,
@@ -48,9 +52,9 @@ get_fixed_fields = attrgetter(
 """Everything that a training workload says beside its batch and its sequence."""
 
 
-_UNPOSITIONED = frozenset({"opt"})
-"""Families whose code makes its mask without a look at the positions that packing restarts
-(transformers 5.23 ``models/opt/modeling_opt.py``, ``create_causal_mask``).
+_LEAST_MOVED_BYTES = 2 * MIB
+"""Bytes of a layer's input up to which Unsloth leaves it on the GPU (unsloth_zoo 2026.10
+``gradient_checkpointing.py``, ``MINIMUM_SIZE``).
 """
 
 
@@ -68,6 +72,8 @@ class BatchShape(NamedTuple):
     loss: LossPass | None
     decoder_length: int | None
     images: Images | None
+    moves_inputs: bool
+    """Whether inputs of checkpoints are large enough to be moved."""
 
 
 def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchShape:
@@ -76,13 +82,21 @@ def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchSh
     return BatchShape(
         num_rows > 1
         and is_batch_dependent(model, workload.attention, workload.precision.compute_dtype),
-        workload.padding_mask or (model.family not in _UNPOSITIONED and masks_packed(workload)),
+        workload.padding_mask or has_packed_mask(model, workload),
         window is not None and length >= window,
         length if model.chunked or _is_unaligned(model, workload) else None,
         build_loss_pass(model, workload),
         resolve_decoder_length(model, workload),
         resolve_images(model, workload),
+        workload.kernels is not Kernels.UNSLOTH
+        or num_rows * length * model.spec.hidden_size * _get_width(workload) > _LEAST_MOVED_BYTES,
     )
+
+
+def _get_width(workload: TrainWorkload) -> int:
+    precision = workload.precision
+    dtype = precision.param_dtype if precision.autocast else precision.compute_dtype
+    return dtype.bytes_per_element
 
 
 def _is_unaligned(model: Architecture, workload: TrainWorkload) -> bool:
@@ -126,21 +140,11 @@ def build_training_pass(
     return build_setup_pass(setup, resolve_batch_shape(model, workload))
 
 
-def masks_packed(workload: TrainWorkload) -> bool:
-    """Return whether a mask keeps a row's sequences apart.
-
-    Flash attention takes their lengths, others a mask of the row's tokens (transformers 5.23
-    ``masking_utils.py``, ``find_packed_sequence_indices``). A lone sequence without padding needs
-    none, while blocks are filled with several.
-    """
-    is_lone = workload.packing is SequencePacking.PADDING_FREE and workload.num_sequences == 1
-    is_packed = workload.packing is not SequencePacking.NONE and not is_lone
-    return is_packed and workload.attention is not Attention.FLASH
-
-
 def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
     """Return the settings that decide a micro batch's tensors."""
     workload, precision, base = setup.workload, setup.workload.precision, setup.base_weights
+    is_unsloth = workload.kernels is Kernels.UNSLOTH
+    moves_inputs = workload.offload.activations is not OffloadTarget.NONE
     in_main_buffer = (
         precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype
     )
@@ -169,6 +173,7 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         ranks=setup.layout.tensor_parallel,
         loss=shape.loss,
         kernels=workload.kernels,
+        tells_positions=is_unsloth and workload.packing is not SequencePacking.NONE,
         compiled=_is_compiled(workload),
         frozen=workload.frozen,
         steps_in_backward=_count_backward_temporaries(setup),
@@ -177,8 +182,9 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         recompute_every=workload.selective_every,
         recompute_first=workload.selective_every is not None
         and workload.framework is Framework.TRANSFORMERS,
-        offloads_inputs=workload.offload.activations is not OffloadTarget.NONE,
-        reentrant=workload.reentrant_checkpointing,
+        offloads_inputs=moves_inputs and shape.moves_inputs,
+        # Unsloth's checkpoints are reentrant whatever is said.
+        reentrant=workload.reentrant_checkpointing or (is_unsloth and moves_inputs),
         context_ranks=setup.layout.context_parallel,
         context_method=setup.layout.context_parallel_method,
     )
@@ -219,7 +225,16 @@ def build_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | 
         reference=None if workload.trainer is Trainer.GRPO else workload.reference,
         completion_length=workload.completion_length,
         num_kept=_count_kept_log_probs(workload),
+        rows=_count_loss_rows(model, workload),
         entropy_bonus=workload.entropy_bonus,
+    )
+
+
+def _count_loss_rows(model: Architecture, workload: TrainWorkload) -> LossRows | None:
+    if workload.loss is not Loss.FUSED_LINEAR or workload.kernels is not Kernels.UNSLOTH:
+        return None
+    return count_loss_rows(
+        prod(workload.rows), hidden_size=model.spec.hidden_size, vocab_size=model.vocab_size
     )
 
 
@@ -247,7 +262,7 @@ def _count_kept_log_probs(workload: TrainWorkload) -> int:
 
 def _count_chunk_tokens(model: Architecture, workload: TrainWorkload) -> int:
     batch, length = workload.rows
-    if workload.loss is Loss.FUSED_LINEAR:
+    if workload.loss is Loss.FUSED_LINEAR and workload.kernels is not Kernels.UNSLOTH:
         return liger_chunk_tokens(
             batch * length, hidden_size=model.spec.hidden_size, vocab_size=model.vocab_size
         )

@@ -91,6 +91,19 @@ class PassContext:
     """Whether a norm writes what autocast's products read, once for all of them."""
     normalises_in_place: bool = False
     """Whether they write a norm's gradient over that of its output."""
+    unsloth: bool = False
+    """Whether Unsloth's functions run layers with adapters, in place of PEFT's modules."""
+    position_ids: bool = False
+    """Whether Unsloth's rotations are told positions: they write new tensors then."""
+
+    @property
+    def has_leaf_input(self) -> bool:
+        """Whether embeddings without a gradient are made a leaf.
+
+        Unsloth makes them one, checkpoints or not (``unsloth_zoo/training_utils.py``,
+        ``prepare_model_for_training``).
+        """
+        return self.checkpointed or self.unsloth
 
     def has_adapter(self, layer: Linear) -> bool:
         """Return whether a layer carries an adapter."""

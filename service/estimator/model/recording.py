@@ -137,7 +137,7 @@ class Recording:
 
         (transformers 5.23 ``modeling_utils.py``, ``_activation_checkpointing_enable``.)
         """
-        if self.settings.checkpointed and self.reads_ids and not x.requires_grad:
+        if self.settings.has_leaf_input and self.reads_ids and not x.requires_grad:
             self.tape.require_grad(x)
             self.has_leaf_input = True
 
@@ -150,9 +150,8 @@ class Recording:
         if norm.style == "layer_plus_one":
             return layer_norm_plus_one(self.tape, x, weight, bias[0], rows)
         if self.settings.fuses_kernels and norm.style in _FUSED_NORMS:
-            in_place = self.settings.normalises_in_place
+            in_place, is_shared = self.settings.normalises_in_place, self.settings.shares_casts
             normed = normalise_in_kernel(self.tape, x, weight, rows, in_place=in_place)
-            is_shared = self.settings.shares_casts
             return chain(self.tape, normed, autocast_input) if is_shared else normed
         if norm.style == "layer":
             return layer_norm(self.tape, x, weight, bias[0] if bias else None, rows)
@@ -169,12 +168,11 @@ class Recording:
             self.tape.free(weights)
 
     def has_mask(self, window: int | None) -> bool:
-        """Return whether attention gets a mask beyond the causal one.
-
-        It is one of padding, of a static cache's room, or of a full window.
-        """
-        has_unfilled = self.shape.decoding and self.settings.static_cache_length is not None
-        return self.padded or has_unfilled or (window is not None and self.window_reached)
+        """Return whether attention gets a mask beyond the causal one."""
+        if self.shape.decoding and self.settings.static_cache_length is not None:
+            return True
+        is_cut = self.padded or (window is not None and self.window_reached)
+        return is_cut and not self.settings.unsloth
 
     def get_read_shape(self, window: int | None) -> PassShape:
         """Return the shape of the positions that a layer reads.
@@ -229,7 +227,7 @@ class Recording:
             self.settings.packs(layer),
             self.settings.has_adapter(layer),
         )
-        site = self._site(layer, scope, count, packed=packed) if packed or adapted else None
+        site = self.site(layer, scope, count, packed=packed) if packed or adapted else None
 
         def base(value: Value) -> Value:
             if site is not None and packed:
@@ -246,7 +244,7 @@ class Recording:
             return apply_low_rank(site, x, base(x), rank=lora.rank, dtype=lora.dtype)
         return apply_variant(site, x, base, rank=lora.rank, dtype=lora.dtype)
 
-    def _site(
+    def site(
         self, layer: Linear, scope: str, count: Callable[[int], Size], *, packed: bool
     ) -> Site:
         """Return a layer's context for adapters and quantised weights."""

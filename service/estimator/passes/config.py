@@ -1,4 +1,4 @@
-"""Settings of recorded passes.
+"""Settings of recorded passes, and what a pass's modules see of them.
 
 Together with the sizes of a pass they decide its tensors.
 """
@@ -6,17 +6,34 @@ Together with the sizes of a pass they decide its tensors.
 from dataclasses import dataclass
 from importlib import import_module
 
+from service.estimator.model.adapters.stacks import build_stack_adapters
+from service.estimator.model.adapters.unsloth import has_own_layers
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
+from service.estimator.model.pass_context import PassContext
+from service.estimator.model.task_head import get_saved_names
+from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.scheme import Scheme
 from service.estimator.passes.losses import LossPass
 from service.estimator.passes.step import ModelWalk
+from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Point, Section
+from service.estimator.tape.offloaded_checkpoint import (
+    BufferedCheckpoint,
+    Checkpoint,
+    checkpoint_on_host,
+)
 from service.estimator.tape.ops.kv_cache_update import CacheState
+from service.estimator.tape.reentrant import checkpoint_in_frozen_unit, checkpoint_reentrant
 from service.estimator.tape.units import FsdpConfig
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import ContextMethod
-from service.estimator.values.losses import Kernels
+from service.estimator.values.losses import (
+    BALANCED_FAMILIES,
+    LIGER_COPYING_FAMILIES,
+    LOG_PROB_LOSSES,
+    Kernels,
+)
 from service.estimator.values.workload import Attention, Checkpointing, Lora
 
 PeakCandidates = dict[Section, tuple[Point, ...]]
@@ -77,6 +94,8 @@ class TrainingPass:
     loss: LossPass | None = None
     """Computation of the loss where it is not the model's own."""
     kernels: Kernels = Kernels.TORCH
+    tells_positions: bool = False
+    """Whether Unsloth's rotations are told positions, as those of packed rows are."""
     compiled: bool = False
     """Whether inductor compiles forward and backward: it keeps what Liger's kernels keep, and one
     16-bit copy of a norm's output for all products that read it.
@@ -204,4 +223,66 @@ def is_batch_dependent(model: Architecture, attention: Attention, dtype: DType) 
         or model.always_masked
         or may_be_math
         or attention is Attention.EAGER
+    )
+
+
+def _select_checkpoint(config: TrainingPass) -> Checkpoint:
+    """Return the function that checkpoints a block.
+
+    Backward computes the block again.
+    """
+    if config.offloads_inputs:
+        return BufferedCheckpoint() if config.kernels is Kernels.UNSLOTH else checkpoint_on_host
+    if not config.reentrant:
+        return Tape.checkpoint
+    has_adapter_units = config.gathering is not None and config.gathering.adapter_units
+    return checkpoint_in_frozen_unit if has_adapter_units else checkpoint_reentrant
+
+
+def build_training_context(model: Architecture, config: TrainingPass) -> PassContext:
+    """Return the settings of a training step's recording."""
+    is_unsloth = has_own_layers(model.family, config.kernels, config.lora, config.scheme)
+    attention = resolve_attention(model, config.attention)
+    if is_unsloth and attention is Attention.EAGER:
+        attention = Attention.FLASH  # flex attention caps scores of no memory
+    return PassContext(
+        dtype=config.param_dtype,
+        compute_dtype=config.compute_dtype,
+        input_dtype=config.input_dtype,
+        attention=attention,
+        trains_all=config.trains_all,
+        frozen=config.frozen,
+        lora=config.lora,
+        saved=frozenset() if config.lora is None else get_saved_names(model.task),
+        stacks=build_stack_adapters(model.family, config.lora),
+        scheme=config.scheme,
+        cudnn=config.cudnn,
+        context_ranks=config.context_ranks,
+        context_method=config.context_method,
+        padded=config.padded,
+        window_reached=config.window_reached,
+        batched=config.batched,
+        length=config.length,
+        decoder_length=config.decoder_length,
+        images=config.images,
+        balances_experts=model.family in BALANCED_FAMILIES
+        and config.loss is not None
+        and config.loss.kind in LOG_PROB_LOSSES,
+        checkpoint=_select_checkpoint(config),
+        checkpointed=config.checkpointing is not Checkpointing.NONE,
+        recompute_every=config.recompute_every,
+        recompute_first=config.recompute_first,
+        # Gradients of what all layers read are made by the last layer of a stack and added to by
+        # the others, in place. Unsloth's checkpoints leave the last layer's input where it is.
+        last_differs=isinstance(model, EncoderDecoder)
+        or (config.offloads_inputs and config.kernels is Kernels.UNSLOTH),
+        copies_logits=config.copies_logits,
+        returns_fp32=config.returns_fp32,
+        fuses_kernels=config.kernels is Kernels.LIGER or config.compiled or is_unsloth,
+        shares_casts=config.compiled,
+        normalises_in_place=not model.family.startswith("gemma")
+        if is_unsloth
+        else model.family not in LIGER_COPYING_FAMILIES,
+        unsloth=is_unsloth,
+        position_ids=config.tells_positions,
     )

@@ -15,6 +15,7 @@ from service.estimator.passes.policy_losses import (
 from service.estimator.passes.preference_losses import record_referred_loss, record_reward_loss
 from service.estimator.passes.step import ModelWalk
 from service.estimator.passes.whole_logits import record_logits
+from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import cast
@@ -24,7 +25,12 @@ from service.estimator.tape.ops.loss.fused_losses import (
     compute_in_place_loss,
 )
 from service.estimator.tape.ops.loss.linear_loss import compute_linear_loss
-from service.estimator.tape.ops.loss.losses import allocate_shifted_labels, cross_entropy
+from service.estimator.tape.ops.loss.losses import (
+    INDEX_BYTES,
+    allocate_shifted_labels,
+    cross_entropy,
+)
+from service.estimator.tape.ops.loss.tiled_linear_loss import LossRows, compute_tiled_loss
 from service.estimator.tape.ops.products import linear, split
 from service.estimator.values.dtypes import DType
 from service.estimator.values.losses import (
@@ -57,6 +63,8 @@ class LossPass:
     completion_length: int | None = None
     num_kept: int = 0
     """Log-probabilities of a policy's completions that were computed before, per token."""
+    rows: LossRows | None = None
+    """Rows that Unsloth's loss takes at once; None is another's."""
     entropy_bonus: bool = False
     """Whether a policy's loss has the entropy of whole logits in it."""
 
@@ -165,7 +173,11 @@ def _record_chunk_loss(walk: ModelWalk, logits: Value, *, compiled: bool, last: 
 
 def _record_fused_linear(walk: ModelWalk, hidden: Value, config: LossPass, _: bool) -> Value:  # noqa: FBT001 - one of equal recorders
     tape, model, ctx = walk.tape, walk.model, walk.ctx
-    labels = allocate_shifted_labels(tape)
+    labels = (
+        allocate_shifted_labels(tape)
+        if config.rows is None
+        else (tape.allocate(Category.ACTIVATIONS, sizes.per_token(INDEX_BYTES)),)
+    )
     source = (
         model.finish_hidden(ctx, hidden) if model.finish_hidden is not None else tape.alias(hidden)
     )
@@ -174,9 +186,13 @@ def _record_fused_linear(walk: ModelWalk, hidden: Value, config: LossPass, _: bo
         if model.tied
         else ctx.parameters(model.head.weights(), "")[0]
     )
-    loss = compute_linear_loss(
-        tape, source, weight, chunk_tokens=config.chunk_tokens, vocab_size=model.vocab_size
-    )
+    vocab_size = model.vocab_size
+    if config.rows is not None:
+        loss = compute_tiled_loss(tape, source, weight, config.rows, vocab_size=vocab_size)
+    else:
+        loss = compute_linear_loss(
+            tape, source, weight, chunk_tokens=config.chunk_tokens, vocab_size=vocab_size
+        )
     tape.free(source)
     tape.release(*labels)
     return loss

@@ -8,8 +8,8 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.recording import Recording
 from service.estimator.model.unit_elements import count_unit_elements, list_adapter_factors
 from service.estimator.model.weights.tensors import Weight, count_padded_elements
-from service.estimator.passes.config import TrainingPass
-from service.estimator.passes.recorder import MakeUnits, build_training_context
+from service.estimator.passes.config import TrainingPass, build_training_context
+from service.estimator.passes.recorder import MakeUnits
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Section
 from service.estimator.tape.nodes import Value

@@ -3,20 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
-from service.estimator.model.adapters.stacks import build_stack_adapters
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recording import Recording
-from service.estimator.model.task_head import get_saved_names
-from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.unit_elements import iter_unit_tensors
 from service.estimator.model.weights.tensors import Weight, count_padded_elements
 from service.estimator.passes.config import (
     EvaluationPass,
     PeakCandidates,
     TrainingPass,
+    build_training_context,
     get_walk_class,
-    resolve_attention,
 )
 from service.estimator.passes.heads import list_task_labels
 from service.estimator.passes.losses import record_loss
@@ -28,34 +24,13 @@ from service.estimator.tape.flat_units import FlatUnits
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value, count_bytes
-from service.estimator.tape.offloaded_checkpoint import Checkpoint, checkpoint_on_host
+from service.estimator.tape.offloaded_checkpoint import BufferedCheckpoint
 from service.estimator.tape.ops.loss.losses import INDEX_BYTES
 from service.estimator.tape.ops.products import end_autocast
-from service.estimator.tape.reentrant import checkpoint_in_frozen_unit, checkpoint_reentrant
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import FsdpConfig, ShardedUnits
 from service.estimator.tape.unrolling import unroll_repeats
-from service.estimator.values.losses import (
-    BALANCED_FAMILIES,
-    LIGER_COPYING_FAMILIES,
-    LOG_PROB_LOSSES,
-    Kernels,
-)
-from service.estimator.values.workload import Checkpointing
-
-
-def _select_checkpoint(config: TrainingPass) -> Checkpoint:
-    """Return the function that checkpoints a block.
-
-    Backward computes the block again.
-    """
-    if config.offloads_inputs:
-        return checkpoint_on_host
-    if not config.reentrant:
-        return Tape.checkpoint
-    has_adapter_units = config.gathering is not None and config.gathering.adapter_units
-    return checkpoint_in_frozen_unit if has_adapter_units else checkpoint_reentrant
-
+from service.estimator.values.losses import LOG_PROB_LOSSES
 
 _SHARED = 2
 """Batches that are kept where the first one's name and the kept ones are the same tensor."""
@@ -199,6 +174,9 @@ def _run_forward(
     Return that and what is kept beside it.
     """
     hidden = walk.hidden_states(walk.inputs())
+    checkpoint = walk.ctx.settings.checkpoint
+    if isinstance(checkpoint, BufferedCheckpoint):
+        checkpoint.keep_last_input(walk.tape, hidden)
     if config.evaluation is not None:
         walk.drop_tables()
     holds_logits = keeps_logits or config.converts_outputs
@@ -258,43 +236,3 @@ def _list_kept(model: Architecture, config: TrainingPass) -> tuple[Sequence[Size
     task, tokens = model.task, walk.ctx.shape.tokens
     labels = [tokens(INDEX_BYTES)] if task is None else list_task_labels(walk.ctx, model, task)
     return [count_bytes(value.numel, value.dtype) for value in returned], labels
-
-
-def build_training_context(model: Architecture, config: TrainingPass) -> PassContext:
-    """Return the settings of a training step's recording."""
-    return PassContext(
-        dtype=config.param_dtype,
-        compute_dtype=config.compute_dtype,
-        input_dtype=config.input_dtype,
-        attention=resolve_attention(model, config.attention),
-        trains_all=config.trains_all,
-        frozen=config.frozen,
-        lora=config.lora,
-        saved=frozenset() if config.lora is None else get_saved_names(model.task),
-        stacks=build_stack_adapters(model.family, config.lora),
-        scheme=config.scheme,
-        cudnn=config.cudnn,
-        context_ranks=config.context_ranks,
-        context_method=config.context_method,
-        padded=config.padded,
-        window_reached=config.window_reached,
-        batched=config.batched,
-        length=config.length,
-        decoder_length=config.decoder_length,
-        images=config.images,
-        balances_experts=model.family in BALANCED_FAMILIES
-        and config.loss is not None
-        and config.loss.kind in LOG_PROB_LOSSES,
-        checkpoint=_select_checkpoint(config),
-        checkpointed=config.checkpointing is not Checkpointing.NONE,
-        recompute_every=config.recompute_every,
-        recompute_first=config.recompute_first,
-        # Gradients of what all layers read are made by the last layer of a stack and added to by
-        # the others, in place.
-        last_differs=isinstance(model, EncoderDecoder),
-        copies_logits=config.copies_logits,
-        returns_fp32=config.returns_fp32,
-        fuses_kernels=config.kernels is Kernels.LIGER or config.compiled,
-        shares_casts=config.compiled,
-        normalises_in_place=model.family not in LIGER_COPYING_FAMILIES,
-    )

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recording import Recording
-from service.estimator.passes.config import TrainingPass, get_walk_class
+from service.estimator.passes.config import TrainingPass, build_training_context, get_walk_class
 from service.estimator.passes.log_prob_losses import build_head, count_scored_rows
 from service.estimator.passes.policy_losses import NUM_INPUTS, NUM_LOCALS
-from service.estimator.passes.recorder import build_training_context, make_units
+from service.estimator.passes.recorder import make_units
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape

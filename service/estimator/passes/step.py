@@ -4,6 +4,7 @@ It goes through embedding, layers, final norm, head and loss, and backward throu
 """
 
 from service.estimator.model.architecture import Architecture, EmbeddingOutput
+from service.estimator.model.modules.joined import normalise_last
 from service.estimator.model.recorded.narrowing import get_unread_names
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import begins_alone, record_periods
@@ -88,7 +89,8 @@ class ModelWalk:
         x = self.record_runs(x, first)
         if self.units is not None:
             self.units.open_head()
-        y = ctx.norm(model.final_norm, x, "") if model.final_norm is not None else tape.alias(x)
+        final = model.final_norm
+        y = normalise_last(ctx, final, x) if final is not None else tape.alias(x)
         tape.free(x, *embedded.names, *embedded.layer_args)
         tape.release(*self.forward_storages)
         if first is not None:
@@ -129,11 +131,13 @@ class ModelWalk:
         tokens = embedding(
             tape, ctx.parameter(model.embedding), ids, ctx.shape.tokens(model.embedding.shape[1])
         )
-        if model.scales_embedding:
+        if model.scales_embedding and not ctx.settings.unsloth:  # in place there
             tokens = chain(tape, tokens, multiply_scalar)
         ctx.require_input_grad(tokens)
         if model.embed is not None:
             return model.embed(ctx, tokens)
+        if ctx.settings.unsloth and not ctx.settings.position_ids:
+            return EmbeddingOutput(x=tokens)
         positions = allocate_integers(tape, ctx.shape.positions(1))
         if model.finish_embedding is not None:
             return EmbeddingOutput(
@@ -158,7 +162,8 @@ class ModelWalk:
         outlive = tape.builds_graph and (model.layers_keep_tables or self.checkpointed)
         storages = self.tables if outlive else self.forward_storages
         shape = ctx.shape.tokens if model.tables_per_token else ctx.shape.positions
-        storages += make_rotary_tables(tape, model.rotary_tables, shape, ctx.table_dtype)
+        if not ctx.settings.unsloth:
+            storages += make_rotary_tables(tape, model.rotary_tables, shape, ctx.table_dtype)
         for window in model.masks:
             read_shape = ctx.get_read_shape(window)
             if ctx.settings.attention is Attention.EAGER:

@@ -7,8 +7,8 @@ takes the longer of both.
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from service.estimator.memory.lengths import has_packed_mask
 from service.estimator.memory.trained import TrainedParameters
-from service.estimator.memory.training_pass import masks_packed
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pipelines.shares import list_stage_shares
 from service.estimator.speed.attention import time_attention
@@ -89,7 +89,7 @@ def _time_rank(
     machine: Machine,
     rank: _Rank,
 ) -> PassTimes:
-    gpu = _time_kernels(workload, trained, work, machine, rank)
+    gpu = _time_kernels(model, workload, trained, work, machine, rank)
     host = _time_launches(model, workload, work, machine.rates, rank)
     queue, passes = LaunchQueue(), count_scoring_passes(workload)
     queue.run(host.forward, gpu.forward)
@@ -123,14 +123,15 @@ class _Stretches:
 
 
 def _time_kernels(
+    model: Architecture,
     workload: TrainWorkload,
     trained: TrainedParameters,
     work: ForwardWork,
     machine: Machine,
     rank: _Rank,
 ) -> _Stretches:
-    batch, length = _get_rows(workload)
-    split, masked = rank.split, masks_packed(workload)
+    split, masked = rank.split, has_packed_mask(model, workload)
+    batch, length = _get_rows(workload, masked=masked)
     tokens, rates = batch * length, machine.rates
     stages = split * rank.divisor
     values = sizes.evaluate_monomials(batch, length)
@@ -182,13 +183,13 @@ def _time_kernels(
     )
 
 
-def _get_rows(workload: TrainWorkload) -> tuple[int, int]:
+def _get_rows(workload: TrainWorkload, *, masked: bool) -> tuple[int, int]:
     """Return the number and tokens of the rows that attention sees.
 
     Flash attention runs sequence by sequence even where they share a row.
     """
     number, length = workload.num_sequences, workload.sequence_length
-    return (1, number * length) if masks_packed(workload) else (number, length)
+    return (1, number * length) if masked else (number, length)
 
 
 def _time_idle_weights(work: ForwardWork, dtype: DType, machine: Machine) -> float:

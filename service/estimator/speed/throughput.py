@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from service.estimator.memory.adapter_bases import resolve_base_weights
-from service.estimator.memory.lengths import resolve_decoder_length
+from service.estimator.memory.lengths import has_packed_mask, resolve_decoder_length
 from service.estimator.memory.trained import select_trained_parameters
-from service.estimator.memory.training_pass import build_loss_pass, get_fixed_fields, masks_packed
+from service.estimator.memory.training_pass import build_loss_pass, get_fixed_fields
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
@@ -198,7 +198,7 @@ def make_step_timer(
 def _build_counted_pass(model: Architecture, workload: TrainWorkload) -> TrainingPass:
     """Return the micro batch whose kernels are counted: nothing sharded, nothing recomputed."""
     precision, window = workload.precision, model.spec.sliding_window
-    base, is_one_row = resolve_base_weights(model, workload), masks_packed(workload)
+    base, is_one_row = resolve_base_weights(model, workload), has_packed_mask(model, workload)
     return TrainingPass(
         param_dtype=base.dtype if precision.autocast or base.upcast else precision.compute_dtype,
         autocast=precision.compute_dtype if precision.autocast else None,
@@ -230,7 +230,7 @@ def _select_loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass 
     None is the model's own. A timer is shared by batches, whoever asks first.
     """
     loss = build_loss_pass(model, workload)
-    if loss is None or loss.chunk_tokens or workload.trainer is not Trainer.SUPERVISED:
+    if loss is None or loss.chunk_tokens or loss.rows or workload.trainer is not Trainer.SUPERVISED:
         return None
     return loss
 

@@ -40,20 +40,20 @@ def _checkpoint(tape: Tape, block: Callable[[Value], Value], x: Value, *, linger
     if lingers:
         saved = [tape.hold(storage) for storage in saved]
     y.node = tape.append(
-        Node(saved, lambda grad: _recompute(tape, block, block_input, grad, path, lingers=lingers))
+        Node(saved, lambda grad: recompute(tape, block, block_input, grad, path, lingers=lingers))
     )
     y.requires_grad = True
     return y
 
 
-def _recompute(
+def recompute(
     tape: Tape,
     block: Callable[[Value], Value],
     block_input: Value,
     grad: Storage,
     path: str,
     *,
-    lingers: bool,
+    lingers: bool = False,
 ) -> None:
     """Run the block and its backward, and pass its input's gradient on."""
     (outer_path, tape.path), (outer_copies, tape.autocast_copies) = (

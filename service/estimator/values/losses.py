@@ -70,7 +70,7 @@ class Kernels(StrEnum):
     LIGER = "liger"
     """what transformers' ``use_liger_kernel`` replaces, family by family"""
     UNSLOTH = "unsloth"
-    """Unsloth's, which have no term: it decides by the memory that it finds free"""
+    """Unsloth's: its layers where it has some for a family, its checkpoints and its loss"""
 
 
 LIGER_FAMILIES = frozenset(
@@ -90,6 +90,11 @@ LIGER_PATCHED = LIGER_FAMILIES | {
     *("qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_vl_text", "smolvlm"),
 }
 """Model types that Liger has kernels for (``MODEL_TYPE_TO_APPLY_LIGER_FN`` of 0.8.5)."""
+UNSLOTH_FAMILIES = frozenset({"llama", "mistral", "gemma", "gemma2", "qwen2", "qwen3"})
+"""Families whose layers Unsloth runs by functions of its own, where they have adapters over 16 or 4
+bits (unsloth 2026.10 ``models/loader.py``, ``dispatch_model``). All others, LLM.int8() and full
+training run transformers' code (``FastModel``).
+"""
 BALANCED_FAMILIES = frozenset(
     {"gpt_oss", "jamba", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "qwen3_next"}
 )

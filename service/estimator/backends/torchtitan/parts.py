@@ -12,9 +12,12 @@ from service.estimator.backends.torchtitan.step import RankStep
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import record_periods
-from service.estimator.passes.config import PeakCandidates, TrainingPass
+from service.estimator.passes.config import (
+    PeakCandidates,
+    TrainingPass,
+    build_training_context,
+)
 from service.estimator.passes.losses import record_loss
-from service.estimator.passes.recorder import build_training_context
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape

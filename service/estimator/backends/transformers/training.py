@@ -9,7 +9,7 @@ from functools import cache, partial
 from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
-from service.estimator.backends.transformers.compiled import bound_compiled
+from service.estimator.backends.transformers.compiled import bound_step
 from service.estimator.backends.transformers.evaluation import (
     list_evaluation_peaks,
     list_evaluation_warnings,
@@ -60,11 +60,7 @@ from service.estimator.values.units import format_bytes
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
     """Return the estimate of the library's own code, compiled or not."""
-    workload, estimate = question.workload, _answer_step(question, cache)
-    if not workload.compile:
-        return estimate
-    eager = replace(question, workload=replace(workload, compile=False))
-    return bound_compiled(estimate, _answer_step(eager, cache), question)
+    return bound_step(question, lambda step: _answer_step(step, cache))
 
 
 def _answer_step(question: TrainQuestion, cache: PassCache) -> Estimate:

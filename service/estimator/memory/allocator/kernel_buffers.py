@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from service.estimator.memory.overheads.gpu_properties import find_gpu_properties
 from service.estimator.passes.config import ServingPass, TrainingPass
+from service.estimator.passes.losses import LossPass
 from service.estimator.tape import sizes
 from service.estimator.tape.kernel_buffers import BufferKind, KernelBuffer
 from service.estimator.tape.sizes import Size
 from service.estimator.values.device import Device
-from service.estimator.values.units import MIB, ceil_div
+from service.estimator.values.units import GIB, MIB, ceil_div
 
 P = TypeVar("P", TrainingPass, ServingPass)
 
@@ -18,6 +19,8 @@ CUBLASLT_BYTES = 1 * MIB
 """PyTorch 2.11, ``CUDABlas.cpp``, ``_parseChosenWorkspaceSize``: 1024 KiB unless
 ``CUBLASLT_WORKSPACE_SIZE`` says otherwise; read so on H100.
 """
+_SMALL_CARD_BYTES = 49 * GIB // 2
+"""unsloth_zoo 2026.10 ``fused_losses/fused_linear.py``, ``_SMALL_CARD_BYTES``."""
 _MAX_THREADS = 512
 _VECTOR = 4
 _WARP = 32
@@ -35,6 +38,8 @@ class KernelBuffers:
     num_processors: int
     prefers_cudnn: bool
     """Whether SDPA takes cuDNN's attention before flash attention."""
+    tiles_few_rows: bool = False
+    """Whether Unsloth's loss goes by tiles whatever the number of rows."""
 
     def count_bytes(self, buffer: KernelBuffer, values: Size) -> int:
         """Return the bytes of a buffer for one batch and sequence."""
@@ -52,19 +57,27 @@ def find_kernel_buffers(device: Device) -> KernelBuffers | None:
     """Return the properties of an NVIDIA GPU that the table has."""
     if device.vendor != "nvidia":
         return None
-    return _find(device.name, device.compute_capability, device.num_processors)
+    is_small = device.capacity_bytes <= _SMALL_CARD_BYTES
+    return _find(device.name, device.compute_capability, device.num_processors, is_small)
 
 
 def select_kernels(config: P, kernels: KernelBuffers | None) -> P:
     """Return a pass with the kernels of a known GPU."""
     if kernels is None:
         return config
-    return replace(config, on_gpu=True, cudnn=kernels.prefers_cudnn)
+    changes: dict[str, Any] = {"on_gpu": True, "cudnn": kernels.prefers_cudnn}
+    loss: LossPass | None = getattr(config, "loss", None)
+    if loss is not None and loss.rows is not None and kernels.tiles_few_rows:
+        changes["loss"] = replace(loss, rows=replace(loss.rows, tiles=True))
+    return replace(config, **changes)
 
 
 @lru_cache(64)
 def _find(
-    gpu: str, compute_capability: str | None, num_processors: int | None
+    gpu: str,
+    compute_capability: str | None,
+    num_processors: int | None,
+    is_small: bool,  # noqa: FBT001 - part of a key
 ) -> KernelBuffers | None:
     properties = find_gpu_properties(gpu)
     if properties is None:
@@ -75,6 +88,7 @@ def _find(
         # ``check_prefer_cudnn_attention`` of ``cuda/sdp_utils.cpp``: Hopper and Blackwell of data
         # centres.
         prefers_cudnn=compute_capability in {"9.0", "10.0"},
+        tiles_few_rows=is_small and properties.supports_flash,
     )
 
 

@@ -1,7 +1,8 @@
-"""Liger's kernels, each an operation with a backward of its own.
+"""Kernels of Liger and Unsloth, each with a backward of its own.
 
-liger-kernel 0.8, ``liger_kernel/ops/{rms_norm,rope,swiglu,geglu}.py``. Most write a gradient over
-what they read.
+liger-kernel 0.8, ``liger_kernel/ops/{rms_norm,rope,swiglu,geglu}.py``; unsloth 2026.10,
+``kernels/{rms_layernorm,rope_embedding,qk_norm_rope}.py``. Most write a gradient over what they
+read.
 """
 
 from service.estimator.tape import sizes
@@ -57,6 +58,40 @@ def rotate_in_place(tape: Tape, x: Value) -> Value:
         )
         rotated.requires_grad = True
     return rotated
+
+
+def rotate_into_copy(tape: Tape, x: Value) -> Value:
+    """Return query or key rotated in another tensor.
+
+    So is its gradient (Unsloth's ``Fast_RoPE_Embedding_QK``, of heads that do not lie one after
+    another). ``x`` stays with the caller.
+    """
+    return tape.emit(
+        x.numel,
+        x.dtype,
+        inputs=(x,),
+        backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
+    )
+
+
+def normalise_and_rotate(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
+    """Return a query's or key's heads normalised and rotated by one kernel.
+
+    It keeps its input and one fp32 per head (Unsloth's ``Fast_QK_Norm_RoPE``). ``x`` stays with the
+    caller.
+    """
+    inverse = Value(
+        tape.allocate(Category.ACTIVATIONS, count_bytes(rows, DType.FP32)), rows, DType.FP32
+    )
+    y = tape.emit(
+        x.numel,
+        x.dtype,
+        inputs=(x, as_value(weight)),
+        saves=(x, inverse),
+        backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)),
+    )
+    tape.free(inverse)
+    return y
 
 
 def multiply_activated(tape: Tape, gate: Value, up: Value) -> Value:

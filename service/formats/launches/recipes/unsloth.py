@@ -45,6 +45,10 @@ _HALF = re.compile(r"(not )?[\w.]*is_bf(?:loat)?16_supported\(\)")
 _PATCH = "PatchDPOTrainer"
 """A function that Unsloth's scripts call before they build a trainer."""
 _OF_TRAINERS = ("argument_1", "model", "args", "formatting_func", "compute_metrics")
+_PACKED = "-bnb-4bit"
+"""What stands behind the names of checkpoints that Unsloth has quantised as it does when it loads
+(``models/mapper.py``, with ``-unsloth`` before it where some layers are left out).
+"""
 _SOURCE = f"unsloth {UNSLOTH}, models"
 _LOADED_WITHOUT_EFFECT = (
     *("token", "device_map", "trust_remote_code", "random_state", "load_in_16bit", "revision"),
@@ -80,6 +84,7 @@ def read_unsloth(handed_in: HandedIn, draft: Draft) -> None:
         model=_read_model(loader),
         adapters=adapters,
         prepares=False,
+        has_own_loss=True,
         keeps_adapters_fp32=True,
         trl_before=tell_older_release(client, training, draft),
     )
@@ -113,8 +118,9 @@ def _read_name(loader: Settings, draft: Draft) -> str | None:
     elif name.is_source:
         draft.ask("model", f"{name.where}: the script takes it from {name.value}")
     else:
-        draft.put("model", name.as_text(), name)
-        return name.as_text()
+        model = name.as_text().removesuffix(_PACKED).removesuffix("-unsloth")
+        draft.put("model", model, name)
+        return model
     return None
 
 

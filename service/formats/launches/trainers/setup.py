@@ -47,6 +47,8 @@ class TrainerSetup:
     prepares: bool | None = None
     keeps_adapters_fp32: bool = False
     """Whether TRL's cast of adapters to bf16 is undone, as LLaMA-Factory does."""
+    has_own_loss: bool = False
+    """Whether SFT's loss is that of the kernels, as Unsloth's is, unless TRL's is asked for."""
     applies_liger: bool = False
     """Whether its program puts Liger's kernels in by itself, without Trainer's switch."""
     measures: bool | None = None

@@ -36,6 +36,10 @@ def _read_sft(setup: TrainerSetup, draft: Draft) -> None:
     """
     _read_packing(setup, draft)
     loss = take_word(setup.training, "loss_type")
+    if setup.has_own_loss and (loss is None or str(loss.value) == "nll"):
+        own = loss or make_default("loss_type", "nll", "unsloth, models/rl.py, below TRL 1.16")
+        draft.put("workload.loss", "fused_linear", own)
+        return
     if loss is None and setup.trl_before is not None:
         return
     source = f"TRL {TRL}, trl/trainer/sft_config.py"

@@ -88,7 +88,11 @@ def test_the_loss_of_a_frozen_model_casts_its_head_again() -> None:
     [
         ({"kernels": Kernels.LIGER, "framework": Framework.TORCHTITAN}, Layout(), "kernels liger"),
         ({"kernels": Kernels.LIGER}, a_sharded_layout(8, sharding=Sharding.FSDP2), "sharded"),
-        ({"kernels": Kernels.UNSLOTH}, Layout(), "memory that is free when it first runs"),
+        (
+            {"kernels": Kernels.UNSLOTH},
+            a_sharded_layout(8, sharding=Sharding.FSDP2),
+            "unsloth over",
+        ),
     ],
 )
 def test_what_has_no_term_is_refused(changes: dict[str, Any], layout: Layout, says: str) -> None:

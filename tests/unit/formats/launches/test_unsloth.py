@@ -267,3 +267,23 @@ def test_a_parameter_of_a_function_is_unknown() -> None:
     """Whoever calls it says what it is."""
     with pytest.raises(LaunchFormatError, match="max_seq_length is 'max_seq_length'"):
         import_launch({"train.py": CELLS.replace("@app.cell", "@functools.cache")})
+
+
+@pytest.mark.parametrize("suffix", ["-bnb-4bit", "-unsloth-bnb-4bit"])
+def test_a_packed_checkpoint_is_the_model_that_is_quantised(suffix: str) -> None:
+    """Unsloth has a repository of packed weights beside each: its loader makes the same of both."""
+    text = SCRIPT.replace("Llama-3.2-1B-Instruct", f"Llama-3.2-1B-Instruct{suffix}")
+
+    assert (
+        import_launch({"train.py": text}).question == import_launch({"train.py": SCRIPT}).question
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "loss"), [("", "fused_linear"), ("loss_type='chunked_nll', ", "chunked_nll")]
+)
+def test_the_loss_is_unsloths_unless_trls_is_asked_for(words: str, loss: str) -> None:
+    """Unsloth sets ``nll``, which is the model's forward with its own loss in TRL before 1.16."""
+    text = SCRIPT.replace("optim=", f"{words}optim=")
+
+    assert get_part(import_launch({"train.py": text}), "workload")["loss"] == loss

@@ -61,7 +61,9 @@ def attend(
     )
     # Under a mask SDPA gets as many heads on both sides: a single query is packed by key/value head
     # (transformers' pack_gqa).
-    ungrouped = kernel is Kernel.EFFICIENT or (kernel is Kernel.MATH and masked)
+    # xFormers, which Unsloth requires, gets them as well, where no flash-attn is named.
+    is_xformers = ctx.settings.unsloth and ctx.settings.attention is not Kernel.FLASH
+    ungrouped = kernel is Kernel.EFFICIENT or (kernel is Kernel.MATH and masked) or is_xformers
     repeats = ungrouped and not ctx.shape.decoding
     k, v = (
         kernels.repeat_kv(tape, part, heads) if repeats else tape.alias(part)
@@ -74,18 +76,16 @@ def attend(
         mixed = _attend_across_ranks(ctx, q, k, v, heads)
         tape.free(q, k, v)
         return mixed
-    cudnn = ctx.settings.cudnn and ctx.settings.attention is Kernel.SDPA
+    cudnn = ctx.settings.cudnn and ctx.settings.attention is Kernel.SDPA and not is_xformers
+    seen = replace(heads, num_kv_heads=heads.num_heads) if ungrouped else heads
     if kernel is not Kernel.MATH and cudnn and q.dtype is not DType.FP32:
-        seen = replace(heads, num_kv_heads=heads.num_heads) if ungrouped else heads
         mixed = run_cudnn_attention(tape, q, k, v, seen)
     elif kernel is Kernel.MATH:
-        mixed = kernels.run_math_attention(
-            tape, q, k, v, replace(heads, num_kv_heads=heads.num_heads) if ungrouped else heads
-        )
+        mixed = kernels.run_math_attention(tape, q, k, v, seen)
     elif kernel is Kernel.EFFICIENT:
         mixed = kernels.run_efficient_attention(tape, q, k, v, heads)
     else:
-        mixed = kernels.run_flash_attention(tape, q, k, v, heads)
+        mixed = kernels.run_flash_attention(tape, q, k, v, seen)
     tape.free(q, k, v)
     return mixed
 
@@ -120,6 +120,8 @@ def view_projection(
     The gradient of what is rotated, repeated, or multiplied as matrices lies head after head; fused
     kernels return it as it lay.
     """
+    if ctx.settings.unsloth:
+        return x  # its rotations and xFormers return what lies token after token
     kernel, grouped = ctx.settings.attention, config.num_heads != config.num_kv_heads
     if kernel is not Kernel.EAGER:
         kernel = choose_kernel(

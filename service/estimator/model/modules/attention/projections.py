@@ -11,11 +11,11 @@ from service.estimator.model.modules.attention.dispatch import (
     attend,
     view_projection,
 )
+from service.estimator.model.modules.joined import apply_output, project, rotate
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, dropout, multiply_scalar
-from service.estimator.tape.ops.liger import rotate_in_place
 from service.estimator.tape.ops.products import split, view_heads
 from service.estimator.tape.ops.views import rotate_parts
 
@@ -87,14 +87,14 @@ class Attention:
             key, value, self.num_kv_heads * self.head_dim, self.sliding_window
         )
         mixed = attend(ctx, query, key, value, self.attention_config)
-        result = ctx.linear(self.output, mixed, scope)
+        result = apply_output(ctx, self.output, mixed, scope)
         tape.free(mixed, query, key, value, *names)
         return chain(tape, result, lambda t, y: dropout(t, y, self.output_dropout))
 
     def _rotate(self, ctx: Recording, query: Value, key: Value) -> tuple[Value, Value]:
         tape, dim = ctx.tape, self.rotary_dim or self.head_dim
         if ctx.settings.fuses_kernels:
-            turned = rotate_in_place(tape, query), rotate_in_place(tape, key)
+            turned = rotate(ctx, query), rotate(ctx, key)
             tape.free(query, key)
             return turned
         sizes = [ctx.shape.tokens(heads * dim) for heads in (self.num_heads, self.num_kv_heads)]
@@ -119,6 +119,10 @@ class Attention:
                 names = (ctx.tape.alias(fused),)
             query, key, value = split(ctx.tape, fused, sizes)
             return query, key, value, names
+        joined = project(ctx, self.projections, x, scope)
+        if joined:
+            query, key, value = joined
+            return query, key, value, ()
         to_query, to_key, to_value = self.projections
         config = self.attention_config
         query = ctx.linear(to_query, x, scope)

@@ -8,11 +8,16 @@ from service.estimator.model.modules.attention.dispatch import (
     attend,
     view_projection,
 )
+from service.estimator.model.modules.joined import (
+    apply_output,
+    project,
+    rotate,
+    rotate_normalised,
+)
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, dropout
-from service.estimator.tape.ops.liger import rotate_in_place
 from service.estimator.tape.ops.products import split
 from service.estimator.tape.ops.rotary import RotaryStyle, Rotated, Rotation, rotate_both
 from service.estimator.tape.ops.views import clamp_in_place, concatenate, narrow
@@ -88,28 +93,35 @@ class SelfAttention:
         tape = ctx.tape
         query, key, value, intermediates = self._project(ctx, x, scope)
         if self.rotation is not None:
-            query, key, names = self._rotate(ctx, self.rotation, query, key)
+            query, key, names = self._rotate(ctx, self.rotation, query, key, scope)
             intermediates = [*intermediates, *names]
         key, value = ctx.update_cache(
             key, value, self.num_kv_heads * self.head_dim, self.sliding_window
         )
         mixed = attend(ctx, query, key, value, self.attention_config)
-        result = ctx.linear(self.output, mixed, scope)
+        result = apply_output(ctx, self.output, mixed, scope)
         tape.free(mixed)
         result = chain(tape, result, lambda t, y: dropout(t, y, self.output_dropout))
         tape.free(query, key, value, *intermediates)
         return result
 
-    def _rotate(self, ctx: Recording, rotation: Rotation, query: Value, key: Value) -> Rotated:
+    def _rotate(
+        self, ctx: Recording, rotation: Rotation, query: Value, key: Value, scope: str
+    ) -> Rotated:
         """Return rotated query and key, and the values still named.
 
-        Both arguments are dropped.
+        Both arguments are dropped. Unsloth's kernel has the norms in it.
         """
         tape = ctx.tape
-        rotated: Rotated = (
-            (rotate_in_place(tape, query), rotate_in_place(tape, key), [])
-            if ctx.settings.fuses_kernels
-            else rotate_both(
+        rotated: Rotated
+        if ctx.settings.unsloth:
+            turned = rotate_normalised(ctx, query, self.query_norm, scope, heads=self.num_heads)
+            other = rotate_normalised(ctx, key, self.key_norm, scope, heads=self.num_kv_heads)
+            rotated = turned, other, []
+        elif ctx.settings.fuses_kernels:
+            rotated = rotate(ctx, query), rotate(ctx, key), []
+        else:
+            rotated = rotate_both(
                 tape,
                 query,
                 key,
@@ -117,7 +129,6 @@ class SelfAttention:
                 table=ctx.table_dtype,
                 positions=ctx.shape.positions(1),
             )
-        )
         tape.free(query, key)
         return rotated
 
@@ -130,6 +141,10 @@ class SelfAttention:
         """
         if len(self.projections) == 1:
             return self._slice_fused(ctx, x, scope)
+        joined = project(ctx, self.projections, x, scope)
+        if joined:
+            query, key, value = joined
+            return query, key, value, []
         to_query, to_key, to_value = self.projections
         query = ctx.linear(to_query, x, scope)
         query = self._view(ctx, query, scope, norm=self.query_norm, heads=self.num_heads)
@@ -199,7 +214,7 @@ class SelfAttention:
     def _normalise(
         self, ctx: Recording, x: Value, scope: str, *, norm: Norm | None, heads: int
     ) -> Value:
-        if norm is not None:
+        if norm is not None and not ctx.settings.unsloth:
             rows = ctx.shape.tokens(heads if self.norm_each_head else 1)
             x = chain(ctx.tape, x, lambda _, value: ctx.norm(norm, value, scope, rows=rows))
         return x

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from service.estimator.model.modules.joined import feed_forward
 from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
@@ -42,7 +43,11 @@ class GatedFeedForward:
 
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the layer; ``x`` stays with the caller."""
-        tape, fuses = ctx.tape, ctx.settings.fuses_kernels
+        joined = feed_forward(ctx, self.linears(), x, scope)
+        if joined is not None:
+            return joined
+        # Unsloth leaves a layer without adapters, or with some, to its own operations.
+        tape, fuses = ctx.tape, ctx.settings.fuses_kernels and not ctx.settings.unsloth
         gated = ctx.linear(self.gate, x, scope)
         if not fuses:
             gated = chain(tape, gated, ACTIVATIONS[self.activation])

@@ -48,6 +48,8 @@ _HEAD_IN_ROOT = all_of(
 
 _LIGER = is_in(workload.kernels, Kernels.LIGER)
 
+_OWN_KERNELS = is_not_in(workload.kernels, Kernels.TORCH)
+
 _MONKEY_PATCH = "liger-kernel 0.8 transformers/monkey_patch.py"
 
 _TRL = "trl 1.16 trainer/utils.py, add_fused_lm_head"
@@ -78,7 +80,7 @@ LOSSES = (
     ),
     Rule(
         when=all_of(
-            is_in(workload.loss, Loss.FUSED_LINEAR), is_not_in(workload.kernels, Kernels.LIGER)
+            is_in(workload.loss, Loss.FUSED_LINEAR), is_in(workload.kernels, Kernels.TORCH)
         ),
         require=satisfies(has_unscaled_logits),
         field=workload.loss.path,
@@ -222,17 +224,6 @@ LOSSES = (
         source=_TRL,
     ),
     Rule(
-        require=is_not_in(workload.kernels, Kernels.UNSLOTH),
-        topic=Topic.LOSS,
-        refusal=unmodelled(
-            "kernels unsloth, whose loss is cut by the memory that is free when it first runs",
-            *("torch", "liger", "offload.activations cpu for its checkpoints"),
-        ),
-        reason="kernels unsloth, whose loss is cut by the memory that is free when it first runs",
-        source="unsloth_zoo 2026.10 fused_losses/cross_entropy_loss.py, _get_chunk_multiplier; "
-        "gradient_checkpointing.py, Unsloth_Offloaded_Gradient_Checkpointer",
-    ),
-    Rule(
         when=_LIGER,
         require=is_in(model.family, *sorted(LIGER_PATCHED)),
         field=workload.kernels.path,
@@ -254,21 +245,23 @@ LOSSES = (
         source=_MONKEY_PATCH,
     ),
     Rule(
-        when=_LIGER,
+        when=_OWN_KERNELS,
         require=is_at_most(layout.tensor_parallel, 1),
         topic=Topic.LOSS,
         refusal=unmodelled(
-            "kernels liger on tensor-parallel ranks", "tensor_parallel 1", "kernels torch"
+            "kernels {workload.kernels} on tensor-parallel ranks",
+            *("tensor_parallel 1", "kernels torch"),
         ),
-        reason="kernels liger on tensor-parallel ranks",
+        reason="kernels {workload.kernels} on tensor-parallel ranks",
     ),
     Rule(
-        when=_LIGER,
+        when=_OWN_KERNELS,
         require=is_at_most(layout.zero_stage, 2),
         topic=Topic.LOSS,
         refusal=unmodelled(
-            "kernels liger over sharded weights", "zero_stage 0, 1 or 2", "kernels torch"
+            "kernels {workload.kernels} over sharded weights",
+            *("zero_stage 0, 1 or 2", "kernels torch"),
         ),
-        reason="kernels liger over sharded weights",
+        reason="kernels {workload.kernels} over sharded weights",
     ),
 )
