@@ -70,6 +70,7 @@ def make_application(
     outermost = RequestMiddleware(
         routed if extension is None else extension.wrap(routed),
         deps.metrics,
+        version=deps.version,
         access_log=deps.settings.access_log,
         record_change=deps.record_change,
     )

@@ -80,6 +80,6 @@ def explain_foreign(name: str) -> str | None:
 
     With what would be right; None for a name of none of them.
     """
-    text = re.sub(r"[\s_-]+[0-9]+\s?(?:gib|gb|g)$", "", name.casefold().strip())
+    text = re.sub(r"(?<![\s_-])[\s_-]++[0-9]++\s?(?:gib|gb|g)$", "", name.casefold().strip())
     kind = next((kind for kind in FOREIGN if kind.names.fullmatch(text)), None)
     return None if kind is None else f"{name!r} {kind.what}: {kind.instead}."

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from service.catalog.gpu_entries import GpuEntry
 from service.estimator.values.units import GIB, ceil_div
 
-_SIZE = re.compile(r"[\s_(-]+([0-9]{1,3})\s?(?:gib|gb|g)(?:\s?vram)?\b\)?")
+_SIZE = re.compile(r"(?<![\s_(-])[\s_(-]++([0-9]{1,3})\s?(?:gib|gb|g)(?:\s?vram)?\b\)?")
 _SILENT = re.compile(
     r"\b(?:nvidia|geforce|tesla|amd|instinct|intel|habana|gpus?|graphics|cards?|accelerator"
     r"|generation|edition|blackwell)\b"

@@ -20,7 +20,9 @@ _GKE = {
 """Google's names of accelerators that others share, by its machine types (Compute Engine's
 documentation, GPU machine types: n1, a2-highgpu, a2-ultragpu, a3-highgpu and a3-megagpu).
 """
-_SITE = re.compile(r"^(?:gpu|nvidia|node|partition)[-_:]+|[-_:]+(?:gpus?|nodes?|ib|long|short)$")
+_SITE = re.compile(
+    r"^(?:gpu|nvidia|node|partition)[-_:]+|(?<![-_:])[-_:]++(?:gpus?|nodes?|ib|long|short)$"
+)
 """What sites put around a GPU's name."""
 _SIZED = re.compile(
     r"(?P<name>[a-z]{1,12}[-_]?[0-9]{1,4}[a-z]{0,6})[-_]?(?P<size>[0-9]{2,3})g?i?b?"

@@ -19,6 +19,7 @@ from service.base.errors import (
     UnavailableError,
 )
 from service.base.server_refusals import ServerRefusalError
+from service.base.server_versions import HEADER, explain_refusal, note_version
 from service.client.bearer import format_bearer
 from service.client.naming import DEFAULT_SERVER, NO_NAMES, check_address
 
@@ -106,6 +107,7 @@ def ask(
     content = None if body is None else json.dumps(body).encode()
     sent = {**(headers or {}), **({} if content is None else {"content-type": "application/json"})}
     answer = client.request(method, path, content=content, params=parameters, headers=sent)
+    note_version(answer.headers.get(HEADER))
     if answer.is_success:
         return answer
     raise read_refusal(answer)
@@ -167,7 +169,9 @@ def read_refusal(answer: httpx.Response) -> ServiceError:
     except ValueError:
         document = None
     if isinstance(document, dict) and isinstance(document.get("detail"), str):
-        return ServerRefusalError(document)
+        server_version = answer.headers.get(HEADER)
+        detail = explain_refusal(answer.status_code, document["detail"], server_version)
+        return ServerRefusalError({**document, "detail": detail})
     message = (
         f"the server answered {answer.status_code} {answer.reason_phrase} to "
         f"{answer.request.method} {answer.request.url}"

@@ -20,6 +20,8 @@ from typing import Any
 
 import httpx
 
+from service.base.server_versions import HEADER, explain_refusal
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffendingValue:
@@ -140,9 +142,14 @@ def read_problem(response: httpx.Response) -> ProblemError:
         document = response.json()
     except ValueError:
         document = None
+    members = document if isinstance(document, Mapping) else {}
+    if isinstance(detail := members.get("detail"), str):
+        server_version = response.headers.get(HEADER)
+        detail = explain_refusal(response.status_code, detail, server_version)
+        members = {**members, "detail": detail}
     return make_problem(
         response.status_code,
-        document if isinstance(document, Mapping) else {},
+        members,
         request_id=response.headers.get("x-request-id"),
     )
 

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 import httpx
 
+from service.base.server_versions import HEADER, explain_versions
 from service.client.errors import (
     TooManyRequestsError,
     UnknownAnswerError,
@@ -153,6 +154,8 @@ def read_received(call: Call[T], response: httpx.Response) -> Received[T]:
             f"{call.method} {call.path} was answered in a form that this version of the client "
             f"does not know: {error!r}"
         )
+        if versions := explain_versions(response.headers.get(HEADER)):
+            message = f"{message}; {versions}"
         raise UnknownAnswerError(message) from error
     return Received(
         value=value, etag=response.headers.get("etag"), location=response.headers.get("location")

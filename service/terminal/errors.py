@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from service.base.errors import ServiceError
+from service.base.server_versions import explain_last_version
 from service.estimator.values.errors import EstimatorError
 from service.terminal.controls import spell_controls
 
@@ -55,9 +56,10 @@ def describe_error(error: Exception) -> str:
             return f"{reason}: {error.filename}" if error.filename is not None else reason
         case _:
             text = " ".join(str(error).split())
+            versions = explain_last_version()
             return (
                 f"an error that nobody expected, {type(error).__name__}: {text} (HEADROOM_DEBUG=1 "
-                "shows where)"
+                f"shows where){f'; {versions}' if versions else ''}"
             )
 
 

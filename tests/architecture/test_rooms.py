@@ -54,6 +54,7 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
         "service.base.packages",
         "service.base.recording_errors",
         "service.base.server_refusals",
+        "service.base.server_versions",
         "service.base.site_errors",
         "service.base.startup_errors",
         "service.runtime.background_program",

@@ -23,6 +23,7 @@ SECONDS = {
     "tests/e2e/measure": 20,
     "tests/unit/planner/plans/test_fewest_properties.py": 15,
     "tests/e2e/cli/test_gpu_loop.py": 14,
+    "tests/patterns": 14,
     "tests/unit/estimator/test_properties.py": 13,
     "tests/unit/probes/test_families.py": 12,
     "tests/unit/probes/architecture/test_recordings.py": 11,

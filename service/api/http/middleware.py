@@ -22,6 +22,7 @@ from service.access.keys import NOBODY
 from service.api.http.auth import get_principal
 from service.api.http.operation import Operation, get_success_status
 from service.api.metrics.registry import Metrics
+from service.base.server_versions import HEADER
 from service.runtime.logs import get_logger
 from service.telemetry.origin import Origin, read_traceparent, set_origin
 from service.telemetry.spans import NO_SPAN, get_traceparent, span
@@ -31,6 +32,7 @@ from service.usecases.access.keys import AuditEvent, Change, follow_change
 log = get_logger(__name__)
 
 REQUEST_ID_HEADER = b"x-request-id"
+VERSION_HEADER = HEADER.encode()
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _TRACEPARENT_HEADER = b"traceparent"
 _NOT_TRACED = frozenset(("/healthz", "/readyz", "/metrics"))
@@ -49,13 +51,16 @@ class RequestMiddleware:
         app: ASGIApp,
         metrics: Metrics,
         *,
+        version: str,
         access_log: bool = False,
         record_change: Callable[[AuditEvent], None] = lambda _event: None,
     ) -> None:
         """Wrap ``app`` and count its answers in ``metrics``.
 
-        ``record_change`` receives every change; ``access_log`` logs a line for every request.
+        Every answer says ``version``. ``record_change`` receives every change; ``access_log`` logs
+        a line for every request.
         """
+        self._version = (VERSION_HEADER, version.encode())
         self._record_change = record_change
         self._app = app
         self._metrics = metrics
@@ -74,7 +79,7 @@ class RequestMiddleware:
             set_origin(
                 Origin(request_id=request_id.decode(), traceparent=get_traceparent() or parent)
             )
-            outgoing = _ResponseSend(send, request_id)
+            outgoing = _ResponseSend(send, request_id, self._version)
             change = Change()
             with follow_change(change):
                 route = await self._measure(scope, receive, outgoing, change)
@@ -133,17 +138,18 @@ class RequestMiddleware:
 
 
 class _ResponseSend:
-    """Send channel that adds the request id and records the status."""
+    """Send channel that adds ids and versions, and records the status."""
 
-    def __init__(self, send: Send, request_id: bytes) -> None:
+    def __init__(self, send: Send, request_id: bytes, version: tuple[bytes, bytes]) -> None:
         self._send = send
         self.request_id = request_id
+        self._added = ((REQUEST_ID_HEADER, request_id), version)
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message["headers"], (REQUEST_ID_HEADER, self.request_id)]
+            message["headers"] = [*message["headers"], *self._added]
         await self._send(message)
 
 

@@ -21,6 +21,8 @@ from service.runtime.logs import get_logger
 _log = get_logger(__name__)
 _DEFAULTS = Bounds()
 _WARNED_EVERY_S = 60.0
+_SPOKEN = frozenset(("1.0", "1.1"))
+"""Of HTTP; what asks for health at a balancer often speaks 1.0, which needs no Host."""
 
 
 class Phase(Enum):
@@ -107,7 +109,10 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Hand the request on."""
         num_hosts = sum(name == b"host" for name, _ in self.headers)
-        if num_hosts > 1 or (num_hosts == 0 and self.parser.get_http_version() == "1.1"):
+        spoken = self.parser.get_http_version()
+        if spoken not in _SPOKEN:
+            self._stop(Refusal.MALFORMED)
+        if num_hosts > 1 or (num_hosts == 0 and spoken == "1.1"):
             self._stop(Refusal.BAD_HOST)
         if len(self.pipeline) >= self._bounds.pipelined:
             self._stop(Refusal.CROWDED)

@@ -16,7 +16,8 @@ from service.contract.other_words import explain_other_word
 from service.contract.schemas.fields import SUBSTITUTE
 from service.estimator.values.optimizers import UNMODELLED, OptimizerName
 
-_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
+_PLACED = re.compile(r"(?=.*`\Z)(?P<what>.*?) - at `(?:key` in `)?\$(?P<path>.*)`", re.DOTALL)
+"""A message with a path; what does not end like one is not looked through."""
 _STEP = re.compile(r"\.(?P<key>[^.\[\]]+)|\[(?P<index>[0-9]+)\]|\[\.\.\.\]")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
 _UNKNOWN_VALUE = re.compile(r"Invalid (?:enum )?value '?(?P<word>.*?)'?", re.DOTALL)
@@ -58,8 +59,8 @@ def explain(
     ``document`` is what was to be decoded as a ``kind``; ``spell`` turns a path of the document
     into the name that the caller used.
     """
-    match = _MESSAGE.fullmatch(str(error))
-    what, path = (match["what"], match["path"] or "") if match else (str(error), "")
+    match = _PLACED.fullmatch(str(error))
+    what, path = (match["what"], match["path"]) if match else (str(error), "")
     types, value = _follow(path, [inspect.type_info(kind)], document)
     path = path.lstrip(".")
     field, message, nearest = _classify(what, path, types, value)

@@ -10,7 +10,8 @@ from service.estimator.values.errors import InvalidInputError
 _SLICE = "-MIG-"
 """Between a GPU and a profile, as GPU feature discovery labels nodes whose slices are all alike."""
 _SPELLED = re.compile(
-    r"(.+?)\s*(?:[-_ ]mig[-_ ]|/\s*(?:mig[-_ ])?(?=[0-9]))\s*(.*?)", re.IGNORECASE
+    r"(.+?)(?<!\s)\s*(?:[-_ ]mig[-_ ]|/\s*(?:mig[-_ ])?(?=[0-9]))\s*+(.*?)",
+    re.IGNORECASE | re.DOTALL,
 )
 _EXTRAS = re.compile(r"[+.-](?:me(?:\.all)?|gfx|all)$")
 """Media and graphics engines of a slice, which change neither its memory nor its processors."""

@@ -25,7 +25,7 @@ _SAMPLE = re.compile(
     r"\s+(?P<value>[0-9]{1,9})(?:\.[0-9]+)?(?:\s+-?[0-9]+)?\s*",
     re.ASCII,
 )
-_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="([^"\\]{0,256})"', re.ASCII)
+_LABEL = re.compile(r'(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]*+)="([^"\\]{0,256})"', re.ASCII)
 _MAX_LINES = 500_000
 
 

@@ -6,7 +6,7 @@ from service.formats.inventories.observed import MAX_NODES, InventoryFormatError
 
 _PART = re.compile(r"(?:\[[^\]]*+\]?+|[^,\[]++)++")
 """What is between commas outside of brackets."""
-_BRACKET = re.compile(r"([^\[\]]*)\[([0-9,-]{1,8192})\]([^\[\]]*)")
+_BRACKET = re.compile(r"(?<![^\[\]])([^\[\]]*+)\[([0-9,-]{1,8192})\]([^\[\]]*)")
 _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 

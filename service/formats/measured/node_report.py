@@ -31,7 +31,7 @@ _VERSION = "1"
 _PART = re.compile(r"\[(dcgmi|rank|gpu)\]")
 _FACT = re.compile(r"([a-z_]{1,32}) ([ -~]{1,200})")
 _GPU = re.compile(r"\|\s*GPU ID:\s*([0-9]{1,4})\s*\|")
-_PEAK = re.compile(r"\|\s*Max GPU Memory Used \(bytes\)\s*\*?\s*\|\s*([0-9]{1,16})\s*\|")
+_PEAK = re.compile(r"\|\s*Max GPU Memory Used \(bytes\)\s*+(?:\*\s*+)?\|\s*([0-9]{1,16})\s*\|")
 _RELEASES = ("torch", "cuda", "transformers", "peft", "driver", "allocator")
 
 Json = Mapping[str, object]

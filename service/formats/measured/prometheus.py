@@ -34,7 +34,7 @@ UNNAMED_NOTE = (
 )
 
 _SAMPLE = re.compile(
-    r"(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)\s*(?:\{(?P<labels>.*)\})?\s*(?P<value>[^\s{}]+)(?:\s+(?P<time>-?[0-9]{1,16}))?"
+    r"(?P<name>[A-Za-z_:][A-Za-z0-9_:]*+)\s*+(?:\{(?P<labels>.*)\}\s*+)?(?P<value>[^\s{}]++)(?:\s+(?P<time>-?[0-9]{1,16}))?"
 )
 _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}

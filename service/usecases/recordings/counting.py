@@ -25,7 +25,7 @@ DEADLINE_S = 20.0
 TURN_S = 5.0
 """How long a request waits for another's count, before it goes without."""
 _MAPPINGS = Path("models", "auto", "auto_mappings.py")
-_TYPE = re.compile(r'^\s*\("([\w.-]+)", "\w+Config"\),$', re.MULTILINE)
+_TYPE = re.compile(r'^[ \t]*+\("([\w.-]+)", "\w+Config"\),$', re.MULTILINE)
 _log = get_logger(__name__)
 
 

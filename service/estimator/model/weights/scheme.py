@@ -3,12 +3,12 @@
 The packing of their codes, the reach of their scales, and the weights that stay as they are.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from service.estimator.model.weights.name_patterns import check_patterns, is_named
 from service.estimator.values.errors import InvalidConfigError
 
 
@@ -92,13 +92,17 @@ class Scheme:
     fp8_cache: bool = False
     """Whether the checkpoint has scales of keys and values, which engines then keep in fp8."""
 
+    def __post_init__(self) -> None:
+        """Refuse more patterns than a model has modules."""
+        check_patterns(self.kept)
+
     def is_excluded(self, *names: str) -> bool:
         """Return whether the module of one of these names is excluded.
 
         An excluded module is not quantised; the names are full ones (transformers'
         ``should_convert_module``).
         """
-        return any(_is_match(pattern, name) for pattern in self.kept for name in names)
+        return any(is_named(pattern, name) for pattern in self.kept for name in names)
 
     @property
     def has_layer_patterns(self) -> bool:
@@ -145,22 +149,3 @@ def read_scheme(described: Mapping[str, object]) -> Scheme:
     except (TypeError, ValueError) as error:
         message = f"quantization cannot be read: {error}"
         raise InvalidConfigError(message, field="quantization") from error
-
-
-def _is_match(pattern: str, name: str) -> bool:
-    """Return whether a pattern names a module.
-
-    It does from the start up to a dot, as a rule, or as the end of its name.
-    """
-    if pattern.startswith("re:"):
-        return re.match(pattern.removeprefix("re:"), name) is not None
-    try:
-        return (
-            name.endswith(pattern)
-            or re.match(rf"(?:{pattern})(?:(?<=\.)|(?=\.|$))", name) is not None
-        )
-    except re.error as error:
-        message = f"{pattern!r} in the modules that are not quantised is no pattern: {error}"
-        raise InvalidConfigError(
-            message, field="quantization_config.modules_to_not_convert"
-        ) from error

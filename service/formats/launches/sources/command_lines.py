@@ -24,7 +24,7 @@ _PART = re.compile(
 )
 _ESCAPED = re.compile(r"\\([\"\\])")
 """What a backslash takes its meaning from between double quotes."""
-_OPERATOR = re.compile(r"\d*>>?(&\d|\S*)|&>\S*|<|\|[|&]?|&|[()]|\S*(&&|;)\S*")
+_OPERATOR = re.compile(r"\d*>>?(&\d|\S*)|&>\S*|<|\|[|&]?|&|[()]|(?=\S*(?:&&|;))\S++")
 """A word of a shell that belongs to no program: of a list, a pipe, a file."""
 
 

@@ -4,10 +4,13 @@
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from service.formats.command_words import split_words
 from service.formats.launches.sources.argv import Grammar, read_argv
+from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings
 
 SLURM = Grammar(
@@ -80,8 +83,9 @@ _DIRECTIVE = re.compile(r"#SBATCH[ \t]+(.*)")
 _NUMBER = re.compile(r"[0-9]{1,3}", re.ASCII)
 _SEPARATORS = frozenset({"hetjob", "packjob"})
 """What stands between components of a heterogeneous job; the latter until Slurm 19.05."""
-_SCRIPT_INSIDE = re.compile(r"<<[^\n]*\n(?=#!)")
-"""Begin of a script within another one, as a here-document."""
+_SHEBANG = re.compile(r"\n(?=#!)")
+MAX_DOCUMENTS = 64
+"""Scripts within a script; one that submits a chain of jobs has a few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,14 +124,30 @@ def read_jobs(name: str, text: str) -> dict[int, SlurmOptions]:
     The latter are by the lines that hand a here-document to ``sbatch``, the script's own by 0; a
     script without any has those of its first such document.
     """
-    documents = list(_SCRIPT_INSIDE.finditer(text))
-    header = text[: documents[0].start()] if documents else text
+    documents = list(islice(_iter_documents(text), MAX_DOCUMENTS + 1))
+    if len(documents) > MAX_DOCUMENTS:
+        message = f"the script has more than {MAX_DOCUMENTS} scripts in it; send one of them"
+        raise LaunchFormatError(message, where=name)
+    header = text[: documents[0][0]] if documents else text
+    ends = [start for start, _ in documents[1:]] + [len(text)]
     jobs = {
-        text.count("\n", 0, match.start()) + 1: read_directives(name, text[match.end() :])
-        for match in documents
+        text.count("\n", 0, start) + 1: read_directives(name, text[begin:end])
+        for (start, begin), end in zip(documents, ends, strict=False)
     }
     first = read_directives(name, header)
     return {0: first if first.components else next(iter(jobs.values()), first), **jobs}
+
+
+def _iter_documents(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where scripts within a script are handed over and begin.
+
+    Each is a here-document (``<<``) whose first line names a program.
+    """
+    for match in _SHEBANG.finditer(text):
+        end = match.start()
+        start = text.find("<<", text.rfind("\n", 0, end) + 1, end)
+        if start >= 0:
+            yield start, match.end()
 
 
 def read_directives(name: str, text: str) -> SlurmOptions:

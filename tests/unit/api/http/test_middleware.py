@@ -39,7 +39,9 @@ def client_of(counted: Metrics) -> TestClient[Any]:
     """Return a client of an application behind the edge."""
     return TestClient(
         RequestMiddleware(
-            Litestar([thing, stream], exception_handlers=HANDLERS, openapi_config=None), counted
+            Litestar([thing, stream], exception_handlers=HANDLERS, openapi_config=None),
+            counted,
+            version="1.2.3",
         ),
     )
 
@@ -79,13 +81,21 @@ def test_every_answer_has_a_request_id(sent: str | None, *, kept: bool) -> None:
     assert kept or first.headers["x-request-id"] != second.headers["x-request-id"]
 
 
+def test_every_answer_says_the_version() -> None:
+    """Refusals too: a client that is not understood learns why."""
+    with client_of(Metrics()) as client:
+        found = [client.get(path).headers["headroom-version"] for path in ("/things/a", "/nowhere")]
+
+    assert found == ["1.2.3", "1.2.3"]
+
+
 @pytest.mark.parametrize("access_log", [True, False])
 def test_requests_are_logged_only_if_asked(*, access_log: bool) -> None:
     """A line has the path, the status and the id, and never a header or a body."""
     app = Litestar([thing, stream], exception_handlers=HANDLERS, openapi_config=None)
     with (
         capture_logs() as lines,
-        TestClient(RequestMiddleware(app, Metrics(), access_log=access_log)) as client,
+        TestClient(RequestMiddleware(app, Metrics(), version="1", access_log=access_log)) as client,
     ):
         client.get("/things/a", headers={"x-request-id": "abc", "authorization": "secret"})
 

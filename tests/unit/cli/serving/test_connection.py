@@ -135,11 +135,17 @@ async def test_what_comes_behind_chunks_is_bounded_and_no_header() -> None:
         HEAD + b"X : a\r\n\r\n",
         HEAD + b"X: a\0b\r\n\r\n",
         b"GET / HTTP/1.1\nHost: h\n\n",
+        b"GET /\r\n\r\n",
+        b"GET / HTTP/0.9\r\nHost: h\r\n\r\n",
+        b"GET / HTTP/1.2\r\nHost: h\r\n\r\n",
+        b"GET / HTTP/2.0\r\nHost: h\r\n\r\n",
     ],
 )
 @in_loop
 async def test_what_two_servers_would_read_differently_is_refused(request_bytes: bytes) -> None:
-    """Smuggling: two lengths, two codings, folded lines, two hosts, lines that end otherwise."""
+    """Smuggling: two lengths, two codings, folded lines, two hosts, lines that end otherwise,
+    versions that nobody speaks.
+    """
     server = Server()
     connection, wire = server.connect()
 
@@ -149,6 +155,18 @@ async def test_what_two_servers_would_read_differently_is_refused(request_bytes:
     assert wire.sent.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert wire.sent.count(b"content-type: application/problem+json") == 1
     assert server.asked == []
+
+
+@in_loop
+async def test_a_balancer_that_speaks_1_0_is_answered_without_a_host() -> None:
+    """HAProxy asks so by itself, and RFC 9112, sec. 3.2 asks for a Host of 1.1 alone."""
+    server = Server()
+    connection, wire = server.connect()
+
+    connection.data_received(b"GET / HTTP/1.0\r\n\r\n")
+    await settle()
+
+    assert wire.sent.startswith(b"HTTP/1.1 200 OK")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import pytest
 
+from service.formats.launches.sources.slurm_jobs import read_jobs
+from service.formats.launches.values.errors import LaunchFormatError
 from tests.unit.formats.launches.asking import ask, get_layout
 
 _TRAIN = "train.py --model_name_or_path llama-2-7b --bf16 --sequence_length 512 --fsdp full_shard"
@@ -48,3 +50,26 @@ def test_axolotl_hands_options_to_what_it_starts(start: str, ranks: int) -> None
     )
 
     assert get_layout(question)["data_parallel"] == ranks
+
+
+def test_scripts_within_a_script_are_counted() -> None:
+    """Each of them would be read from its place to the end of all."""
+    with pytest.raises(LaunchFormatError, match="has more than 64 scripts in it; send one of them"):
+        read_jobs("job.sh", "sbatch <<END\n#!/bin/sh\nEND\n" * 65)
+
+
+def test_directives_of_a_script_end_where_the_next_begins() -> None:
+    """Each submitted script has its own options, by the line that hands it over."""
+    script = "#!/bin/sh\n" + "".join(
+        f"sbatch <<END\n#!/bin/sh\n#SBATCH --nodes={number}\nsrun x\nEND\n" for number in (2, 3)
+    )
+
+    jobs = read_jobs("job.sh", script)
+
+    nodes = {line: [each.peek("nodes") for each in job.components] for line, job in jobs.items()}
+    assert {line: [entry.value for entry in found if entry] for line, found in nodes.items()} == {
+        0: ["2"],
+        2: ["2"],
+        7: ["3"],
+    }
+    assert all(job.remarks == () for job in jobs.values())
