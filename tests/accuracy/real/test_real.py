@@ -77,6 +77,7 @@ def test_intervals_hold_what_they_promise() -> None:
     assert summarise(scores.scores, DEVICE).coverage >= LEVEL
     assert summarise(trained, DEVICE).coverage >= LEVEL
     assert summarise(trained, DEVICE).width <= WIDTH_REPLAYED
+    assert summarise(scores.of(SWEEP_SERVING), RESERVED).coverage >= LEVEL
     assert summarise(scores.of(SWEEP_SERVING), DEVICE).width <= WIDTH_REPLAYED
 
 

@@ -20,7 +20,10 @@ from service.estimator.memory.overheads.overheads import Overhead
 from service.estimator.values.corrections import MAX_PER_MILLE, MIN_PER_MILLE, Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.result import Interval
+from service.estimator.values.units import MIB
 
+SMALL_SEGMENT_BYTES = 2 * MIB
+"""The smallest segment of PyTorch's allocator (``kSmallBuffer``)."""
 _REPLAYED_KINDS = frozenset({"training", "adapters", "sharded"})
 """Kinds whose residuals are those of replays."""
 APPROXIMATE_PER_MILLE = (MIN_PER_MILLE, MAX_PER_MILLE)
@@ -111,15 +114,18 @@ def compute_reserved_interval(  # noqa: PLR0913, PLR0917 - what the interval is 
 ) -> Interval:
     """Return the interval of the reserved bytes of a kind of answers.
 
-    They are never fewer than the allocated ones. A ratio has quantiles of its own; where the kind
-    is never replayed, its residuals stand beside them. A job on a full GPU reserves what there is,
-    however much more it would have reserved with room (``limited_slack``).
+    They are never fewer than the allocated ones. A replay errs by whole segments, so by one at
+    least. A ratio has quantiles of its own; where the kind is never replayed, its residuals stand
+    beside them. A job on a full GPU reserves what there is, however much more it would have
+    reserved with room (``limited_slack``).
     """
     allocated = partial_estimate.peak.allocated_bytes
     point = allocated + slack.point
     low_ratio, high_ratio = get_residual_ends(kind, "reserved", level)
     low, high = point * low_ratio // PER_MILLION, -(-point * high_ratio // PER_MILLION)
-    if partial_estimate.replayed is None:
+    if partial_estimate.replayed is not None:
+        low, high = min(low, point - SMALL_SEGMENT_BYTES), max(high, point + SMALL_SEGMENT_BYTES)
+    else:
         # The allocated bytes are a point, unless the model itself is only roughly known.
         base_low = base_high = allocated
         if partial_estimate.approximate:

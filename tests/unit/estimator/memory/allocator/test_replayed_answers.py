@@ -5,11 +5,13 @@ from threading import Event
 
 import pytest
 
+from service.catalog.gpus import resolve_gpu
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.result import Detail
+from service.estimator.values.units import MIB
 from service.estimator.values.workload import Allocator, ServeWorkload, TrainWorkload
 from tests.unit.estimator.memory.allocator.test_replay import SHARDED, WORKLOAD, a_model
 
@@ -147,3 +149,19 @@ def test_a_shared_replay_forgets_who_first_asked_for_it() -> None:
     gone.set()
 
     assert ask(plans, roomy - 1) == ask(PlanCache(), roomy - 1)
+
+
+def test_no_interval_is_narrower_than_a_segment() -> None:
+    """A replay that is off is off by 2 MiB at least, however few the bytes and low the level."""
+    workload = ServeWorkload(num_sequences=2, prompt_tokens=64)
+
+    answer = estimate(
+        a_model(),
+        workload,
+        layout=Layout(),
+        device=resolve_gpu("H100-SXM5-80GB").to_device(),
+        detail=Detail.REPLAYED,
+        level=0.5,
+    )
+
+    assert answer.reserved_interval.high - answer.reserved_bytes >= 2 * MIB
