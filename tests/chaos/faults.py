@@ -8,10 +8,12 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import psutil
 import redis
 
+from tests.chaos.clocks import draw_jump_s
 from tests.chaos.network_faults import strike_network
 from tests.chaos.parts import Part
 from tests.chaos.rig import Rig
@@ -43,7 +45,7 @@ def strike(dice: random.Random, rig: Rig, *, lease_s: float) -> FaultEvent | Non
 
     Returns None when there was nothing to strike.
     """
-    faults = FAULTS if rig.network is None else FAULTS | {_disturb_network: _NETWORK_WEIGHT}
+    faults = FAULTS if rig.network is None else FAULTS | _FAULTS_OF_HOSTS
     fault = dice.choices(list(faults), weights=list(faults.values()))[0]
     return fault(dice, rig, lease_s)
 
@@ -159,6 +161,20 @@ def _disturb_network(dice: random.Random, rig: Rig, lease_s: float) -> FaultEven
     return FaultEvent(what=what, part=host.name, back_in_s=back_in_s, back=back)
 
 
+def _move_clock(dice: random.Random, rig: Rig, lease_s: float) -> FaultEvent | None:
+    if not rig.clocks:
+        return None
+    name = dice.choice(sorted(rig.clocks))
+    clock, jump_s = rig.clocks[name], draw_jump_s(dice)
+    clock.set(jump_s)
+    return FaultEvent(
+        what="clock forth" if jump_s > 0 else "clock back",
+        part=name,
+        back_in_s=dice.uniform(0.0, lease_s + LONGEST_ABSENCE_S),
+        back=partial(clock.set, 0.0),
+    )
+
+
 FAULTS: dict[Fault, int] = {
     _kill_worker: 2,
     _kill_host: 2,
@@ -174,8 +190,8 @@ FAULTS: dict[Fault, int] = {
     _freeze_worker: 3,
 }
 """Faults with their weights."""
-_NETWORK_WEIGHT = 9
-"""A third of all faults where there are several hosts."""
+_FAULTS_OF_HOSTS: dict[Fault, int] = {_disturb_network: 9, _move_clock: 3}
+"""More than a third of all where there are several hosts."""
 
 
 def _kill(

@@ -1,4 +1,4 @@
-"""A Headroom on several hosts, between which the network fails.
+"""A Headroom on several hosts, between which the network fails and whose clocks jump.
 
 Each host has a replica of the API, a reconcile loop and workers; Postgres and Redis are on another,
 and clients on a third.
@@ -14,8 +14,9 @@ from pathlib import Path
 from service.embedded.datadir import DataDir, own_data_dir
 from service.embedded.events import NULL_LOG
 from service.embedded.postgres import NAME, make_postgres_child
+from tests.chaos.clocks import make_clocks
 from tests.chaos.network import SERVERS, SUBNET, Host, Network, run_network
-from tests.chaos.parts import Part
+from tests.chaos.parts import Launch, Part, launch_fresh
 from tests.chaos.rig import (
     WORKER,
     Rig,
@@ -30,28 +31,41 @@ _API_PORT = 8000
 
 @contextmanager
 def run_hosts(
-    root: Path, *, settings: Mapping[str, str], num_hosts: int, num_workers: int
+    root: Path,
+    *,
+    settings: Mapping[str, str],
+    num_hosts: int,
+    num_workers: int,
+    launch: Launch = launch_fresh,
 ) -> Iterator[Rig]:
     """Run so many hosts with so many workers each for the length of a block."""
     with own_data_dir(root, NULL_LOG) as data, run_network(num_hosts) as network:
-        rig = _build_rig(data, network, settings, num_workers)
+        rig = _build_rig(data, network, settings, num_workers, launch)
         with keep_rig(rig):
             yield rig
 
 
 def _build_rig(
-    data: DataDir, network: Network, settings: Mapping[str, str], num_workers: int
+    data: DataDir,
+    network: Network,
+    settings: Mapping[str, str],
+    num_workers: int,
+    launch: Launch,
 ) -> Rig:
     postgres, database_url = _make_postgres(data)
     redis, redis_url = _make_redis(data)
     urls = {"DATABASE_URL": database_url, "REDIS_URL": redis_url, "HEADROOM_ACCESS": "open"}
     environment = build_environment({**settings, **urls})
 
+    hosts = network.hosts
+    clocks = make_clocks(data.log_file("clocks").parent, tuple(host.name for host in hosts))
+
     def make(host: Host, name: str, *arguments: str) -> Part:
         program = host.enter((sys.executable, "-m", *arguments))
-        return make_part(data, f"{host.name}-{name}", program, environment)
+        clock = clocks.get(host.name)
+        variables = environment if clock is None else {**environment, **clock.list_variables()}
+        return make_part(data, f"{host.name}-{name}", program, variables, launch=launch)
 
-    hosts = network.hosts
     return Rig(
         postgres=postgres,
         redis=redis,
@@ -70,6 +84,7 @@ def _build_rig(
         redis_url=redis_url,
         logs=data.log_file("api").parent,
         network=network,
+        clocks=clocks,
     )
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from service.embedded.datadir import DataDir, own_data_dir
 from service.embedded.events import NULL_LOG
 from service.embedded.postgres import build_postgres_url, make_postgres_child
 from service.embedded.redis import build_redis_url, make_redis_child
+from tests.chaos.clocks import Clock
 from tests.chaos.network import Network
 from tests.chaos.parts import START_WITHIN_S, Launch, Part, launch_fresh
 
@@ -52,15 +53,19 @@ class Rig:
     redis_url: str
     logs: Path
     network: Network | None = None
+    clocks: Mapping[str, Clock] = field(default_factory=dict)
+    """Of hosts, by their names."""
 
     def parts(self) -> tuple[Part, ...]:
         """Return all parts, servers first."""
         return (self.postgres, self.redis, *self.apis, *self.reconcilers, *self.workers)
 
     def heal(self) -> None:
-        """Mend the network, thaw what is frozen and start what is down."""
+        """Mend the network and the clocks, thaw what is frozen and start what is down."""
         if self.network is not None:
             self.network.heal()
+        for clock in self.clocks.values():
+            clock.set(0.0)
         for part in self.parts():
             part.thaw()
             if not part.is_up:
