@@ -105,6 +105,14 @@ class PassContext:
         """
         return self.checkpointed or self.unsloth
 
+    @property
+    def ends_tables_early(self) -> bool:
+        """Whether backward ends what a layer was called with when it has been through it.
+
+        A reentrant checkpoint's function holds it until all of backward is over.
+        """
+        return self.checkpointed and self.checkpoint == Tape.checkpoint
+
     def has_adapter(self, layer: Linear) -> bool:
         """Return whether a layer carries an adapter."""
         if self.lora is None or is_saved_layer(layer, self.saved):

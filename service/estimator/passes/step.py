@@ -4,6 +4,7 @@ It goes through embedding, layers, final norm, head and loss, and backward throu
 """
 
 from service.estimator.model.architecture import Architecture, EmbeddingOutput
+from service.estimator.model.layer_tables import LayerTables
 from service.estimator.model.modules.joined import normalise_last
 from service.estimator.model.recorded.narrowing import get_unread_names
 from service.estimator.model.recording import Recording
@@ -36,10 +37,10 @@ class ModelWalk:
         self.model, self.ctx, self.tape, self.units = model, ctx, ctx.tape, ctx.units
         self.checkpointed, self.has_labels = ctx.settings.checkpointed, ctx.tape.builds_graph
         self.tables: list[Storage] = []
+        self.layer_tables = LayerTables(ctx.tape, model)
         self.logits: Value | None = None
         self.forward_storages: list[Storage] = []
         self.outputs: tuple[Value, ...] = ()
-        self.masks = self.tables if self.checkpointed else self.forward_storages
 
     def inputs(self) -> Value:
         """Return the token ids.
@@ -102,13 +103,14 @@ class ModelWalk:
 
         Layers that are recorded as one have an input each beside it.
         """
-        tape, ctx, runs = self.tape, self.ctx, self.model.runs()
+        tape, ctx, runs = self.tape, self.ctx, self.layer_tables.list_runs()
         retained = first is not None and begins_alone(ctx, *runs[0], x)
         if retained:
             tape.hold_value(x)
         mark = tape.ledger.mark()
-        for index, (members, times) in enumerate(runs):
-            x = record_periods(ctx, members, times, f"{index}.", x)
+        for index, run in enumerate(runs):
+            self.layer_tables.enter(run)
+            x = record_periods(ctx, *run, f"{index}.", x)
         if first is not None and not retained:
             tape.revive(mark, first)
         return x
@@ -160,19 +162,26 @@ class ModelWalk:
         """
         tape, ctx, model = self.tape, self.ctx, self.model
         outlive = tape.builds_graph and (model.layers_keep_tables or self.checkpointed)
-        storages = self.tables if outlive else self.forward_storages
         shape = ctx.shape.tokens if model.tables_per_token else ctx.shape.positions
-        if not ctx.settings.unsloth:
-            storages += make_rotary_tables(tape, model.rotary_tables, shape, ctx.table_dtype)
+        elements = () if ctx.settings.unsloth else model.rotary_tables
+        tables = make_rotary_tables(tape, elements, shape, ctx.table_dtype)
+        masks: dict[int | None, Storage] = {}
         for window in model.masks:
             read_shape = ctx.get_read_shape(window)
             if ctx.settings.attention is Attention.EAGER:
-                self.masks.append(
-                    tape.allocate(Category.ACTIVATIONS, read_shape.mask(hidden.bytes_per_element))
-                )
+                size = read_shape.mask(hidden.bytes_per_element)
             elif ctx.has_mask(window):
                 size = read_shape.mask(1) if ctx.padded else read_shape.shared_mask(1)
-                self.masks.append(tape.allocate(Category.ACTIVATIONS, size))
+            else:
+                continue
+            masks[window] = tape.allocate(Category.ACTIVATIONS, size)
+        if outlive and ctx.settings.ends_tables_early:
+            tables, unread = self.layer_tables.divide(tables, masks)
+            self.tables += tables
+            self.forward_storages += unread
+            return
+        (self.tables if outlive else self.forward_storages).extend(tables)
+        (self.tables if self.checkpointed else self.forward_storages).extend(masks.values())
 
     def record_logits(self, hidden: Value, numel: Size) -> Value:
         """Record the head; ``hidden`` stays with the caller.

@@ -58,6 +58,10 @@ class Tape(GradientReceiver):
         self.autocast_copies: dict[str, tuple[Value, int]] = {}
         self.repeat_count, self.path = 1, ""
         self.discarded_nodes: list[Node | Hook | Segment] = []
+        self.returned: list[Value] | None = None
+        """What a block returns beside its hidden state, where its checkpoint asks for that."""
+        self.enables_grad = True
+        """Whether gradients are enabled: not in the first run of a reentrant checkpoint."""
         self._releases_unpacked = False
         self._running_node: Node | None = None
 

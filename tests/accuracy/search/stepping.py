@@ -281,8 +281,8 @@ def _enable_checkpoints(
 def _make_reentrant(context: KernelContext, kernel: Kernel) -> Callable[..., object]:
     def run(function: Callable[..., object], *args: object) -> object:
         def run_again(*inner: object) -> object:
-            # The first run builds no graph, inside of the kernels' mode; backward leaves that.
-            with context(kernel) if torch.is_grad_enabled() else nullcontext():
+            # Both runs are calls of an autograd function, which leave the kernels' mode.
+            with context(kernel):
                 return function(*inner)
 
         return checkpoint(run_again, *args, use_reentrant=True, preserve_rng_state=False)

@@ -57,6 +57,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "serve one": replace(_SERVE, num_sequences=1),
     "serve long": replace(_SERVE, prompt_tokens=250),
     "serve static": replace(_SERVE, cache=Cache.STATIC),
+    "serve room": replace(_SERVE, cache=Cache.STATIC, max_model_len=512),
     "generate once": replace(_SERVE, client=Client.GENERATE),
     "generate static": replace(
         _SERVE, client=Client.GENERATE, cache=Cache.STATIC, prompt_tokens=500, output_tokens=3

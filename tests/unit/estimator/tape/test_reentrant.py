@@ -8,7 +8,11 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.offloaded_checkpoint import Checkpoint
-from service.estimator.tape.ops.elementwise import activate_saving_input, multiply_scalar
+from service.estimator.tape.ops.elementwise import (
+    activate_saving_input,
+    activate_saving_output,
+    multiply_scalar,
+)
 from service.estimator.tape.ops.products import linear
 from service.estimator.tape.reentrant import checkpoint_in_frozen_unit, checkpoint_reentrant
 from service.estimator.values.dtypes import DType
@@ -114,6 +118,43 @@ def test_a_repeated_block_equals_a_loop_over_blocks() -> None:
     assert run_backward(closed, y) == run_backward(unrolled, z)
     assert live_bytes(closed) == live_bytes(unrolled)
     assert stored_gradients(closed) == stored_gradients(unrolled) == 4 * 100
+
+
+def test_what_a_block_returns_beside_its_output_gets_zeros_for_a_gradient() -> None:
+    """Input, output and its gradient, what is returned, zeros, the block's own gradient of it and
+    the sum of both; where it is not returned, the own one and that of the input.
+    """
+    peaks = []
+    for returns in (False, True):
+        tape = a_tape()
+
+        def block(value: Value, tape: Tape = tape, *, returns: bool = returns) -> Value:
+            weights = activate_saving_output(tape, value)
+            y = multiply_scalar(tape, weights)
+            tape.free(value)
+            if returns and tape.returned is not None:
+                tape.returned.append(weights)
+            else:
+                tape.free(weights)
+            return y
+
+        y = checkpoint_reentrant(tape, block, a_leaf(tape, _WIDE))
+        peaks.append(run_backward(tape, y))
+
+    assert peaks == [6 * _BYTES, 7 * _BYTES]
+
+
+def test_the_first_run_finds_gradients_disabled() -> None:
+    """Code that asks, as the choice of a kernel does, finds a graph the second time alone."""
+    tape, found = a_tape(), list[bool]()
+
+    def block(value: Value) -> Value:
+        found.append(tape.enables_grad)
+        return multiply_scalar(tape, value)
+
+    run_backward(tape, checkpoint_reentrant(tape, block, a_leaf(tape, _WIDE)))
+
+    assert found == [False, True]
 
 
 def test_a_checkpoint_without_a_graph_is_the_block() -> None:

@@ -17,7 +17,10 @@ from service.estimator.model.config_reader import (
     read_head_dim,
     read_integer,
 )
-from service.estimator.model.modules.attention.returned_weights import hold_previous_scores
+from service.estimator.model.modules.attention.returned_weights import (
+    hold_previous_scores,
+    return_weights,
+)
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder
@@ -120,7 +123,8 @@ class BloomBlock:
         hidden = chain(tape, hidden, record_bloom_gelu)
         fed = ctx.linear(self.down, hidden, scope)
         y = chain(tape, dropout(tape, fed, self.dropout), lambda t, value: add(t, attended, value))
-        tape.free(hidden, fed, again, attended, probabilities, x)
+        tape.free(hidden, fed, again, attended, x)
+        return_weights(ctx, probabilities)
         tape.release(previous_scores)
         return y
 

@@ -20,7 +20,7 @@ from service.estimator.model.config_reader import (
 from service.estimator.model.families.gpt.falcon_attention import FalconAttention
 from service.estimator.model.modules.attention.returned_weights import (
     hold_previous_scores,
-    keep_attention_weights,
+    return_weights,
 )
 from service.estimator.model.modules.mlp.feedforward import FeedForward
 from service.estimator.model.recording import Recording
@@ -144,14 +144,15 @@ class FalconBlock:
             if ctx.settings.attention is Kernel.EAGER
             else None
         )
-        with keep_attention_weights(ctx):
-            normed = [ctx.norm(norm, x, scope) for norm in self.norms]
-            mixed = self.attention.record(ctx, normed[0], scope)
-            fed = self.feed_forward.record(ctx, normed[-1], scope)
-            summed = chain(tape, fed, lambda t, value: add_in_place(t, value, mixed))
-            dropped = dropout(tape, summed, self.dropout)
-            y = add(tape, x, dropped)
-            tape.free(dropped, summed, mixed, *normed, x)
+        normed = [ctx.norm(norm, x, scope) for norm in self.norms]
+        mixed, weights = self.attention.record(ctx, normed[0], scope)
+        fed = self.feed_forward.record(ctx, normed[-1], scope)
+        summed = chain(tape, fed, lambda t, value: add_in_place(t, value, mixed))
+        dropped = dropout(tape, summed, self.dropout)
+        y = add(tape, x, dropped)
+        tape.free(dropped, summed, mixed, *normed, x)
+        if weights is not None:
+            return_weights(ctx, weights)
         if previous_scores is not None:
             tape.release(previous_scores)
         return y

@@ -36,8 +36,11 @@ class FalconAttention:
         """Heads of key and value as attention, and the cache, see them."""
         return self.num_heads if self.expands else self.num_kv_heads
 
-    def record(self, ctx: Recording, x: Value, scope: str) -> Value:
-        """Record the attention; ``x`` stays with the caller."""
+    def record(self, ctx: Recording, x: Value, scope: str) -> tuple[Value, Value | None]:
+        """Record attention; return its output, and the weights that eager attention returns.
+
+        ``x`` stays with the caller.
+        """
         tape = ctx.tape
         fused = ctx.linear(self.fused, x, scope)
         query, key, value = (
@@ -50,22 +53,24 @@ class FalconAttention:
         config = AttentionConfig(
             num_heads=self.num_heads, num_kv_heads=self.num_read_heads, upcast=False
         )
-        mixed = self._select_kernel(ctx)(ctx, query, key, value, config)
+        attend = self._select_kernel(ctx)
+        mixed, weights = attend(ctx, query, key, value, config)
         result = ctx.linear(self.output, mixed, scope)
         tape.free(mixed, query, key, value, fused)
-        return result
+        return result, weights
 
-    def _select_kernel(self, ctx: Recording) -> Callable[..., Value]:
+    def _select_kernel(self, ctx: Recording) -> Callable[..., tuple[Value, Value | None]]:
         """Return the attention that runs.
 
         ``sdpa`` is called with the heads as they are.
         """
         if ctx.settings.attention is Kernel.EAGER:
             return _attend_eagerly
-        broadcasts = self.num_read_heads < self.num_heads and not ctx.tape.builds_graph
+        has_graph = ctx.tape.builds_graph and ctx.tape.enables_grad
+        broadcasts = self.num_read_heads < self.num_heads and not has_graph
         if broadcasts and ctx.settings.attention is Kernel.SDPA:
             return _attend_one_head
-        return attend_masked
+        return _attend_all_heads
 
     def _split_views(self, ctx: Recording, fused: Value) -> tuple[Value, Value, Value]:
         """Return the query as a view, key and value as copies.
@@ -94,17 +99,27 @@ class FalconAttention:
         return copies[0], copies[1], copies[2]
 
 
+def _attend_all_heads(
+    ctx: Recording, query: Value, key: Value, value: Value, config: AttentionConfig
+) -> tuple[Value, None]:
+    """Record SDPA under the shared mask."""
+    return attend_masked(ctx, query, key, value, config), None
+
+
 def _attend_one_head(
     ctx: Recording, query: Value, key: Value, value: Value, config: AttentionConfig
-) -> Value:
+) -> tuple[Value, None]:
     """Record SDPA over one key/value head, under the shared mask."""
-    heads = replace(build_heads(ctx, config), bias=ctx.get_read_shape(None).mask(1))
-    return run_broadcast_attention(ctx.tape, query, key, value, heads, batched=ctx.settings.batched)
+    heads, batched = (
+        replace(build_heads(ctx, config), bias=ctx.get_read_shape(None).mask(1)),
+        ctx.settings.batched,
+    )
+    return run_broadcast_attention(ctx.tape, query, key, value, heads, batched=batched), None
 
 
 def _attend_eagerly(
     ctx: Recording, query: Value, key: Value, value: Value, config: AttentionConfig
-) -> Value:
+) -> tuple[Value, Value]:
     """Record eager attention.
 
     Scores are divided in place, a mask is added, and probabilities are returned; a single key/value
@@ -122,5 +137,4 @@ def _attend_eagerly(
     weights, side = autocast_input(tape, probabilities), repeat_kv_heads(tape, v, heads)
     mixed = batched_product(tape, weights, side, query.numel)
     tape.free(weights, side, q, k, v)
-    ctx.discard_weights(probabilities)
-    return chain(tape, mixed, copy_contiguous)
+    return chain(tape, mixed, copy_contiguous), probabilities

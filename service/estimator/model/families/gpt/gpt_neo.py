@@ -18,7 +18,10 @@ from service.estimator.model.config_reader import (
     read_string,
 )
 from service.estimator.model.modules.attention.manual import attend_in_fp32, make_tensor
-from service.estimator.model.modules.attention.returned_weights import hold_previous_scores
+from service.estimator.model.modules.attention.returned_weights import (
+    hold_previous_scores,
+    return_weights,
+)
 from service.estimator.model.modules.mlp.feedforward import FeedForward
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
@@ -117,7 +120,8 @@ class NeoBlock:
         normed = ctx.norm(self.norms[1], middle, scope)
         fed = self.feed_forward.record(ctx, normed, scope)
         y = add(tape, middle, fed)
-        tape.free(fed, normed, middle, mixed, probabilities, x)
+        tape.free(fed, normed, middle, mixed, x)
+        return_weights(ctx, probabilities)
         tape.release(previous_scores)
         return y
 

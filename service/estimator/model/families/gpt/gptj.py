@@ -21,7 +21,10 @@ from service.estimator.model.config_reader import (
 )
 from service.estimator.model.families.gpt.gptj_attention import GptjAttention
 from service.estimator.model.modules.attention.manual import make_tensor
-from service.estimator.model.modules.attention.returned_weights import hold_previous_scores
+from service.estimator.model.modules.attention.returned_weights import (
+    hold_previous_scores,
+    return_weights,
+)
 from service.estimator.model.modules.mlp.feedforward import FeedForward
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
@@ -137,7 +140,8 @@ class GptjBlock:
         mixed, probabilities = self.attention.record(ctx, normed, scope)
         fed = self.feed_forward.record(ctx, normed, scope)
         y = chain(tape, add(tape, mixed, fed), lambda t, value: add(t, value, x))
-        tape.free(fed, mixed, probabilities, normed, x)
+        tape.free(fed, mixed, normed, x)
+        return_weights(ctx, probabilities)
         tape.release(previous_scores)
         return y
 

@@ -17,7 +17,10 @@ from service.estimator.model.config_reader import (
     read_integer,
 )
 from service.estimator.model.modules.attention.manual import add_in_fp32, make_tensor
-from service.estimator.model.modules.attention.returned_weights import hold_previous_scores
+from service.estimator.model.modules.attention.returned_weights import (
+    hold_previous_scores,
+    return_weights,
+)
 from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
@@ -149,7 +152,8 @@ class MptBlock:
         hidden = chain(tape, ctx.linear(self.up, again, scope), ACTIVATIONS["gelu"])
         fed = ctx.linear(self.down, hidden, scope)
         y = chain(tape, dropout(tape, fed, self.dropout), lambda t, value: add(t, value, middle))
-        tape.free(hidden, fed, again, middle, mixed, probabilities, x)
+        tape.free(hidden, fed, again, middle, mixed, x)
+        return_weights(ctx, probabilities)
         tape.release(previous_scores)
         return y
 

@@ -10,7 +10,7 @@ from service.estimator.model.recording import Recording
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import count_bytes
+from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.values.dtypes import DType
 
 
@@ -27,8 +27,23 @@ def hold_previous_scores(ctx: Recording, num_heads: int) -> Storage:
     higher.
     """
     counted = ctx.tape.mode in {Mode.INFERENCE, Mode.DISCARDING}
-    size = count_bytes(ctx.shape.scores(num_heads), compute_dtype(ctx)) if counted else sizes.ZERO
+    size = (
+        count_bytes(ctx.get_read_shape(None).scores(num_heads), compute_dtype(ctx))
+        if counted
+        else sizes.ZERO
+    )
     return ctx.tape.allocate(Category.ACTIVATIONS, size)
+
+
+def return_weights(ctx: Recording, weights: Value) -> None:
+    """Drop a block's name of weights that it returns.
+
+    They live on where a reentrant checkpoint runs their backward.
+    """
+    if ctx.tape.returned is None:
+        ctx.tape.free(weights)
+    else:
+        ctx.tape.returned.append(weights)
 
 
 @contextmanager

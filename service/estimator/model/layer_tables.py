@@ -1,0 +1,72 @@
+"""Tables and masks that checkpoints hold, by the layers that are called with them.
+
+Each layer of a model with several windows gets the tables and the mask of its own kind, which its
+checkpoint keeps; backward ends them when it has been through the first of those layers.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.block_module import BlockModule
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Storage
+
+Run = tuple[tuple[tuple[BlockModule, int], ...], int]
+"""A period of layers, each kind in a row with its number, and how often it is repeated."""
+_PAIR = 2
+"""Tables of a kind: cosines and sines."""
+
+
+class LayerTables:
+    """Tables and masks that the first layer of a model does not read."""
+
+    def __init__(self, tape: Tape, model: Architecture) -> None:
+        """Start without any."""
+        self._tape, self._model = tape, model
+        self._held: dict[int | None, list[Storage]] = {}
+
+    def divide(
+        self, tables: Sequence[Storage], masks: Mapping[int | None, Storage]
+    ) -> tuple[list[Storage], list[Storage]]:
+        """Take over what only later layers read; return what the first one reads, and none.
+
+        What all layers have in common the first one reads too. Masks come by their windows.
+        """
+        model, unread = self._model, list[Storage]()
+        windows = list(dict.fromkeys(_get_window(block) for block, _ in model.blocks))
+        first = _get_first_window(model.runs()[0])
+        by_window: dict[int | None, list[Storage]] = {window: [] for window in windows}
+        has_own = len(tables) == _PAIR * len(windows)
+        for index, table in enumerate(tables):
+            by_window[windows[index // _PAIR] if has_own else first].append(table)
+        for window, mask in masks.items():
+            by_window.get(window, unread).append(mask)
+        read = by_window.pop(first)
+        self._held = {window: storages for window, storages in by_window.items() if storages}
+        return read, unread
+
+    def list_runs(self) -> Sequence[Run]:
+        """Return the runs of layers, the first period apart where one in it ends tables."""
+        runs = self._model.runs()
+        if not self._held:
+            return runs
+        (members, times), *others = runs
+        apart: list[Run] = [((member,), 1) for member in members]
+        return [*apart, *([(members, times - 1)] if times > 1 else []), *others]
+
+    def enter(self, run: Run) -> None:
+        """Let backward drop what nothing before these layers reads, when it comes by here."""
+        storages = self._held.pop(_get_first_window(run), None)
+        if storages is not None:
+            self._tape.hook(partial(self._tape.release, *storages))
+
+
+def _get_first_window(run: Run) -> int | None:
+    ((block, _), *_), _ = run
+    return _get_window(block)
+
+
+def _get_window(block: BlockModule) -> int | None:
+    window: int | None = getattr(block, "cache_window", None)
+    return window
