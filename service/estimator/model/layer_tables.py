@@ -1,4 +1,4 @@
-"""Tables and masks that checkpoints hold, by the layers that are called with them.
+"""Tables and masks that checkpoints hold, by the layers' windows.
 
 Each layer of a model with several windows gets the tables and the mask of its own kind, which its
 checkpoint keeps; backward ends them when it has been through the first of those layers.
@@ -19,7 +19,7 @@ _PAIR = 2
 
 
 class LayerTables:
-    """Tables and masks that the first layer of a model does not read."""
+    """Tables and masks that later layers alone read."""
 
     def __init__(self, tape: Tape, model: Architecture) -> None:
         """Start without any."""
@@ -29,8 +29,9 @@ class LayerTables:
     def divide(
         self, tables: Sequence[Storage], masks: Mapping[int | None, Storage]
     ) -> tuple[list[Storage], list[Storage]]:
-        """Take over what only later layers read; return what the first one reads, and none.
+        """Take over what only later layers read.
 
+        Returns what the first one reads, and what none does.
         What all layers have in common the first one reads too. Masks come by their windows.
         """
         model, unread = self._model, list[Storage]()
@@ -47,7 +48,10 @@ class LayerTables:
         return read, unread
 
     def list_runs(self) -> Sequence[Run]:
-        """Return the runs of layers, the first period apart where one in it ends tables."""
+        """Return the runs of layers.
+
+        The members of the first period come apart where one of them ends tables.
+        """
         runs = self._model.runs()
         if not self._held:
             return runs
@@ -56,7 +60,7 @@ class LayerTables:
         return [*apart, *([(members, times - 1)] if times > 1 else []), *others]
 
     def enter(self, run: Run) -> None:
-        """Let backward drop what nothing before these layers reads, when it comes by here."""
+        """Let backward drop what nothing before these layers reads."""
         storages = self._held.pop(_get_first_window(run), None)
         if storages is not None:
             self._tape.hook(partial(self._tape.release, *storages))

@@ -107,9 +107,10 @@ class PassContext:
 
     @property
     def ends_tables_early(self) -> bool:
-        """Whether backward ends what a layer was called with when it has been through it.
+        """Whether checkpoints end with their layer's backward.
 
-        A reentrant checkpoint's function holds it until all of backward is over.
+        A reentrant one's function holds what the layer was called with until all of backward is
+        over.
         """
         return self.checkpointed and self.checkpoint == Tape.checkpoint
 

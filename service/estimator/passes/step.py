@@ -9,6 +9,7 @@ from service.estimator.model.modules.joined import normalise_last
 from service.estimator.model.recorded.narrowing import get_unread_names
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import begins_alone, record_periods
+from service.estimator.model.root_unit import count_root_adapters, count_trained_outside
 from service.estimator.model.task_head import TaskHead
 from service.estimator.model.weights.collectives import apply_sharded_linear
 from service.estimator.passes.heads import list_task_labels, record_task, record_task_loss
@@ -65,8 +66,13 @@ class ModelWalk:
             head = self.model.head_unit_elements if trains_whole_model else 0
             ends_in_head = not self.model.tied and not self.model.head.bias
             last = trains_whole_model and ends_in_head and self.model.task is None
+            config = self.units.config
+            adapters = count_root_adapters(self.ctx, self.model, config)
             self.units.open_root(
-                self.model.root_elements, counts.largest_block, head=head, ends_in_head=last
+                self.model.root_elements + config.to_gathered_elements(adapters),
+                counts.largest_block,
+                head=head,
+                ends_in_head=last,
             )
         return self.record_layers(ids)
 
@@ -269,32 +275,13 @@ class ModelWalk:
         loss.node.grad = tape.scratch(loss.numel, loss.dtype)
         tape.run_backward()
         if self.units is not None:
-            elements = self.model.root_elements
+            model, ctx, config = self.model, self.ctx, self.units.config
+            adapters, unread = count_root_adapters(ctx, model, config), get_unread_names(model)
+            trained = count_trained_outside(ctx, model, unread)
             self.units.close_root(
-                elements, self._trained_outside() if self.ctx.settings.trains_all else 0
+                model.root_elements + config.to_gathered_elements(adapters),
+                trained if ctx.settings.trains_all else adapters,
             )
-
-    def _trained_outside(self) -> int:
-        """Return the elements outside of the layers that get a gradient.
-
-        They are trained, and read: not of an image tower left idle, or of a pooler.
-        """
-        outside, ctx, images = self.model.root_elements, self.ctx, self.model.images
-        idle = (
-            self.model.never_trained | get_unread_names(self.model)
-            if images is None
-            else images.get_idle_names(ctx.settings.images)
-        )
-        if not ctx.settings.frozen and not idle:
-            return outside
-        block_weights = {weight for block, _ in self.model.blocks for weight in block.weights()} | {
-            *self.model.tower_layer_weights
-        }
-        return outside - sum(
-            weight.numel
-            for weight, _ in self.model.weights()
-            if weight not in block_weights and (weight.name in idle or not ctx.is_trained(weight))
-        )
 
     def drop_tables(self) -> None:
         """Drop what backward has read for the last time."""

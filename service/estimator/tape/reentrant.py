@@ -56,7 +56,7 @@ def _checkpoint(tape: Tape, block: Callable[[Value], Value], x: Value, *, linger
 
 
 def _run_block(tape: Tape, block: Callable[[Value], Value], x: Value) -> tuple[Value, list[Value]]:
-    """Return what a block returns: its hidden state, and what is beside it."""
+    """Return a block's hidden state, and what it returns beside that."""
     outer, returned = tape.returned, list[Value]()
     tape.returned = returned
     y = block(x)

@@ -186,6 +186,8 @@ def build(spec: OptSpec) -> Architecture:
         (spec.max_position_embeddings + POSITION_OFFSET, hidden),
     )
 
+    projections = tuple(layer for layer in (project_in, project_out) if layer is not None)
+
     def embed(ctx: Recording, tokens: Value) -> EmbeddingOutput:
         return _record_embedding(ctx, tokens, positions, project_in)
 
@@ -196,12 +198,8 @@ def build(spec: OptSpec) -> Architecture:
         blocks=((_build_block(spec), spec.num_hidden_layers),),
         final_norm=plain.final_norm if spec.final_norm else None,
         head=replace(plain.head, in_features=narrow),
-        stem=tuple(
-            weight
-            for layer in (project_in, project_out)
-            if layer is not None
-            for weight in layer.weights()
-        ),
+        stem=tuple(weight for layer in projections for weight in layer.weights()),
+        outer_linears=projections,
         embed=embed,
         finish_hidden=(lambda ctx, x: ctx.linear(project_out, x, ""))
         if project_out is not None
