@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+)
 from transformers import PreTrainedModel
 
 from service.jobs.contract import FailureKind
@@ -28,6 +32,11 @@ class DoesNotRunError(Refusal):
 
 def describe_failure(error: Exception) -> str:
     """Return why transformers' code does not run, in one line."""
+    if isinstance(error, DataDependentOutputException | DynamicOutputShapeException):
+        return (
+            f"this model's code reads values of its input ({error.func}), and tensors without data "
+            "have none"
+        )
     text = " ".join(str(error).split())
     return f"transformers' code does not run on this config: {type(error).__name__}: {text[:400]}"
 

@@ -209,3 +209,16 @@ def test_a_format_in_which_a_model_does_not_run_is_left_out(
     assert list(record_model(config, variants).passes) == ["fp32"]
     with pytest.raises(Refusal, match="no kernel in bfloat16"):
         record_model(config, {"half": HALF})
+
+
+def test_code_that_reads_its_input_is_refused_in_words() -> None:
+    """X-MOD chooses the rows of each language's adapter."""
+    config = _SIZES | {
+        "model_type": "xmod",
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "default_language": "en_XX",
+    }
+
+    with pytest.raises(Refusal, match=r"reads values of its input \(aten.nonzero.default\)"):
+        record_model(config, {"half": HALF})
