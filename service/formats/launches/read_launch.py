@@ -43,6 +43,7 @@ _MODULES = {
     Launcher.LLAMA_CPP: "engines.llama_cpp",
     Launcher.TENSORRT_LLM: "engines.tensorrt_llm",
     Launcher.TGI: "engines.tgi",
+    Launcher.LMDEPLOY: "engines.lmdeploy",
 }
 """Module of each reader, loaded where its launcher may be meant: it has them in ``READERS``."""
 

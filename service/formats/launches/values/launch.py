@@ -13,6 +13,7 @@ class Launcher(StrEnum):
     TENSORRT_LLM = "tensorrt_llm"
     LLAMA_CPP = "llama_cpp"
     TGI = "tgi"
+    LMDEPLOY = "lmdeploy"
     DEEPSPEED = "deepspeed"
     ACCELERATE = "accelerate"
     TRAINER = "trainer"
