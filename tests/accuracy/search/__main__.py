@@ -2,8 +2,8 @@
 
 Questions are drawn at random (models of the catalogue cut to a few layers, small configs with
 unusual fields), answered by the estimator and traced by our own probe. Each that differs is shrunk
-to the simplest that still does, and printed; a part of the questions that somebody refuses is
-counted by reason at the end. No test runs it.
+to the simplest that still does, and printed. Another is drawn in the place of a question that the
+estimator refuses; refusals are counted by reason at the end. No test runs it.
 """
 
 import argparse
@@ -15,10 +15,15 @@ from random import Random
 
 from transformers import logging
 
+from service.estimator.values.errors import EstimatorError
 from tests.accuracy.search.comparing import Outcome, compare
 from tests.accuracy.search.drawing import draw
+from tests.accuracy.search.estimating import estimate_peaks
 from tests.accuracy.search.questions import Question, shrink
 from tests.accuracy.search.widening import widen
+
+MAX_DRAWS = 30
+"""Questions drawn for one that is legal: of models that take few of the options most are not."""
 
 
 def main(arguments: list[str]) -> int:
@@ -37,9 +42,8 @@ def main(arguments: list[str]) -> int:
     refusals, counts = Counter[str](), Counter[str]()
     began = time.monotonic()
     for _ in range(options.cases):
-        question = draw(random, published=options.published, models=options.models)
-        if options.wide and random.random() < options.wide:
-            question = widen(random, question)
+        question, refused = _draw_legal(random, options)
+        refusals.update(refused)
         outcome = compare(question)
         if outcome.refusal:
             refusals[f"{question.model}: {outcome.refusal}"] += 1
@@ -52,6 +56,29 @@ def main(arguments: list[str]) -> int:
     told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     sys.stdout.write(f"{options.cases} questions in {time.monotonic() - began:.0f} s: {told}\n")
     return int(bool(counts["differ"]))
+
+
+def _draw_legal(random: Random, options: argparse.Namespace) -> tuple[Question, Counter[str]]:
+    """Return a question that the estimator answers, and why it refused those before it."""
+    refusals = Counter[str]()
+    question = _draw(random, options)
+    while refusals.total() < MAX_DRAWS:
+        try:
+            estimate_peaks(question)
+        except EstimatorError as error:
+            refusals[f"{question.model}: estimator: {error}"] += 1
+            question = _draw(random, options)
+        else:
+            break
+    return question, refusals
+
+
+def _draw(random: Random, options: argparse.Namespace) -> Question:
+    """Return one question, with wide settings as often as the options say."""
+    question = draw(random, published=options.published, models=options.models)
+    if options.wide and random.random() < options.wide:
+        return widen(random, question)
+    return question
 
 
 def _shrink(outcome: Outcome, tries: int) -> Question:
