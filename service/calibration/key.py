@@ -49,6 +49,8 @@ _ADDED_LATER = {
     "completion_length": None,
     "log_prob_batch_size": None,
     "max_lora_rank": None,
+    "max_images_per_prompt": None,
+    "max_videos_per_prompt": None,
     "inputs": None,
 }
 """Fields that keys of before do not have, and no key has at these values."""

@@ -11,7 +11,8 @@ _WORDS_OF_OTHERS = {
         f"--{axis[0]}p": f" Did you mean --{axis}-parallel?"
         for axis in ("tensor", "data", "pipeline", "context", "expert")
     },
-    "--limit-mm-per-prompt": " Say what a request brings: --image WxHxN, --video FxWxHxN.",
+    "--limit-mm-per-prompt": " On engine vllm: --max-images-per-prompt N, "
+    "--max-videos-per-prompt N. What a request brings: --image WxHxN, --video FxWxHxN.",
 }
 
 

@@ -174,6 +174,24 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
         Annotated[int, Meta(ge=1, le=512)] | UnsetType,
         Meta(description="vLLM's `--max-lora-rank`: rank of each slot; default 16."),
     ] = UNSET
+    max_images_per_prompt: Annotated[
+        Annotated[int, Meta(ge=0, le=10_000)] | UnsetType,
+        Meta(
+            description=(
+                "`image` of vLLM's `--limit-mm-per-prompt`: images that a prompt may have, which "
+                "the vision tower is profiled with; without it as many as have room."
+            )
+        ),
+    ] = UNSET
+    max_videos_per_prompt: Annotated[
+        Annotated[int, Meta(ge=0, le=10_000)] | UnsetType,
+        Meta(
+            description=(
+                "`video` of vLLM's `--limit-mm-per-prompt`: with 0 the vision tower is profiled "
+                "with images alone."
+            )
+        ),
+    ] = UNSET
 
 
 class ServingAnswer(Answer, frozen=True, kw_only=True):

@@ -49,6 +49,8 @@ _SERVE_OPTIONAL = (
     "cpu_offload_gb",
     "max_loras",
     "max_lora_rank",
+    "max_images_per_prompt",
+    "max_videos_per_prompt",
 )
 
 

@@ -284,6 +284,8 @@ class ServeWorkload:
     cpu_offload_gb: float | None = None
     max_loras: int | None = None
     max_lora_rank: int | None = None
+    max_images_per_prompt: int | None = None
+    max_videos_per_prompt: int | None = None
 
     def resolve_max_model_len(self, max_positions: int) -> int:
         """Return the requested length, else the model's, else a sequence's."""

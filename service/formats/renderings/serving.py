@@ -29,6 +29,7 @@ from service.formats.renderings.weights import (
     get_checkpoint,
     get_longest,
     list_weights_notes,
+    render_item_limits,
     render_speculative,
 )
 
@@ -107,6 +108,7 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
         "cpu-offload-gb": workload.cpu_offload_gb,
         "max-loras": workload.max_loras,
         "max-lora-rank": workload.max_lora_rank,
+        "limit-mm-per-prompt": render_item_limits(workload),
         "gpu-memory-utilization": _get_fraction(workload, release.memory_fraction),
         "speculative-config": render_speculative(job, workload),
     }

@@ -47,6 +47,13 @@ def render_speculative(job: Job, workload: ServeWorkload) -> str | None:
     return json.dumps({**method, "num_speculative_tokens": speculative.num_tokens})
 
 
+def render_item_limits(workload: ServeWorkload) -> str | None:
+    """Return vLLM's ``--limit-mm-per-prompt``, None where it has its default."""
+    limits = {"image": workload.max_images_per_prompt, "video": workload.max_videos_per_prompt}
+    said = {kind: limit for kind, limit in limits.items() if limit is not None}
+    return json.dumps(said) if said else None
+
+
 def list_weights_notes(job: Job, workload: ServeWorkload) -> tuple[str, ...]:
     """Return notes on the weights of a command.
 

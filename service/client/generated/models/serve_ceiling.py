@@ -62,6 +62,10 @@ class ServeCeiling:
         max_loras (int | Unset): vLLM's `--max-loras` with `--enable-lora`: slots of LoRA adapters that are allocated at
             the start; without it there are none.
         max_lora_rank (int | Unset): vLLM's `--max-lora-rank`: rank of each slot; default 16.
+        max_images_per_prompt (int | Unset): `image` of vLLM's `--limit-mm-per-prompt`: images that a prompt may have,
+            which the vision tower is profiled with; without it as many as have room.
+        max_videos_per_prompt (int | Unset): `video` of vLLM's `--limit-mm-per-prompt`: with 0 the vision tower is
+            profiled with images alone.
     """
 
     task: ServeCeilingTask
@@ -93,6 +97,8 @@ class ServeCeiling:
     cpu_offload_gb: float | Unset = UNSET
     max_loras: int | Unset = UNSET
     max_lora_rank: int | Unset = UNSET
+    max_images_per_prompt: int | Unset = UNSET
+    max_videos_per_prompt: int | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         task: str = self.task
@@ -175,6 +181,10 @@ class ServeCeiling:
 
         max_lora_rank = self.max_lora_rank
 
+        max_images_per_prompt = self.max_images_per_prompt
+
+        max_videos_per_prompt = self.max_videos_per_prompt
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -238,6 +248,10 @@ class ServeCeiling:
             field_dict["max_loras"] = max_loras
         if max_lora_rank is not UNSET:
             field_dict["max_lora_rank"] = max_lora_rank
+        if max_images_per_prompt is not UNSET:
+            field_dict["max_images_per_prompt"] = max_images_per_prompt
+        if max_videos_per_prompt is not UNSET:
+            field_dict["max_videos_per_prompt"] = max_videos_per_prompt
 
         return field_dict
 
@@ -360,6 +374,10 @@ class ServeCeiling:
 
         max_lora_rank = d.pop("max_lora_rank", UNSET)
 
+        max_images_per_prompt = d.pop("max_images_per_prompt", UNSET)
+
+        max_videos_per_prompt = d.pop("max_videos_per_prompt", UNSET)
+
         serve_ceiling = cls(
             task=task,
             num_sequences=num_sequences,
@@ -390,6 +408,8 @@ class ServeCeiling:
             cpu_offload_gb=cpu_offload_gb,
             max_loras=max_loras,
             max_lora_rank=max_lora_rank,
+            max_images_per_prompt=max_images_per_prompt,
+            max_videos_per_prompt=max_videos_per_prompt,
         )
 
         return serve_ceiling

@@ -58,7 +58,7 @@ from service.estimator.backends.vllm.speech import (
     is_speech,
     run_encoder,
 )
-from service.estimator.backends.vllm.towers import run_tower
+from service.estimator.backends.vllm.towers import list_idle_limits, run_tower
 from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.families.speculative import get_draft_model
@@ -141,7 +141,9 @@ def _list_warnings(question: ServeQuestion, settings: VllmSettings) -> tuple[str
     """Return what an engine's fraction and its profiling run rest on."""
     if is_encoder(question.model):
         return (FRACTION_NOTE,)
-    return () if settings.tower is None else settings.tower.list_warnings()
+    if settings.tower is None:
+        return list_idle_limits(question.model, question.workload)
+    return settings.tower.list_warnings()
 
 
 def _get_budget(

@@ -12,7 +12,7 @@ from service.estimator.backends.vllm.speech import (
     is_speech,
     load_encoder,
 )
-from service.estimator.backends.vllm.towers import ImageTower, find_tower
+from service.estimator.backends.vllm.towers import ImageTower, ItemLimits, find_tower
 from service.estimator.memory.kv_cache import is_latent
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
@@ -84,5 +84,6 @@ def resolve_settings(
             model.images,
             max_model_len=max_model_len,
             ranks=question.layout.tensor_parallel,
+            limits=ItemLimits(workload.max_images_per_prompt, workload.max_videos_per_prompt),
         ),
     )

@@ -1,18 +1,21 @@
 """Vision towers in the profiling run of vLLM.
 
 0.33.0, ``multimodal/encoder_budget.py`` and ``v1/core/encoder_cache_manager.py``: as many of the
-largest items as a step has room for, one at least, by the defaults of ``limit_mm_per_prompt``. Per
+largest items as a step has room for, one at least, and no more of a prompt than
+``limit_mm_per_prompt`` says; what may have none is not profiled. Per
 patch, ``models/siglip.py``, ``clip.py`` and ``pixtral.py`` have three rows and the feed-forward's
 own at the widest point; ``qwen2_vl.py`` and ``qwen2_5_vl.py`` have it in attention, with what is
 turned beside what is projected.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.backends.vllm.profile import ProfilingBatch, TowerRun
+from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import ImageInput
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.processors.defaults import QWEN2_PIXELS
+from service.estimator.values.workload import ServeWorkload
 
 _ANY_SIZE = frozenset({"qwen2_5_vl", "qwen2_vl"})
 _IMAGES = "images"
@@ -36,11 +39,16 @@ class ImageTower:
     peak_elements: int
     hidden_size: int
     """Of the language model, for which an item becomes tokens."""
+    most_per_prompt: int | None = None
+    """Items that a prompt may have; None as many as it has room for."""
 
     def count_items(self, batch: ProfilingBatch, max_model_len: int) -> int:
         """Return the items of the profiling run (``_get_max_items``)."""
         by_budget = max(batch.num_tokens, self.item_tokens) // self.item_tokens
-        per_prompt = max(1, max_model_len // self.item_tokens)
+        per_prompt = max_model_len // self.item_tokens
+        if self.most_per_prompt is not None:
+            per_prompt = min(per_prompt, self.most_per_prompt)
+        per_prompt = max(1, per_prompt)
         return max(1, min(by_budget, batch.num_sequences * per_prompt))
 
     def list_warnings(self) -> tuple[str, ...]:
@@ -49,21 +57,44 @@ class ImageTower:
             return ()
         text = (
             f"vLLM profiles the vision tower with {self.item}, {self.item_tokens:,} tokens by "
-            "max_model_len: --limit-mm-per-prompt without videos, or a lower max_model_len, needs "
-            "less"
+            "max_model_len: max_videos_per_prompt 0 (--limit-mm-per-prompt without videos), or a "
+            "lower max_model_len, needs less"
         )
         return (text,)
 
 
+@dataclass(frozen=True, slots=True)
+class ItemLimits:
+    """Images and videos that a prompt may have; None as many as it has room for."""
+
+    images: int | None = None
+    videos: int | None = None
+
+
 def find_tower(
-    spec: DecoderSpec, images: ImageInput | None, *, max_model_len: int, ranks: int
+    spec: DecoderSpec,
+    images: ImageInput | None,
+    *,
+    max_model_len: int,
+    ranks: int,
+    limits: ItemLimits,
 ) -> ImageTower | None:
-    """Return the tower of a model that reads images; None of another."""
+    """Return the tower that is profiled; None of a model that reads no images.
+
+    None too where a prompt may have no item that the model reads.
+    """
     hidden = getattr(spec, "vision_hidden_size", 0)
     if images is None or not hidden:
         return None
+    if spec.family in _ANY_SIZE and limits.videos != 0:
+        return _build_qwen_tower(
+            spec, hidden, max_model_len=max_model_len, ranks=ranks, most_videos=limits.videos
+        )
+    if limits.images == 0:
+        return None
     if spec.family in _ANY_SIZE:
-        return _build_qwen_tower(spec, hidden, max_model_len=max_model_len, ranks=ranks)
+        image = _build_qwen_tower(spec, hidden, max_model_len=1, ranks=ranks, most_videos=None)
+        return replace(image, item=_IMAGES, most_per_prompt=limits.images)
     patch_pixels = getattr(spec, "vision_channels", 3) * getattr(spec, "vision_patch_size", 14) ** 2
     inner = getattr(spec, "vision_intermediate_size", 0)
     factors = 3 if spec.family == _GATED else 2
@@ -74,13 +105,17 @@ def find_tower(
         item_pixels=images.pixels,
         peak_elements=_ROWS * hidden + factors * inner // ranks,
         hidden_size=spec.hidden_size,
+        most_per_prompt=limits.images,
     )
 
 
 def _build_qwen_tower(
-    spec: DecoderSpec, hidden: int, *, max_model_len: int, ranks: int
+    spec: DecoderSpec, hidden: int, *, max_model_len: int, ranks: int, most_videos: int | None
 ) -> ImageTower:
-    """Return the tower of a Qwen-VL, whose largest item is a video."""
+    """Return the tower of a Qwen-VL, whose largest item is a video.
+
+    One of a frame, which the processor doubles, is the largest image.
+    """
     patch, merge = getattr(spec, "vision_patch_size", 14), getattr(spec, "vision_merge_size", 2)
     frame_tokens = QWEN2_PIXELS["longest_edge"] // (patch * merge) ** 2
     grids = max(1, min(_MOST_FRAMES // _FRAMES_PER_GRID, max_model_len // frame_tokens))
@@ -93,7 +128,26 @@ def _build_qwen_tower(
         item_pixels=patches * channels * _FRAMES_PER_GRID * patch**2,
         peak_elements=_ROWS * hidden + _ATTENTION_COPIES * hidden // ranks,
         hidden_size=spec.hidden_size,
+        most_per_prompt=most_videos,
     )
+
+
+def list_idle_limits(model: Architecture, workload: ServeWorkload) -> tuple[str, ...]:
+    """Return what limits of items leave as it is where no tower is profiled."""
+    limits = (workload.max_images_per_prompt, workload.max_videos_per_prompt)
+    if limits == (None, None):
+        return ()
+    if getattr(model.spec, "vision_hidden_size", 0):
+        text = (
+            f"a prompt may have no images: the tower of {model.family} is not profiled, and its "
+            "weights are counted, which vLLM leaves out then"
+        )
+    else:
+        text = (
+            f"max_images_per_prompt and max_videos_per_prompt have no effect: no tower of "
+            f"{model.family} is profiled here"
+        )
+    return (text,)
 
 
 def run_tower(

@@ -153,6 +153,8 @@ class WorkloadFields:
     cpu_offload_gb: Field[float | None] = Field("workload.cpu_offload_gb")
     max_loras: Field[int | None] = Field("workload.max_loras")
     max_lora_rank: Field[int | None] = Field("workload.max_lora_rank")
+    max_images_per_prompt: Field[int | None] = Field("workload.max_images_per_prompt")
+    max_videos_per_prompt: Field[int | None] = Field("workload.max_videos_per_prompt")
     gpu_memory_fraction: Field[float | None] = Field("workload.gpu_memory_fraction")
     enforce_eager: Field[bool] = Field("workload.enforce_eager")
     speculative: Field[Speculative | None] = Field("workload.speculative")

@@ -1,6 +1,7 @@
 """Settings of serving engines, as their readers share them."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 
 from service.formats.launches.sources.argv import Grammar, read_argv
@@ -10,6 +11,9 @@ from service.formats.launches.trainers.number_formats import DTYPES
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Setting, Settings, is_default, make_default
+
+_PAIRS = re.compile(r"\w+=\d+(,\w+=\d+)*")
+"""An object as vLLM took it before 0.9: ``image=4,video=0``."""
 
 
 def gather_settings(
@@ -140,6 +144,8 @@ def read_object(settings: Settings, name: str) -> Settings | None:
 
 def _parse_object(setting: Setting) -> Settings:
     value = setting.value
+    if isinstance(value, str) and _PAIRS.fullmatch(value):
+        value = dict(pair.split("=") for pair in value.split(","))
     if isinstance(value, str):
         try:
             value = json.loads(value)

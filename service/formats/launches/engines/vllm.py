@@ -105,6 +105,7 @@ def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     read_layout(settings, draft)
     _read_speculation(settings, draft)
     _read_memory(settings, draft)
+    _read_items(settings, draft)
     _read_adapters(settings, draft)
     ignore_settings(draft, settings, IGNORED)
     draft.account(settings, WITHOUT_EFFECT)
@@ -225,6 +226,19 @@ def _read_memory(settings: Settings, draft: Draft) -> None:
         else:
             draft.drop(offload)
     put_switch(draft, settings, "workload.enforce_eager", "enforce_eager")
+
+
+def _read_items(settings: Settings, draft: Draft) -> None:
+    """Read the images and videos that a prompt may have."""
+    limits = read_object(settings, "limit_mm_per_prompt")
+    if limits is None:
+        return
+    for kind in ("image", "video"):
+        limit = limits.take(kind, f"{kind}.count")
+        if limit is not None:
+            draft.put(f"workload.max_{kind}s_per_prompt", limit.as_int(), limit)
+    for setting in limits.take_all().values():
+        draft.ignore(setting, "images and videos are profiled at their largest size, audio is not")
 
 
 def _read_adapters(settings: Settings, draft: Draft) -> None:

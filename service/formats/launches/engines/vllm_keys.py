@@ -178,7 +178,6 @@ IGNORED = {
     "block_size": "blocks have the tokens that the engine chooses on the GPU",
     "decode_context_parallel_size": "a cache that is split by tokens has no term",
     "prefill_context_parallel_size": "prompts that are split over GPUs have no term",
-    "limit_mm_per_prompt": "workload.inputs says which images a prompt has",
     "language_model_only": "the towers of the model are counted",
     "mm_encoder_only": "the language model is counted",
     "mm_encoder_tp_mode": "the tower is counted as the release has it by default",

@@ -147,6 +147,8 @@ SERVED: Mapping[str, Sequence[object]] = {
     "cpu_offload_gb": (1.0,),
     "max_loras": (2,),
     "max_lora_rank": (8, 9),
+    "max_images_per_prompt": (0, 2),
+    "max_videos_per_prompt": (0, 2),
 }
 LAID_OUT: Mapping[str, Sequence[object]] = {
     "data_parallel": (2, 4),

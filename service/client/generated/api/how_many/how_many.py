@@ -96,6 +96,7 @@ def call(
     max_cost_per_hour: float | Unset = UNSET,
     max_gpus: int | Unset = UNSET,
     max_hours: float | Unset = UNSET,
+    max_images_per_prompt: int | Unset = UNSET,
     max_lora_rank: int | Unset = UNSET,
     max_loras: int | Unset = UNSET,
     max_model_len: int | Unset = UNSET,
@@ -105,6 +106,7 @@ def call(
     max_prefill_time_s: float | Unset = UNSET,
     max_step_time_s: float | Unset = UNSET,
     max_time_per_output_token_s: float | Unset = UNSET,
+    max_videos_per_prompt: int | Unset = UNSET,
     method: Method | Unset = UNSET,
     micro_batch_size: int | Unset = UNSET,
     min_num_sequences: int | Unset = UNSET,
@@ -362,6 +364,8 @@ def call(
 
     params["max_hours"] = max_hours
 
+    params["max_images_per_prompt"] = max_images_per_prompt
+
     params["max_lora_rank"] = max_lora_rank
 
     params["max_loras"] = max_loras
@@ -379,6 +383,8 @@ def call(
     params["max_step_time_s"] = max_step_time_s
 
     params["max_time_per_output_token_s"] = max_time_per_output_token_s
+
+    params["max_videos_per_prompt"] = max_videos_per_prompt
 
     json_method: str | Unset = UNSET
     if not isinstance(method, Unset):

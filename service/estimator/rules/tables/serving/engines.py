@@ -34,6 +34,7 @@ from service.estimator.rules.tables.serving.engine_ranks import (
     HUB_FORMATS,
     OWN_STAGES,
 )
+from service.estimator.rules.tables.serving.item_limits import ITEM_LIMITS
 from service.estimator.rules.tables.serving.pooling import POOLING
 from service.estimator.rules.tables.serving.states import NO_MODEL, STATES
 from service.estimator.values.dtypes import DType
@@ -284,5 +285,6 @@ ENGINES = (
     KEEPS_OWN_FORMAT,
     *_GGUF_RULES,
     *ADAPTER_SLOTS,
+    *ITEM_LIMITS,
 )
 """What holds for every engine of its own."""

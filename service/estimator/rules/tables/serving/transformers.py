@@ -42,6 +42,7 @@ from service.estimator.rules.tables.serving.engines import (
     REPLICAS,
 )
 from service.estimator.rules.tables.serving.host_weights import TRANSFORMERS_KEEPS_ALL
+from service.estimator.rules.tables.serving.item_limits import NO_ITEM_LIMITS
 from service.estimator.rules.tables.transformers_layouts import ONE_SEQUENCE, make_layout_rules
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import Cache, Engine, Quantization
@@ -246,7 +247,7 @@ SERVE_TRANSFORMERS = RuleTable(
     beside=(*_LAYOUTS, *_DECODERS[:2], *ENCODERS),
     rules=(
         *(*RECORDED_SERVING, *_DECODERS, *_RUNS, *IMAGES, *_LAYOUTS),
-        *(*TRANSFORMERS_KEEPS_ALL, *NO_ADAPTER_SLOTS),
+        *(*TRANSFORMERS_KEEPS_ALL, *NO_ADAPTER_SLOTS, *NO_ITEM_LIMITS),
     ),
     topics=(
         *(Topic.RUNNER, Topic.FORMATS, Topic.WEIGHTS, Topic.SHARED, Topic.CACHE),
@@ -269,7 +270,7 @@ SERVE_ENCODERS = RuleTable(
     name="serve_transformers",
     rules=(
         *(*RECORDED_SERVING, *ENCODERS, *_RUNS, *IMAGES, *_LAYOUTS),
-        *(*TRANSFORMERS_KEEPS_ALL, *NO_ADAPTER_SLOTS),
+        *(*TRANSFORMERS_KEEPS_ALL, *NO_ADAPTER_SLOTS, *NO_ITEM_LIMITS),
     ),
     topics=(
         *(Topic.RUNNER, Topic.FORMATS, Topic.PRECISION, Topic.CACHE, Topic.WORDS, Topic.EAGER),

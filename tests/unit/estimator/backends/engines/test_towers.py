@@ -8,19 +8,25 @@ import pytest
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.backends.vllm.profile import ProfilingBatch
-from service.estimator.backends.vllm.towers import ImageTower, find_tower, run_tower
+from service.estimator.backends.vllm.towers import ImageTower, ItemLimits, find_tower, run_tower
 from service.estimator.estimate import estimate
+from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import Engine, ServeWorkload
 
 REQUESTS = ServeWorkload(num_sequences=4, prompt_tokens=2000, output_tokens=100)
+NO_LIMITS = ItemLimits()
 QWEN, GEMMA, LLAVA = "qwen2.5-vl-7b", "gemma-3-4b", "llava-1.5-7b"
 
 
-def _find_tower(name: str, max_model_len: int, ranks: int = 1) -> ImageTower:
+def _find_tower(
+    name: str, max_model_len: int, ranks: int = 1, limits: ItemLimits = NO_LIMITS
+) -> ImageTower:
     model = load_architecture(resolve_model(name))
-    tower = find_tower(model.spec, model.images, max_model_len=max_model_len, ranks=ranks)
+    tower = find_tower(
+        model.spec, model.images, max_model_len=max_model_len, ranks=ranks, limits=limits
+    )
     assert tower is not None
     return tower
 
@@ -103,6 +109,45 @@ def test_a_long_context_of_qwen_costs_the_pool_a_video() -> None:
     assert _get_bytes(long, "activations") == tower
     assert _get_bytes(long, "kv_cache") < _get_bytes(short, "kv_cache") - 10 * 2**30
     assert any("--limit-mm-per-prompt" in text for text in long.warnings)
+
+
+def test_without_videos_the_tower_is_profiled_with_images() -> None:
+    """The largest image is 16,384 tokens; a long context no longer costs a video."""
+    videos, images, none = (
+        _serve(QWEN, Engine.VLLM, "A100-SXM4-40GB", max_model_len=128_000, **limits)
+        for limits in (
+            {},
+            {"max_videos_per_prompt": 0},
+            {"max_videos_per_prompt": 0, "max_images_per_prompt": 0},
+        )
+    )
+
+    frame = 2 * 32768 * (11 * 1280 + 1176) * 2
+    assert _get_bytes(videos, "activations") == 7 * frame
+    assert _get_bytes(images, "activations") == frame
+    assert _get_bytes(none, "activations") < frame
+    assert not any("videos of" in text for text in images.warnings)
+    assert any("not profiled" in text for text in none.warnings)
+
+
+@pytest.mark.parametrize(("limit", "items"), [(None, 64), (1, 4), (3, 12), (99, 64)])
+def test_a_prompt_has_no_more_images_than_it_may(limit: int | None, items: int) -> None:
+    """Four prompts of 4,096 tokens have sixteen images of Gemma 3 each, or as many as are let."""
+    batch = ProfilingBatch(num_tokens=10**6, num_sequences=4, bytes_per_element=2)
+    tower = _find_tower(GEMMA, 4096, limits=ItemLimits(images=limit))
+
+    assert tower.count_items(batch, 4096) == items
+
+
+def test_limits_of_items_are_vllms_and_hold_for_requests() -> None:
+    """Another engine profiles nothing; a text model is told that they have no effect."""
+    with pytest.raises(InvalidInputError, match="a word of engine vllm"):
+        _serve(GEMMA, Engine.SGLANG, "L4", max_images_per_prompt=1)
+    with pytest.raises(InvalidInputError, match="lets a prompt have 1"):
+        _serve(GEMMA, Engine.VLLM, "L4", max_images_per_prompt=1, num_images=2)
+
+    plain = _serve("llama-3.2-1b", Engine.VLLM, "L4", max_images_per_prompt=1)
+    assert any("have no effect" in text for text in plain.warnings)
 
 
 def test_ranks_share_the_heads_and_inner_features() -> None:

@@ -45,6 +45,7 @@ RENDERED: list[tuple[str, dict[str, Any], Layout]] = [
     ("llama-2-7b", {"speculative": Speculative(num_tokens=3)}, Layout()),
     ("llama-2-7b", {"max_loras": 4, "max_lora_rank": 32}, Layout()),
     ("llama-2-7b", {"max_loras": 1}, Layout()),
+    ("gemma-3-4b", {"max_images_per_prompt": 2, "max_videos_per_prompt": 0}, Layout()),
     ("mixtral-8x7b", {}, EXPERTS),
 ]
 READ = [
@@ -75,6 +76,10 @@ READ = [
     ("--cpu-offload-gb 4", "workload", "cpu_offload_gb", 4.0),
     ("--enable-lora", "workload", "max_loras", 1),
     ("--enable-lora --max-loras 4 --max-lora-rank 64", "workload", "max_loras", 4),
+    ("--limit-mm-per-prompt '{\"image\": 4}'", "workload", "max_images_per_prompt", 4),
+    ("--limit-mm-per-prompt image=4,video=0", "workload", "max_videos_per_prompt", 0),
+    ("--limit-mm-per-prompt.video 0", "workload", "max_videos_per_prompt", 0),
+    ("--limit-mm-per-prompt.video.count 1", "workload", "max_videos_per_prompt", 1),
     ("--enable-lora --max-loras 4 --max-lora-rank 64", "workload", "max_lora_rank", 64),
     ("--spec-method ngram --spec-tokens 4", "workload", "speculative", {"num_tokens": 4}),
     (
@@ -96,7 +101,7 @@ IGNORED = (
     *("--decode-context-parallel-size 2", "--compilation-config.mode 3", "-O0"),
     "-p 8000",
     *("--kv-cache-dtype nvfp4", "--some-flag-of-tomorrow 3", "--cpu-offload-params x"),
-    """--limit-mm-per-prompt '{"image": 2}'""",
+    """--limit-mm-per-prompt '{"audio": 2}'""",
     """--speculative-config '{"method": "eagle3", "model": "x/y", "num_speculative_tokens": 3}'""",
     *("-O3", "-O 2", "-cc.mode 3", "-ac.backend FLASHINFER", "--no-enable-chunked-prefill"),
 )
