@@ -127,7 +127,7 @@ function option(found) {
   const isPhone = byId("map").clientWidth < PHONE;
   const data = cells.map((cell, place) => [place % values.length, Math.floor(place / values.length), cell.share ?? 0, place]);
   return {
-    grid: { left: isPhone ? 0 : 8, right: isPhone ? 2 : 8, top: 8, bottom: 30, containLabel: true },
+    grid: { left: 8, right: isPhone ? 2 : 8, top: 8, bottom: 30, containLabel: true },
     xAxis: axis({ type: "category", data: values.map((value) => value.toLocaleString("en-US")), name: words(field), nameLocation: "middle", nameGap: 28, splitLine: { show: false } }),
     yAxis: axis({ type: "category", data: gpus, inverse: true, splitLine: { show: false }, axisLabel: { color: css("--text"), fontSize: isPhone ? 10 : 12, margin: isPhone ? 4 : 8 } }),
     tooltip: tooltip({ formatter: ({ data: [, , , place] }) => tooltipOf(cells[place], field) }),
