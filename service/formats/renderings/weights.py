@@ -50,8 +50,8 @@ def render_speculative(job: Job, workload: ServeWorkload) -> str | None:
 def render_item_limits(workload: ServeWorkload) -> str | None:
     """Return vLLM's ``--limit-mm-per-prompt``, None where it has its default."""
     limits = {"image": workload.max_images_per_prompt, "video": workload.max_videos_per_prompt}
-    given = {kind: limit for kind, limit in limits.items() if limit is not None}
-    return json.dumps(given) if given else None
+    bounded = {kind: limit for kind, limit in limits.items() if limit is not None}
+    return json.dumps(bounded) if bounded else None
 
 
 def list_weights_notes(job: Job, workload: ServeWorkload) -> tuple[str, ...]:

@@ -38,8 +38,8 @@ def get_recurrence_dtype(model: Architecture) -> DType:
 
     A recorded config names it, or nobody does.
     """
-    named = model.recorded.spec.state_dtype if is_recorded(model) else None
-    return named or _RECURRENCE
+    state_dtype = model.recorded.spec.state_dtype if is_recorded(model) else None
+    return state_dtype or _RECURRENCE
 
 
 def count_request_slots(model: Architecture) -> int:
