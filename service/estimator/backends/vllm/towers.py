@@ -65,7 +65,10 @@ class ImageTower:
 
 @dataclass(frozen=True, slots=True)
 class ItemLimits:
-    """Images and videos that a prompt may have; None as many as it has room for."""
+    """Most images and videos of a prompt.
+
+    None is as many as it has room for.
+    """
 
     images: int | None = None
     videos: int | None = None
@@ -79,9 +82,9 @@ def find_tower(
     ranks: int,
     limits: ItemLimits,
 ) -> ImageTower | None:
-    """Return the tower that is profiled; None of a model that reads no images.
+    """Return the tower that is profiled, if there is one.
 
-    None too where a prompt may have no item that the model reads.
+    None of a model that reads no images, and where a prompt may have no item that it reads.
     """
     hidden = getattr(spec, "vision_hidden_size", 0)
     if images is None or not hidden:
@@ -133,7 +136,7 @@ def _build_qwen_tower(
 
 
 def list_idle_limits(model: Architecture, workload: ServeWorkload) -> tuple[str, ...]:
-    """Return what limits of items leave as it is where no tower is profiled."""
+    """Return the limits of items that have no effect."""
     limits = (workload.max_images_per_prompt, workload.max_videos_per_prompt)
     if limits == (None, None):
         return ()
