@@ -163,7 +163,6 @@ class TrainWorkload:
     rollout: Rollout | None = None
     """With trainer ``grpo``: the engine on the same GPUs; None is one elsewhere."""
     evaluation: Evaluation | None = None
-    """The evaluation between steps; None is none."""
     loss: Loss = Loss.FULL_LOGITS
     kernels: Kernels = Kernels.TORCH
     keeps_logits: bool = False

@@ -14,12 +14,7 @@ from service.estimator.backends.vllm.release import resolve_release
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
-from service.estimator.values.workload import (
-    Attention,
-    Engine,
-    Quantization,
-    ServeWorkload,
-)
+from service.estimator.values.workload import Attention, Engine, Quantization, ServeWorkload
 from service.formats.renderings.heads import list_head_notes, render_head_keywords
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
 from service.formats.renderings.share_serving import launch_lmdeploy, launch_tgi
