@@ -83,7 +83,7 @@ def test_the_map_asks_once_and_a_cell_becomes_the_question(visit: Visit) -> None
     assert len(asked[0]["items"]) == len(gpus) * len(batches)
     plot = page.locator("#map .plot").bounding_box()
     assert plot is not None
-    page.locator("#map .plot").click(position={"x": plot["width"] - 30, "y": plot["height"] - 75})
+    page.locator("#map .plot").click(position={"x": plot["width"] - 30, "y": plot["height"] - 60})
     until(page, lambda: opened.watch.asked("/v1/fit")[-1]["gpu"] == gpus[-1])
     assert opened.watch.asked("/v1/fit")[-1]["workload"]["micro_batch_size"] == int(batches[-1])
 

@@ -36,7 +36,7 @@ def start() -> Iterator[TestClient[Any]]:
     [
         ("gpu", "A100", ("--gpu", "A100")),
         ("workload.optimizer", "adam_w", ("--optimizer", "adam_w")),
-        ("workload.kernels", "unsloth", ("--kernels", "unsloth")),
+        ("workload.kernels", "triton", ("--kernels", "triton")),
         ("layout.tensor_parallel", 3, ("--tensor-parallel", "3")),
         ("workload.micro_batch_size", -1, ("--micro-batch-size", "-1")),
         ("model", "llama 70b", ()),

@@ -3,6 +3,8 @@
 LMDeploy 0.16.0, ``lmdeploy/cli/serve.py`` and ``lmdeploy/cli/utils.py``.
 """
 
+import re
+
 from service.formats.launches.engines.engine_release import put_release
 from service.formats.launches.engines.engine_settings import (
     ask_requests,
@@ -123,7 +125,7 @@ def _read_limits(settings: Settings, draft: Draft) -> None:
     elif block is not None:
         draft.ignore(block, "blocks of 64 tokens are counted")
     share = settings.peek("cache_max_entry_count")
-    if share is not None and isinstance(share.value, int) and not isinstance(share.value, bool):
+    if share is not None and re.fullmatch(r"[1-9]\d*", str(share.value)):
         raise share.refuse("a share of free memory below 1: a number of blocks has no term")
     put_fraction(draft, settings, "cache_max_entry_count")
     for name, field in (("tp", "tensor_parallel"), ("dp", "data_parallel")):

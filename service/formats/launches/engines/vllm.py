@@ -230,8 +230,11 @@ def _read_memory(settings: Settings, draft: Draft) -> None:
 
 def _read_items(settings: Settings, draft: Draft) -> None:
     """Read the images and videos that a prompt may have."""
+    option = settings.peek("limit_mm_per_prompt")
     limits = read_object(settings, "limit_mm_per_prompt")
     if limits is None:
+        if option is not None:
+            draft.drop(option)
         return
     for kind in ("image", "video"):
         limit = limits.take(kind, f"{kind}.count")

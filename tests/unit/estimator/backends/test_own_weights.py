@@ -17,7 +17,9 @@ _FALCON_TOKEN = 2 * 60 * 8 * 64 * 2
 """Bytes of key and value of falcon-40b's 60 layers, 8 heads of 64, in 16 bits."""
 
 
-@pytest.mark.parametrize("engine", [*POOLED, Engine.LLAMA_CPP])
+@pytest.mark.parametrize(
+    "engine", [one for one in (*POOLED, Engine.LLAMA_CPP) if one is not Engine.TENSORRT_LLM]
+)
 def test_engines_cache_the_heads_of_a_falcon_as_they_are_projected(engine: Engine) -> None:
     """``total_num_kv_heads = config.num_kv_heads`` (vLLM, ``falcon.py``): transformers alone
     expands them before its cache.

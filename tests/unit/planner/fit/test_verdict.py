@@ -51,7 +51,7 @@ def test_a_budget_that_leaves_the_device_too_small_does_not_fit(
     """Graphs and contexts stand beside the pool: what fits has room for them as well, up to the
     interval's upper end.
     """
-    subject = an_a100_subject("gpt2")
+    subject = an_a100_subject("qwen2.5-0.5b")
     workload = ServeWorkload(
         num_sequences=1, prompt_tokens=16, engine=engine, gpu_memory_fraction=fraction
     )
