@@ -110,10 +110,8 @@ def _attend_one_head(
     ctx: Recording, query: Value, key: Value, value: Value, config: AttentionConfig
 ) -> tuple[Value, None]:
     """Record SDPA over one key/value head, under the shared mask."""
-    heads, batched = (
-        replace(build_heads(ctx, config), bias=ctx.get_read_shape(None).mask(1)),
-        ctx.settings.batched,
-    )
+    heads = replace(build_heads(ctx, config), bias=ctx.get_read_shape(None).mask(1))
+    batched = ctx.settings.batched
     return run_broadcast_attention(ctx.tape, query, key, value, heads, batched=batched), None
 
 
