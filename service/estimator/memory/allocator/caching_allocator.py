@@ -46,9 +46,26 @@ class CachingAllocator:
         self.reserved: i64 = 0
         self.allocated: i64 = 0
         self.highest: i64 = 0
+        self.requested: i64 = 0
+        self.highest_requested: i64 = 0
+        """As ``highest``, of what was asked for: the same whatever blocks were free."""
         self.addresses: AddressSpace = addresses if addresses is not None else CudaAddresses()
         self.limit: i64 = 1 << ADDRESS_BITS
         self.make_room: Callable[[int], None] | None = None
+        self._segments: list[Block] = []
+        """The first block of each, which stays the first."""
+
+    def __del__(self) -> None:
+        """Unlink all blocks: they refer to each other, and nothing else would free them."""
+        for first in self._segments:
+            block: Block | None = first
+            while block is not None:
+                after = block.after
+                block.before = None
+                block.after = None
+                block = after
+        for pool in self.pools:
+            pool.unlink()
 
     def allocate(self, size: i64, stream: i64 = 0) -> Block:
         """Return the smallest free block, or a part of a new segment.
@@ -74,11 +91,17 @@ class CachingAllocator:
         self.allocated = allocated
         if allocated > self.highest:  # noqa: PLR1730 - ``max`` is a call
             self.highest = allocated
+        block.requested = size
+        requested = self.requested + size
+        self.requested = requested
+        if requested > self.highest_requested:  # noqa: PLR1730 - the same
+            self.highest_requested = requested
         return block
 
     def free(self, block: Block) -> None:
         """Take a caller's block back and merge it with its neighbours."""
         self.allocated -= block.size
+        self.requested -= block.requested
         block.pool.merge(block)
 
     def allocate_all(self, sizes: Iterable[int]) -> list[Block]:
@@ -143,7 +166,9 @@ class CachingAllocator:
         segment: i64 = _SMALL_SEGMENT if pool.is_small else large
         if self.reserved + segment > self.limit and self.make_room is not None:
             self.make_room(segment)
-        pool.insert(Block(self.addresses.take(segment), segment, pool))
+        block = Block(self.addresses.take(segment), segment, pool)
+        self._segments.append(block)
+        pool.insert(block)
         self.reserved += segment
 
 
@@ -183,6 +208,8 @@ class ExpandableAllocator(CachingAllocator):
             end.before = block
             if last is not None:
                 last.after = block
+            else:
+                self._segments.append(block)
         growth = _round_up(size - block.size, page)
         block.size += growth
         end.address += growth

@@ -9,6 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
+from service.estimator.tape.compiling import mypyc_attr
+
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
@@ -16,15 +18,20 @@ COMPILED: Final = not __file__.endswith(".py")
 ADDRESS_BITS: Final = 40
 
 
+@mypyc_attr(acyclic=True)
 class Block:
-    """A stretch of a segment, in use or free, between its neighbours."""
+    """A stretch of a segment, in use or free, between its neighbours.
 
-    __slots__ = ("address", "after", "before", "is_free", "pool", "size")
+    No garbage collector sees it: its allocator unlinks it in the end.
+    """
+
+    __slots__ = ("address", "after", "before", "is_free", "pool", "requested", "size")
 
     def __init__(self, address: i64, size: i64, pool: Pool) -> None:
         """Start in use and alone in a segment of a pool."""
         self.address: i64 = address
         self.size: i64 = size
+        self.requested: i64 = 0
         self.pool: Pool = pool
         self.is_free: bool = False
         self.before: Block | None = None
@@ -116,6 +123,16 @@ class Pool:
         block.after = remainder
         block.size = size
         self.replace(index, remainder)
+
+    def unlink(self) -> None:
+        """Drop all blocks, and what those out of use refer to."""
+        for block in self._spares:
+            block.before = None
+            block.after = None
+        self._spares.clear()
+        self._keys.clear()
+        self.blocks.clear()
+        self.end = None
 
     def merge(self, block: Block) -> None:
         """Add a block together with its free neighbours."""

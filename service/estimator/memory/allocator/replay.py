@@ -10,12 +10,13 @@ from typing import Protocol
 from service.estimator.memory.allocator.addresses import AscendingAddresses
 from service.estimator.memory.allocator.caching_allocator import (
     BLOCK_BYTES,
+    CachingAllocator,
     CancelCheck,
     make_allocator,
 )
 from service.estimator.memory.allocator.kernel_buffers import KernelBuffers
 from service.estimator.memory.allocator.pool import Block
-from service.estimator.memory.allocator.pressure import limit_allocator
+from service.estimator.memory.allocator.pressure import DeviceFullError, limit_allocator
 from service.estimator.memory.optimizers.events import StepEvents
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
@@ -95,6 +96,44 @@ RunWithin = Callable[[int], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayPeaks:
+    """What an allocator counted while it replayed a job.
+
+    They are the memory that it took from the GPU, the highest sum of blocks in use, and the highest
+    sum of what the job asked for, rounded up to blocks.
+    """
+
+    reserved_bytes: int
+    allocated_bytes: int
+    requested_bytes: int
+
+    def run_within(self, room_bytes: int, run: Callable[[], int]) -> int | None:
+        """Return what the same job reserves in ``room_bytes``; None where it does not run there.
+
+        ``run`` replays it there, or raises DeviceFullError. It is called where the room binds: a
+        job that never asks for more than there is runs as it did, and none runs in less than it
+        asks for at once.
+        """
+        if room_bytes >= self.reserved_bytes:
+            return self.reserved_bytes
+        if room_bytes < self.requested_bytes:
+            return None
+        try:
+            return run()
+        except DeviceFullError:
+            return None
+
+
+def read_peaks(allocator: CachingAllocator) -> ReplayPeaks:
+    """Return what an allocator has counted so far."""
+    return ReplayPeaks(
+        reserved_bytes=allocator.reserved * BLOCK_BYTES,
+        allocated_bytes=allocator.highest * BLOCK_BYTES,
+        requested_bytes=allocator.highest_requested * BLOCK_BYTES,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
     """Reserved and allocated peaks of a replay.
 
@@ -119,10 +158,10 @@ def replay(  # noqa: PLR0913, PLR0917 - a job, and the GPU that it is replayed o
     kernels: KernelBuffers | None = None,
     room_bytes: int | None = None,
     evaluation: EvaluationEvents | None = None,
-) -> tuple[int, int]:
-    """Return a job's reserved bytes and its highest sum of blocks.
+) -> ReplayPeaks:
+    """Return what a job reserves, allocates and requests.
 
-    The job's step is ``passes``, both are in bytes. ``values`` are those of the monomials;
+    The job's step is ``passes``. ``values`` are those of the monomials;
     ``check`` is called now and then, and may raise. ``kernels`` size the buffers of a known GPU.
     Raises DeviceFullError where the job does not run in ``room_bytes``.
     """
@@ -132,7 +171,7 @@ def replay(  # noqa: PLR0913, PLR0917 - a job, and the GPU that it is replayed o
     if room_bytes is not None:
         limit_allocator(allocator, room_bytes // BLOCK_BYTES)
     replay_job(allocator, tensors, passes, values, check, kernels, evaluation)
-    return allocator.reserved * BLOCK_BYTES, allocator.highest * BLOCK_BYTES
+    return read_peaks(allocator)
 
 
 def replay_job(  # noqa: PLR0913, PLR0917 - the same

@@ -6,7 +6,7 @@ Its owner keeps it, so that the same question is replayed once.
 from collections.abc import Callable, Hashable
 from copy import copy
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from service.estimator.memory.allocator.caching_allocator import (
     BLOCK_BYTES,
@@ -19,12 +19,14 @@ from service.estimator.memory.allocator.kernel_buffers import (
     select_kernels,
 )
 from service.estimator.memory.allocator.packed_weights import place_packed_weights
-from service.estimator.memory.allocator.pressure import DeviceFullError, limit_allocator
+from service.estimator.memory.allocator.pressure import limit_allocator
 from service.estimator.memory.allocator.replay import (
     EvaluationEvents,
     JobTensors,
+    ReplayPeaks,
     ReplayResult,
     count_workspace_bytes,
+    read_peaks,
     replay,
 )
 from service.estimator.memory.allocator.serving_replay import ReplicaHistory, replay_replica
@@ -160,29 +162,16 @@ class ReplayCache:
         check_making()
         allocator = make_allocator(kind)
         workspaces = replay_replica(allocator, make_history(), kernels, self._check)
-        allocated = allocator.highest * BLOCK_BYTES - workspaces
-        if not _agrees(allocated, peak):
-            return None
+        peaks = read_peaks(allocator)
 
-        @cache
-        def run_within(room_bytes: int) -> int | None:
+        def run(room_bytes: int) -> int:
             check_making()
             limited = make_allocator(kind)
             limit_allocator(limited, room_bytes // BLOCK_BYTES)
-            try:
-                replay_replica(limited, make_history(), kernels)
-            except DeviceFullError:
-                return None
+            replay_replica(limited, make_history(), kernels)
             return limited.reserved * BLOCK_BYTES
 
-        return ReplayResult(
-            kind=kind,
-            reserved_bytes=max(allocator.reserved * BLOCK_BYTES, peak + workspaces),
-            allocated_bytes=allocated,
-            peak_bytes=peak,
-            workspace_bytes=workspaces,
-            run_within=run_within,
-        )
+        return _make_result(kind, peaks, peak, workspaces, run)
 
     def _replay(
         self,
@@ -209,31 +198,17 @@ class ReplayCache:
         values = sizes.evaluate_monomials(*workload.rows)
         kind, logs = workload.allocator, [self._log(model, pass_config) for pass_config in passes]
 
-        def run(check: CancelCheck, room_bytes: int | None = None) -> tuple[int, int]:
+        def run(check: CancelCheck, room_bytes: int | None = None) -> ReplayPeaks:
             again = [self._log(model, pass_config) for pass_config in passes]
             evaluated = self._log_evaluation(model, timeline.evaluation, kernels)
             return replay(kind, tensors, again, values, check, kernels, room_bytes, evaluated)
 
-        reserved, allocated = run(self._check)
-
-        @cache
-        def run_within(room_bytes: int) -> int | None:
-            try:
-                return run(lambda: None, room_bytes)[0]
-            except DeviceFullError:
-                return None
-
-        workspaces = count_workspace_bytes(logs, values, kernels)
-        allocated -= workspaces
-        if not _agrees(allocated, peak):
-            return None
-        return ReplayResult(
-            kind=kind,
-            reserved_bytes=max(reserved, peak + workspaces),
-            allocated_bytes=allocated,
-            peak_bytes=peak,
-            workspace_bytes=workspaces,
-            run_within=run_within,
+        return _make_result(
+            kind,
+            run(self._check),
+            peak,
+            count_workspace_bytes(logs, values, kernels),
+            lambda room_bytes: run(lambda: None, room_bytes).reserved_bytes,
         )
 
     def _log_evaluation(
@@ -281,6 +256,30 @@ class ReplayCache:
     def _load_log(self, model: Architecture, config: TrainingPass) -> Events:
         events = load_training_log(model, config, self._store, self._shared_logs)
         return replace(events, streams=()) if self.single_stream else events
+
+
+def _make_result(
+    kind: Allocator,
+    peaks: ReplayPeaks,
+    peak: int,
+    workspaces: int,
+    run: Callable[[int], int],
+) -> ReplayResult | None:
+    """Return a replay beside the peak in bytes that it has to agree with.
+
+    ``run`` replays it in so many bytes. None where the two do not agree.
+    """
+    allocated = peaks.allocated_bytes - workspaces
+    if not _agrees(allocated, peak):
+        return None
+    return ReplayResult(
+        kind=kind,
+        reserved_bytes=max(peaks.reserved_bytes, peak + workspaces),
+        allocated_bytes=allocated,
+        peak_bytes=peak,
+        workspace_bytes=workspaces,
+        run_within=cache(lambda room_bytes: peaks.run_within(room_bytes, partial(run, room_bytes))),
+    )
 
 
 def _agrees(allocated: int, peak: int) -> bool:

@@ -5,7 +5,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from service.estimator.memory.allocator import caching_allocator, pool
+from service.estimator.memory.allocator import addresses, caching_allocator, pool
 
 SOURCE = Path(caching_allocator.__file__).with_name("caching_allocator.py")
 
@@ -13,13 +13,16 @@ SOURCE = Path(caching_allocator.__file__).with_name("caching_allocator.py")
 def _load_interpreted() -> ModuleType:
     """Return the module as its source has it, beside the one that the estimator runs.
 
-    It imports its pools as their source has them.
+    It imports its pools and addresses as their sources have them.
     """
     sys.modules[pool.__name__] = _load("interpreted_pool", SOURCE.with_name("pool.py"))
+    places = _load("interpreted_addresses", SOURCE.with_name("addresses.py"))
+    sys.modules[addresses.__name__] = places
     try:
         return _load("interpreted_allocator", SOURCE)
     finally:
         sys.modules[pool.__name__] = pool
+        sys.modules[addresses.__name__] = addresses
 
 
 def _load(name: str, source: Path) -> ModuleType:

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.memory.allocator.replay import GroupUpdate, JobTensors, replay
+from service.estimator.memory.allocator.pressure import DeviceFullError
+from service.estimator.memory.allocator.replay import GroupUpdate, JobTensors, ReplayPeaks, replay
 from service.estimator.memory.allocator.replay_cache import ReplayCache
 from service.estimator.memory.allocator.slack import estimate_ratio_slack, estimate_serving_slack
 from service.estimator.memory.allocator.tensors import list_training_tensors, split_bytes
@@ -17,6 +18,7 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.passes.recorder import log_training
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
+from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import COPY_IN_STREAM, REDUCE_STREAM
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
@@ -50,6 +52,14 @@ def _nothing() -> JobTensors:
     )
 
 
+def _replay(
+    kind: Allocator, tensors: JobTensors, passes: list[Events], values: Size
+) -> tuple[int, int]:
+    """Return what a job reserves and allocates."""
+    peaks = replay(kind, tensors, passes, values)
+    return peaks.reserved_bytes, peaks.allocated_bytes
+
+
 def _pass(*order: int, gradients: frozenset[int] = frozenset()) -> Events:
     """Return a pass whose storages have 12 MiB for each token."""
     count = 1 + max(index for index in order if index >= 0)
@@ -59,7 +69,7 @@ def _pass(*order: int, gradients: frozenset[int] = frozenset()) -> Events:
 
 def test_what_a_pass_frees_is_used_again() -> None:
     """Two storages that never live together take one segment."""
-    reserved, allocated = replay(
+    reserved, allocated = _replay(
         Allocator.DEFAULT, _nothing(), [_pass(0, ~0, 1, ~1)], sizes.evaluate_monomials(1, 1)
     )
 
@@ -70,18 +80,59 @@ def test_gradients_outlive_their_pass_and_die_with_the_step() -> None:
     """Two micro batches leave two gradients, and the next step finds their segments."""
     passes = [_pass(0, 1, ~0, gradients=frozenset({1}))] * 2
 
-    reserved, allocated = replay(
+    reserved, allocated = _replay(
         Allocator.DEFAULT, _nothing(), passes, sizes.evaluate_monomials(1, 1)
     )
 
     assert (reserved, allocated) == (36 * MIB, 36 * MIB)
 
 
+def test_a_job_is_replayed_again_only_where_the_room_binds() -> None:
+    """It runs as it did in all that it reserved, and in less than it asks for at once not at all:
+    two replays say so to the byte.
+    """
+    job = (Allocator.DEFAULT, _nothing(), [_pass(0, 1, ~0, 2, ~1, ~2)])
+    values = sizes.evaluate_monomials(1, 1)
+    peaks = replay(*job, values)
+
+    def run(room_bytes: int) -> int:
+        return replay(*job, values, room_bytes=room_bytes).reserved_bytes
+
+    assert peaks == ReplayPeaks(
+        reserved_bytes=24 * MIB, allocated_bytes=24 * MIB, requested_bytes=24 * MIB
+    )
+    assert run(24 * MIB) == peaks.run_within(24 * MIB, _refuse) == 24 * MIB
+    assert peaks.run_within(24 * MIB - 1, _refuse) is None
+    with pytest.raises(DeviceFullError):
+        run(24 * MIB - 1)
+
+
+def test_a_room_that_binds_is_replayed() -> None:
+    """Two tensors of 6 MiB share a segment of 20 MiB: in 13 MiB nobody knows without a try."""
+    events = replace(_pass(0, 1), sizes=(sizes.per_token(6 * MIB),))
+    values = sizes.evaluate_monomials(1, 1)
+    peaks = replay(Allocator.DEFAULT, _nothing(), [events], values)
+
+    assert (peaks.requested_bytes, peaks.reserved_bytes) == (12 * MIB, 20 * MIB)
+    assert peaks.run_within(13 * MIB, lambda: 13 * MIB) == 13 * MIB
+    assert peaks.run_within(13 * MIB, _fail) is None
+
+
+def _refuse() -> int:
+    raise AssertionError("replayed for nothing")
+
+
+def _fail() -> int:
+    raise DeviceFullError
+
+
 def test_states_are_made_at_the_first_step_and_stay() -> None:
     """The first pass leaves room for the states; the second one has to find its own."""
     tensors = replace(_nothing(), updates=(GroupUpdate(states=(12 * MIB,)),))
 
-    reserved, _ = replay(Allocator.DEFAULT, tensors, [_pass(0, ~0)], sizes.evaluate_monomials(1, 1))
+    reserved, _ = _replay(
+        Allocator.DEFAULT, tensors, [_pass(0, ~0)], sizes.evaluate_monomials(1, 1)
+    )
 
     assert reserved == 24 * MIB
 
@@ -91,7 +142,7 @@ def test_a_group_makes_its_states_from_what_the_one_before_dropped() -> None:
     step = StepEvents(sizes=(12 * MIB,), order=(0, ~0))
     groups = (GroupUpdate(step=step), GroupUpdate(states=(12 * MIB,), step=step))
 
-    reserved, _ = replay(
+    reserved, _ = _replay(
         Allocator.DEFAULT,
         replace(_nothing(), updates=groups),
         [_pass(0, ~0)],
@@ -105,7 +156,7 @@ def test_rebuilt_buckets_take_the_place_of_the_first_one() -> None:
     """DDP drops it when the second step begins, so that their segments are the same."""
     tensors = replace(_nothing(), loaded=(48 * MIB,), rebuilt=(12 * MIB,) * 4)
 
-    reserved, allocated = replay(
+    reserved, allocated = _replay(
         Allocator.DEFAULT, tensors, [_pass(0, ~0)], sizes.evaluate_monomials(1, 1)
     )
 
@@ -159,7 +210,7 @@ def test_a_gradient_shard_is_priced_by_the_rank() -> None:
         _pass(0, gradients=frozenset({0})), sizes=(sizes.ZERO,), shards=((0, 24 * MIB),)
     )
 
-    reserved, _ = replay(
+    reserved, _ = _replay(
         Allocator.DEFAULT,
         replace(_nothing(), gradient_shards=4),
         [events],

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from service.estimator.memory.allocator import replay as replays
+from service.estimator.memory.allocator.pressure import DeviceFullError
 from service.estimator.memory.allocator.replay import JobTensors
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.optimizers.events import StepEvents
@@ -174,4 +175,17 @@ def test_a_job_is_replayed_as_request_by_request(
     monkeypatch.setattr(replays, "make_allocator", lambda kind, _: form.make_allocator(kind))
 
     for job, expected in _draw_jobs():
-        assert replays.replay(*job) == expected
+        peaks = replays.replay(*job)
+        assert (peaks.reserved_bytes, peaks.allocated_bytes) == expected
+
+
+def test_no_job_runs_in_less_than_it_asks_for_at_once() -> None:
+    """So none is replayed there, and none runs otherwise in all that it reserved."""
+    for job, _ in _draw_jobs():
+        peaks = replays.replay(*job)
+
+        limited = replays.replay(*job, room_bytes=peaks.reserved_bytes)
+
+        assert limited == peaks
+        with pytest.raises(DeviceFullError):
+            replays.replay(*job, room_bytes=peaks.requested_bytes - _BLOCK)
