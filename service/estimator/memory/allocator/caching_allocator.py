@@ -56,7 +56,10 @@ class CachingAllocator:
         """The first block of each, which stays the first."""
 
     def __del__(self) -> None:
-        """Unlink all blocks: they refer to each other, and nothing else would free them."""
+        """Unlink all blocks.
+
+        They refer to each other, and nothing else would free them.
+        """
         for first in self._segments:
             block: Block | None = first
             while block is not None:

@@ -97,7 +97,7 @@ RunWithin = Callable[[int], int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPeaks:
-    """What an allocator counted while it replayed a job.
+    """Highest counts of an allocator that replayed a job.
 
     They are the memory that it took from the GPU, the highest sum of blocks in use, and the highest
     sum of what the job asked for, rounded up to blocks.
@@ -108,11 +108,11 @@ class ReplayPeaks:
     requested_bytes: int
 
     def run_within(self, room_bytes: int, run: Callable[[], int]) -> int | None:
-        """Return what the same job reserves in ``room_bytes``; None where it does not run there.
+        """Return the reserved bytes of the same job in ``room_bytes``.
 
-        ``run`` replays it there, or raises DeviceFullError. It is called where the room binds: a
-        job that never asks for more than there is runs as it did, and none runs in less than it
-        asks for at once.
+        None where it does not run there. ``run`` replays it, or raises DeviceFullError, and is
+        called where the room binds: a job that never asks for more than there is runs as it did,
+        and none runs in less than it asks for at once.
         """
         if room_bytes >= self.reserved_bytes:
             return self.reserved_bytes
@@ -125,7 +125,7 @@ class ReplayPeaks:
 
 
 def read_peaks(allocator: CachingAllocator) -> ReplayPeaks:
-    """Return what an allocator has counted so far."""
+    """Return the counts of an allocator."""
     return ReplayPeaks(
         reserved_bytes=allocator.reserved * BLOCK_BYTES,
         allocated_bytes=allocator.highest * BLOCK_BYTES,
@@ -159,7 +159,7 @@ def replay(  # noqa: PLR0913, PLR0917 - a job, and the GPU that it is replayed o
     room_bytes: int | None = None,
     evaluation: EvaluationEvents | None = None,
 ) -> ReplayPeaks:
-    """Return what a job reserves, allocates and requests.
+    """Return the highest counts of a job.
 
     The job's step is ``passes``. ``values`` are those of the monomials;
     ``check`` is called now and then, and may raise. ``kernels`` size the buffers of a known GPU.

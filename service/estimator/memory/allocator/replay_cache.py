@@ -265,9 +265,9 @@ def _make_result(
     workspaces: int,
     run: Callable[[int], int],
 ) -> ReplayResult | None:
-    """Return a replay beside the peak in bytes that it has to agree with.
+    """Return a replay that agrees with a peak in bytes.
 
-    ``run`` replays it in so many bytes. None where the two do not agree.
+    ``run`` replays the same in so many bytes. None where the two do not agree.
     """
     allocated = peaks.allocated_bytes - workspaces
     if not _agrees(allocated, peak):

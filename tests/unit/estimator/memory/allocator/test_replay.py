@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.memory.allocator.pressure import DeviceFullError
-from service.estimator.memory.allocator.replay import GroupUpdate, JobTensors, ReplayPeaks, replay
+from service.estimator.memory.allocator.replay import GroupUpdate, JobTensors, replay
 from service.estimator.memory.allocator.replay_cache import ReplayCache
-from service.estimator.memory.allocator.slack import estimate_ratio_slack, estimate_serving_slack
 from service.estimator.memory.allocator.tensors import list_training_tensors, split_bytes
 from service.estimator.memory.fsdp_buffers import NO_BUCKETS
 from service.estimator.memory.optimizers.events import StepEvents
@@ -85,45 +83,6 @@ def test_gradients_outlive_their_pass_and_die_with_the_step() -> None:
     )
 
     assert (reserved, allocated) == (36 * MIB, 36 * MIB)
-
-
-def test_a_job_is_replayed_again_only_where_the_room_binds() -> None:
-    """It runs as it did in all that it reserved, and in less than it asks for at once not at all:
-    two replays say so to the byte.
-    """
-    job = (Allocator.DEFAULT, _nothing(), [_pass(0, 1, ~0, 2, ~1, ~2)])
-    values = sizes.evaluate_monomials(1, 1)
-    peaks = replay(*job, values)
-
-    def run(room_bytes: int) -> int:
-        return replay(*job, values, room_bytes=room_bytes).reserved_bytes
-
-    assert peaks == ReplayPeaks(
-        reserved_bytes=24 * MIB, allocated_bytes=24 * MIB, requested_bytes=24 * MIB
-    )
-    assert run(24 * MIB) == peaks.run_within(24 * MIB, _refuse) == 24 * MIB
-    assert peaks.run_within(24 * MIB - 1, _refuse) is None
-    with pytest.raises(DeviceFullError):
-        run(24 * MIB - 1)
-
-
-def test_a_room_that_binds_is_replayed() -> None:
-    """Two tensors of 6 MiB share a segment of 20 MiB: in 13 MiB nobody knows without a try."""
-    events = replace(_pass(0, 1), sizes=(sizes.per_token(6 * MIB),))
-    values = sizes.evaluate_monomials(1, 1)
-    peaks = replay(Allocator.DEFAULT, _nothing(), [events], values)
-
-    assert (peaks.requested_bytes, peaks.reserved_bytes) == (12 * MIB, 20 * MIB)
-    assert peaks.run_within(13 * MIB, lambda: 13 * MIB) == 13 * MIB
-    assert peaks.run_within(13 * MIB, _fail) is None
-
-
-def _refuse() -> int:
-    raise AssertionError("replayed for nothing")
-
-
-def _fail() -> int:
-    raise DeviceFullError
 
 
 def test_states_are_made_at_the_first_step_and_stay() -> None:
@@ -322,19 +281,6 @@ def test_a_replay_that_does_not_add_up_is_not_believed() -> None:
         ReplayCache().replay_training(model, WORKLOAD, Layout(), replace(timeline, peaks=moments))
         is None
     )
-
-
-@pytest.mark.parametrize("kind", Allocator)
-def test_a_replica_loses_less_than_a_training_job(kind: Allocator) -> None:
-    """Its weights come once and stay, so that there are few holes."""
-    serving, training = (
-        estimate_serving_slack(10**10, kind),
-        estimate_ratio_slack(10**10, kind, gathers=False),
-    )
-
-    assert 0 <= serving.low < serving.point < serving.high
-    assert serving.point < training.point
-    assert serving.high < training.high
 
 
 def test_a_sharded_unit_is_gathered_tensor_by_tensor() -> None:
