@@ -9,7 +9,6 @@ from service.estimator.values.losses import Trainer
 from service.estimator.values.workload import Engine, Quantization
 
 _NO_CRITIC = "its critic, a second model that learns, has no term; grpo has none"
-_NO_REFERENCE = "it runs no reference model: say 'dpo' with reference precomputed"
 _BITS = (
     "say 'nf4' (bitsandbytes), 'gptq_int4', 'awq_int4', 'mxfp4' or 'nvfp4', of llama.cpp 'q4_k_m'"
 )
@@ -24,9 +23,6 @@ _MEANINGS: Mapping[type[StrEnum], Mapping[str, tuple[str, StrEnum]]] = MappingPr
             "pretrain": ("say 'supervised'", Trainer.SUPERVISED),
             "ppo": (f"{_NO_CRITIC}: say 'grpo'", Trainer.GRPO),
             "rm": ("say 'reward'", Trainer.REWARD),
-            "orpo": (_NO_REFERENCE, Trainer.DPO),
-            "simpo": (_NO_REFERENCE, Trainer.DPO),
-            "cpo": (_NO_REFERENCE, Trainer.DPO),
             "ipo": ("it is a loss of TRL's dpo: say 'dpo'", Trainer.DPO),
             "rloo": ("it has no term: say 'grpo', which has the same phases", Trainer.GRPO),
             "dapo": ("it is a loss of grpo: say 'grpo'", Trainer.GRPO),

@@ -133,7 +133,7 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
         Meta(
             description=(
                 "How the loss treats the logits; `chunked_nll`, `nll` and `dft` are TRL's of SFT, "
-                "`selective` is that of its DPO and KTO before 1.15."
+                "`selective` is that of its DPO and KTO before 1.15, of ORPO and CPO before 1.14."
             )
         ),
     ] = UNSET
@@ -141,7 +141,8 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
         Trainer | UnsetType,
         Meta(
             description=(
-                "TRL's `dpo` and `reward` count pairs in `micro_batch_size`, its `kto` sequences; "
+                "TRL's `dpo`, `orpo`, `cpo`, `simpo` and `reward` count pairs in "
+                "`micro_batch_size`, its `kto` sequences; "
                 "`grpo` learns from what the policy generates."
             )
         ),

@@ -28,6 +28,7 @@ from service.estimator.values.generation import Rollout
 from service.estimator.values.losses import (
     DEFAULT_LOSSES,
     REFERRING_TRAINERS,
+    UNREFERRED_TRAINERS,
     Kernels,
     Loss,
     Reference,
@@ -81,6 +82,10 @@ _ALL_GENERATED = "every token of a sequence is one of its completion: a prompt's
 _FUSED_SCORES = (
     "loss chunked_nll: TRL 1.15 and later score within the head; before it loss selective holds "
     "all logits, and LLaMA-Factory's full_logits more"
+)
+_WHOLE_SCORES = (
+    "loss full_logits: TRL 1.14 and later read log-probabilities by a kernel of their own; before "
+    "it loss selective holds more"
 )
 _ROLLOUT_FIELDS = tuple(field.name for field in fields(Rollout))
 _TRAIN_OPTIONAL = (
@@ -163,6 +168,8 @@ def _list_scored(request: TrainRequest) -> list[str]:
     """Return what is taken for granted of the scored tokens."""
     if request.trainer is Trainer.DPO:
         return [_ALL_SCORED, *_list_scoring(request)]
+    if request.trainer in UNREFERRED_TRAINERS:
+        return [_WHOLE_SCORES] if isinstance(request.loss, UnsetType) else []
     if request.trainer is Trainer.KTO:
         return [_ALL_GENERATED, *_list_scoring(request)]
     is_whole = isinstance(request.completion_length, UnsetType)
@@ -193,7 +200,7 @@ def _list_client_defaults(request: TrainRequest) -> dict[str, Any]:
     TRL's trainers of DPO and KTO run without adapters where there are some, else a second model.
     """
     loss = DEFAULT_LOSSES[request.kernels or Kernels.TORCH]
-    if request.trainer is Trainer.REWARD:
+    if request.trainer is Trainer.REWARD or request.trainer in UNREFERRED_TRAINERS:
         return {"loss": Loss.FULL_LOGITS}
     if request.trainer is Trainer.GRPO:
         return {"loss": Loss.CHUNKED_NLL}

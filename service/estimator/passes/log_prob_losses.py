@@ -7,6 +7,7 @@ cap are applied inside of a tile.
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Section, Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.loss.log_probs import (
     Head,
@@ -103,3 +104,27 @@ def _weigh(tape: Tape, losses: Value, rows: Size) -> Value:
     )
     tape.free(losses, probabilities)
     return weighed
+
+
+def sum_positions(tape: Tape, x: Value, rows: Size) -> Value:
+    """Return the sum over positions, whose gradient is put into zeros."""
+    return tape.emit(
+        sizes.per_sequence(1),
+        x.dtype,
+        inputs=(x,),
+        backward=lambda _: tape.send(x, tape.scratch(rows, x.dtype)),
+    )
+
+
+def average_sequences(tape: Tape, x: Value, *, ends_loss: bool = False) -> Value:
+    """Return a loss of some numbers per sequence.
+
+    ``ends_loss``: the rest of backward begins with their gradient.
+    """
+
+    def backward(_: Storage) -> None:
+        tape.send(x, tape.scratch(x.numel, x.dtype))
+        if ends_loss:
+            tape.ledger.enter(Section.BACKWARD)
+
+    return tape.emit(sizes.constant(1), DType.FP32, inputs=(x,), backward=backward)

@@ -12,7 +12,11 @@ from service.estimator.passes.policy_losses import (
     record_grpo_loss,
     record_whole_logits_loss,
 )
-from service.estimator.passes.preference_losses import record_referred_loss, record_reward_loss
+from service.estimator.passes.preference_losses import (
+    record_referred_loss,
+    record_reward_loss,
+    record_unreferred_loss,
+)
 from service.estimator.passes.step import ModelWalk
 from service.estimator.passes.whole_logits import record_logits
 from service.estimator.tape import sizes
@@ -36,6 +40,7 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.losses import (
     LOG_PROB_LOSSES,
     REFERRING_TRAINERS,
+    UNREFERRED_TRAINERS,
     Loss,
     Reference,
     Trainer,
@@ -81,6 +86,8 @@ def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logit
             num_tokens=config.chunk_tokens,
             reference=config.reference,
         )
+    if config.trainer in UNREFERRED_TRAINERS:
+        return record_unreferred_loss(walk, hidden, trainer=config.trainer, kind=config.kind)
     if config.trainer is Trainer.REWARD:
         return record_reward_loss(walk, hidden)
     if config.trainer is Trainer.GRPO:

@@ -2,7 +2,8 @@
 
 TRL 1.16: ``trl/trainer/dpo_trainer.py`` and ``kto_trainer.py``, ``_compute_loss``, and
 ``reward_trainer.py``. LLaMA-Factory 0.9.5: ``train/dpo/trainer.py`` and ``train/kto/trainer.py``,
-``concatenated_forward``.
+``concatenated_forward``. Those without a reference: TRL 1.16, ``trl/experimental/orpo`` and
+``cpo``, ``concatenated_forward`` and ``get_batch_loss_metrics``.
 """
 
 from dataclasses import dataclass, replace
@@ -10,20 +11,26 @@ from dataclasses import dataclass, replace
 from service.estimator.model.recording import Recording
 from service.estimator.passes.heads import record_task
 from service.estimator.passes.log_prob_losses import (
+    average_sequences,
     build_head,
     count_scored_rows,
     record_balance,
+    sum_positions,
 )
+from service.estimator.passes.policy_losses import add_losses
 from service.estimator.passes.step import ModelWalk
 from service.estimator.passes.whole_logits import (
     record_entropy,
+    record_returned,
     record_selective_log_probs,
     record_upcast_log_probs,
+    score_selectively,
 )
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value, count_bytes
+from service.estimator.tape.ops.loss.fused_losses import ceil_div_size
 from service.estimator.tape.ops.loss.log_probs import (
     Labels,
     LogProbs,
@@ -31,7 +38,9 @@ from service.estimator.tape.ops.loss.log_probs import (
     compute_log_probs,
     drop_last_position,
 )
+from service.estimator.tape.ops.loss.losses import INDEX_BYTES, cross_entropy
 from service.estimator.tape.ops.products import allocate_integers, end_autocast
+from service.estimator.tape.ops.views import narrow
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.losses import Loss, Reference, Trainer
@@ -45,6 +54,16 @@ _NUM_MASKS = {Trainer.DPO: 3, Trainer.KTO: 6}
 """Integers per token beside the ids: the masks of padding and completions, and the labels; KTO's
 ids and masks of mismatched completions too.
 """
+_NUM_INPUTS = 4
+"""Integers per token that the trainer keeps of a batch.
+
+They are ids, masks and labels of both sides, and ids and masks of their prompts, each of which is
+as long as its pair.
+"""
+_NUM_LOCALS = 3
+"""Integers per token of the loss's own beside the ids: masks and labels joined, and a copy."""
+_NUM_STATISTICS = 3
+"""Numbers per row that a kernel makes beside the log-probability, of which it keeps two."""
 
 
 def record_referred_loss(
@@ -66,7 +85,7 @@ def record_referred_loss(
     scorer = Scorer(kind=kind, rows=rows, num_tokens=num_tokens)
     log_probs, kept = scorer.score(walk, hidden, _POLICY[trainer])
     record_balance(walk)
-    sums = _sum_positions(tape, log_probs.value, rows)
+    sums = sum_positions(tape, log_probs.value, rows)
     has_mismatched, is_whole = trainer is Trainer.KTO, kind is Loss.FULL_LOGITS
     if has_mismatched and is_whole:
         tape.free(*_record_scoring(walk, scorer, times=1, is_model=False, adapts=True))
@@ -85,7 +104,7 @@ def record_referred_loss(
     if kind is Loss.SELECTIVE:
         record_entropy(walk, rows, kept[0].dtype)
     tape.free(*scored)
-    loss = _average(tape, sums)
+    loss = average_sequences(tape, sums)
     tape.free(sums, log_probs.value, *masks, *kept)
     tape.release(*log_probs.names)
     return loss
@@ -180,30 +199,85 @@ def record_reward_loss(walk: ModelWalk, hidden: Value) -> Value:
     assert task is not None  # noqa: S101 - its rules ask for a head of one score
     outputs = record_task(walk.ctx, walk.model, task, hidden)
     tape.free(*outputs.names, hidden)
-    loss = _average(tape, outputs.scores, ends_loss=True)
+    loss = average_sequences(tape, outputs.scores, ends_loss=True)
     tape.free(outputs.scores)
     return loss
 
 
-def _sum_positions(tape: Tape, x: Value, rows: Size) -> Value:
-    """Return the sum over positions, whose gradient is put into zeros."""
-    return tape.emit(
-        sizes.per_sequence(1),
-        x.dtype,
-        inputs=(x,),
-        backward=lambda _: tape.send(x, tape.scratch(rows, x.dtype)),
-    )
+def record_unreferred_loss(
+    walk: ModelWalk, hidden: Value, *, trainer: Trainer, kind: Loss
+) -> Value:
+    """Record the loss of ORPO, CPO or SimPO over all logits.
 
-
-def _average(tape: Tape, x: Value, *, ends_loss: bool = False) -> Value:
-    """Return a loss of some numbers per sequence.
-
-    ``ends_loss``: the rest of backward begins with their gradient.
+    ``hidden`` is dropped. Of ORPO and CPO the chosen sequences have a loss of their own, whose
+    logits are a copy. ``kind`` says how logits become log-probabilities.
     """
+    tape, rows = walk.tape, count_scored_rows(walk)
+    for _ in range(_NUM_INPUTS):
+        allocate_integers(tape, walk.ctx.shape.tokens(1))
+    integers = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(_NUM_LOCALS)]
+    logits = record_returned(walk, hidden, upcasts=tape.autocast is not None)
+    # Backward runs what was recorded last first: the log-probabilities, then this loss.
+    chosen = () if trainer is Trainer.SIMPO else (_record_chosen(walk, logits, rows),)
+    score = score_selectively if kind is Loss.SELECTIVE else _score_by_kernel
+    log_probs = score(walk, logits, rows, ends_loss=not chosen)
+    sums = sum_positions(tape, log_probs, rows)
+    losses = [*chosen, average_sequences(tape, sums)]
+    tape.free(sums, log_probs, logits, *integers)
+    return add_losses(walk, losses)
+
+
+def _record_chosen(walk: ModelWalk, logits: Value, rows: Size) -> Value:
+    """Return the cross-entropy of the first half of the sequences."""
+    tape, scored = walk.tape, sizes.scale(rows, walk.model.vocab_size)
+    first = narrow(tape, logits, ceil_div_size(logits.numel, 2))
+    _end_loss(tape, first)
+    view = narrow(tape, first, ceil_div_size(scored, 2))
+    copy = tape.emit(
+        view.numel,
+        view.dtype,
+        inputs=(view,),
+        category=Category.LOGITS,
+        backward=lambda grad: tape.pass_on(view, grad),
+    )
+    labels = allocate_integers(tape, rows, bytes_each=INDEX_BYTES // 2)
+    loss = cross_entropy(tape, copy, labels, last=False)
+    tape.free(first, view, copy, labels)
+    return loss
+
+
+def _end_loss(tape: Tape, view: Value) -> None:
+    """Let the rest of backward begin with a view's gradient."""
+    if view.node is None:
+        return
+    send = view.node.backward
+
+    def backward(grad: Storage) -> None:
+        send(grad)
+        tape.ledger.enter(Section.BACKWARD)
+
+    view.node.backward = backward
+
+
+def _score_by_kernel(walk: ModelWalk, logits: Value, rows: Size, *, ends_loss: bool) -> Value:
+    """Return the log-probability of every label by TRL's kernel.
+
+    It keeps the logits, and makes their gradient as one tensor (``trl/kernels/logprob_entropy.py``
+    since TRL 1.14).
+    """
+    tape = walk.tape
+    view = drop_last_position(tape, logits, rows, walk.model.vocab_size)
+    numbers = [
+        Value(tape.allocate(Category.ACTIVATIONS, count_bytes(rows, DType.FP32)), rows, DType.FP32)
+        for _ in range(_NUM_STATISTICS)
+    ]
 
     def backward(_: Storage) -> None:
-        tape.send(x, tape.scratch(x.numel, x.dtype))
+        tape.send(view, tape.allocate(Category.LOGITS, count_bytes(view.numel, view.dtype)))
         if ends_loss:
             tape.ledger.enter(Section.BACKWARD)
 
-    return tape.emit(sizes.constant(1), DType.FP32, inputs=(x,), backward=backward)
+    saves = (view, *numbers[1:])
+    log_probs = tape.emit(rows, DType.FP32, inputs=(view,), saves=saves, backward=backward)
+    tape.free(view, *numbers)
+    return log_probs

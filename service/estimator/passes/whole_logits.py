@@ -76,7 +76,7 @@ def record_upcast_log_probs(walk: ModelWalk, hidden: Value, rows: Size) -> tuple
     log-softmax is another tensor of that size (LLaMA-Factory 0.9.5 ``train/trainer_utils.py``,
     ``get_batch_logps``).
     """
-    tape, logits = walk.tape, _record_returned(walk, hidden, upcasts=True)
+    tape, logits = walk.tape, record_returned(walk, hidden, upcasts=True)
     view = drop_last_position(tape, logits, rows, walk.model.vocab_size)
     log_probs = chain(tape, view, _log_softmax)
     return chain(tape, log_probs, lambda t, x: _gather(t, x, rows)), logits
@@ -85,12 +85,20 @@ def record_upcast_log_probs(walk: ModelWalk, hidden: Value, rows: Size) -> tuple
 def record_selective_log_probs(walk: ModelWalk, hidden: Value, rows: Size) -> tuple[Value, Value]:
     """Return the log-probability of every label, and the logits.
 
-    ``hidden`` is dropped. accelerate casts to fp32 what leaves autocast; then each sequence's
-    logsumexp keeps the logits, else its log-softmax is kept (TRL 1.8 ``trainer/utils.py``,
-    ``selective_log_softmax``). Gradients of all sequences are stacked.
+    ``hidden`` is dropped. accelerate casts to fp32 what leaves autocast.
     """
-    tape, upcasts = walk.tape, walk.tape.autocast is not None
-    logits = _record_returned(walk, hidden, upcasts=upcasts)
+    logits = record_returned(walk, hidden, upcasts=walk.tape.autocast is not None)
+    return score_selectively(walk, logits, rows, ends_loss=True), logits
+
+
+def score_selectively(walk: ModelWalk, logits: Value, rows: Size, *, ends_loss: bool) -> Value:
+    """Return the log-probability of every label; the logits stay with the caller.
+
+    Each sequence's logsumexp keeps logits in fp32, of others its log-softmax is kept (TRL 1.8
+    ``trainer/utils.py``, ``selective_log_softmax``). Gradients of all sequences are stacked.
+    ``ends_loss``: the rest of backward begins with theirs.
+    """
+    tape, upcasts = walk.tape, logits.dtype is DType.FP32
     view = drop_last_position(tape, logits, rows, walk.model.vocab_size)
     size = count_bytes(view.numel, view.dtype)
 
@@ -99,7 +107,8 @@ def record_selective_log_probs(walk: ModelWalk, hidden: Value, rows: Size) -> tu
         pieces = [tape.allocate(Category.LOGITS, size) for _ in range(upcasts)]
         stacked = tape.allocate(Category.LOGITS, size)
         tape.release(*pieces)
-        tape.ledger.enter(Section.BACKWARD)
+        if ends_loss:
+            tape.ledger.enter(Section.BACKWARD)
         tape.send(view, stacked)
 
     if not upcasts:
@@ -112,13 +121,13 @@ def record_selective_log_probs(walk: ModelWalk, hidden: Value, rows: Size) -> tu
             backward=stack,
         )
         tape.free(view)
-        return chain(tape, kept, lambda t, x: _gather_each(t, x, rows)), logits
+        return chain(tape, kept, lambda t, x: _gather_each(t, x, rows))
     chosen = _gather(tape, view, rows)
     sums = tape.emit(rows, view.dtype, inputs=(view,), saves=(view,), backward=stack)
     tape.free(view)
     log_probs = add(tape, chosen, sums)
     tape.free(chosen, sums)
-    return log_probs, logits
+    return log_probs
 
 
 def record_entropy(walk: ModelWalk, rows: Size, dtype: DType) -> None:
@@ -134,7 +143,7 @@ def record_entropy(walk: ModelWalk, rows: Size, dtype: DType) -> None:
     tape.release(*chunks, copy)
 
 
-def _record_returned(walk: ModelWalk, hidden: Value, *, upcasts: bool) -> Value:
+def record_returned(walk: ModelWalk, hidden: Value, *, upcasts: bool) -> Value:
     """Return the logits as whoever called the model gets them; drop ``hidden``."""
     tape, logits = walk.tape, record_logits(walk, hidden)
     tape.free(hidden)

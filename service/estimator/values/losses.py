@@ -19,7 +19,9 @@ class Loss(StrEnum):
     NLL = "nll"
     """the same since TRL 1.16, of which ``chunked_nll`` is an older name"""
     SELECTIVE = "selective"
-    """TRL's of DPO and KTO before 1.15: all logits, and log-probabilities sequence by sequence"""
+    """TRL's of DPO and KTO before 1.15, of ORPO and CPO before 1.14: all logits, and
+    log-probabilities sequence by sequence
+    """
     DFT = "dft"
     """TRL's Dynamic Fine-Tuning (arXiv:2508.05629), with the same tiles"""
 
@@ -37,13 +39,21 @@ class Trainer(StrEnum):
     """TRL's DPOTrainer: pairs of sequences beside a reference (arXiv:2305.18290)"""
     KTO = "kto"
     """TRL's KTOTrainer: sequences that are good or bad, beside a reference (arXiv:2402.01306)"""
+    ORPO = "orpo"
+    """TRL's ORPOTrainer: pairs, and a loss of the chosen ones (arXiv:2403.07691)"""
+    CPO = "cpo"
+    """TRL's CPOTrainer: pairs, and a loss of the chosen ones (arXiv:2401.08417)"""
+    SIMPO = "simpo"
+    """TRL's CPOTrainer with ``cpo_alpha`` 0: pairs alone (arXiv:2405.14734)"""
     REWARD = "reward"
     """TRL's RewardTrainer: pairs of sequences and a head of one score"""
     GRPO = "grpo"
     """group-relative policy optimisation: sequences that the policy generated (arXiv:2402.03300)"""
 
 
-PAIRED_TRAINERS = frozenset({Trainer.DPO, Trainer.REWARD})
+UNREFERRED_TRAINERS = frozenset({Trainer.ORPO, Trainer.CPO, Trainer.SIMPO})
+"""Trainers of preferences that have no reference, and hold all logits."""
+PAIRED_TRAINERS = UNREFERRED_TRAINERS | {Trainer.DPO, Trainer.REWARD}
 """Trainers whose batches are of pairs."""
 REFERRING_TRAINERS = frozenset({Trainer.DPO, Trainer.KTO})
 """Trainers of preferences that have a reference."""

@@ -25,6 +25,8 @@ _MODULES = {
     Launcher.TRL_SFT: "trainers.trainer",
     Launcher.TRL_DPO: "trainers.trainer",
     Launcher.TRL_KTO: "trainers.trainer",
+    Launcher.TRL_ORPO: "trainers.trainer",
+    Launcher.TRL_CPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
     Launcher.TRL_GRPO: "policies.trl_grpo",
     Launcher.VERL: "policies.verl",

@@ -51,6 +51,12 @@ script.
 _TRAINERS = {
     Trainer.DPO: "the script trains with TRL's DPOTrainer, whose batch size counts pairs",
     Trainer.KTO: "the script trains with TRL's KTOTrainer, whose batch size counts sequences",
+    Trainer.ORPO: "the script trains with TRL's ORPOTrainer, whose batch size counts pairs",
+    Trainer.CPO: "the script trains with TRL's CPOTrainer, whose batch size counts pairs",
+    Trainer.SIMPO: (
+        "the script trains with TRL's CPOTrainer, loss_type simpo and cpo_alpha 0, whose batch "
+        "size counts pairs"
+    ),
     Trainer.REWARD: "the script trains with TRL's RewardTrainer, whose batch size counts pairs",
     Trainer.GRPO: "the script trains with TRL's GRPOTrainer, whose batch size counts completions",
 }
@@ -214,6 +220,8 @@ def _list_trainer_notes(workload: TrainWorkload) -> list[str]:
             name = workload.trainer.value.upper()
             notes.append(_REFERENCES[workload.reference].format(name))
             notes += _SCORES.get(workload.loss, ())
+        elif workload.loss is Loss.SELECTIVE:
+            notes.append("TRL before 1.14 scores so, without a kernel of its own")
     elif workload.loss in LOG_PROB_LOSSES:
         notes.append(f"the script trains with TRL's SFTTrainer, loss_type {workload.loss.value}")
     elif workload.loss is not DEFAULT_LOSSES[workload.kernels]:

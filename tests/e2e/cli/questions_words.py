@@ -7,7 +7,7 @@ _8B = f"fit llama-3.1-8b {_4090} {SERVE} {ONE}"
 
 OTHER_WORDS = (
     ask("PPO?", f"{_TRAIN} --trainer ppo", REFUSED, "its critic", "say 'grpo'"),
-    ask("ORPO?", f"{_TRAIN} --trainer orpo", REFUSED, "'dpo' with reference precomputed"),
+    ask("IPO?", f"{_TRAIN} --trainer ipo", REFUSED, "say 'dpo'"),
     ask("SFT?", f"{_TRAIN} --trainer sft", REFUSED, "say 'supervised'"),
     ask("ZeRO-3, in a word?", f"{_TRAIN} --sharding zero3", REFUSED, "with zero_stage 3"),
     ask("On TEI?", f"{_8B} --engine tei", REFUSED, "Text Embeddings Inference has no term"),

@@ -13,7 +13,7 @@ _REQUEST = {"model": "llama-3.2-1b", "gpu": "H100-SXM5-80GB"}
     ("workload", "says", "nearest"),
     [
         ({"task": "train", "sequence_length": 8, "trainer": "ppo"}, "its critic", "grpo"),
-        ({"task": "train", "sequence_length": 8, "trainer": "simpo"}, "no reference", "dpo"),
+        ({"task": "train", "sequence_length": 8, "trainer": "ipo"}, "loss of TRL's dpo", "dpo"),
         ({"task": "serve", "engine": "Ollama"}, "runs llama.cpp", "llama_cpp"),
         ({"task": "serve", "quantization": "iq4_nl"}, "the file itself has", "q4_0"),
     ],

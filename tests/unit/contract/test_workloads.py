@@ -253,6 +253,8 @@ def test_every_named_choice_is_read_or_refused(method: Method, precision: str) -
         ({"trainer": "dpo", "reference": "precomputed"}, "chunked_nll", "precomputed"),
         ({"trainer": "kto"}, "chunked_nll", "model"),
         ({"trainer": "kto", "method": "lora"}, "chunked_nll", "adapters_off"),
+        ({"trainer": "orpo"}, "full_logits", None),
+        ({"trainer": "simpo", "kernels": "liger"}, "full_logits", None),
         ({"trainer": "reward", "kernels": "liger"}, "full_logits", None),
     ],
 )

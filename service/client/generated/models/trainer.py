@@ -1,12 +1,15 @@
 from typing import Literal
 
-Trainer = Literal["dpo", "grpo", "kto", "reward", "supervised"]
+Trainer = Literal["cpo", "dpo", "grpo", "kto", "orpo", "reward", "simpo", "supervised"]
 
 TRAINER_VALUES: set[Trainer] = {
+    "cpo",
     "dpo",
     "grpo",
     "kto",
+    "orpo",
     "reward",
+    "simpo",
     "supervised",
 }
 

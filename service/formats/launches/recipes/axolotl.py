@@ -13,6 +13,7 @@ from service.formats.launches.recipes.axolotl_kernels import (
     read_kernels,
     read_packing,
 )
+from service.formats.launches.recipes.axolotl_trainers import SCORING, read_client
 from service.formats.launches.recipes.axolotl_words import (
     ADAPTERS,
     OF_PREFERENCES,
@@ -35,7 +36,6 @@ from service.formats.launches.values.settings import Setting, Settings, make_def
 AXOLOTL = "0.19.0"
 """Release whose keys and defaults are known."""
 _SOURCE = f"axolotl {AXOLOTL}, utils/schemas"
-_CLIENTS = {"dpo": Client.DPO, "ipo": Client.DPO, "kto": Client.KTO}
 _METHODS = {"lora": "lora", "qlora": "qlora"}
 
 
@@ -50,7 +50,7 @@ def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
         draft.ask("model", "the file names no base_model")
     else:
         draft.put("model", name.as_text(), name)
-    client = _read_client(config, draft)
+    client = read_client(config, draft)
     training, model = Settings(), Settings()
     _read_formats(config, model)
     _read_training(config, training, draft, client)
@@ -72,7 +72,7 @@ def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
     )
     lower_trainer(setup, draft, handed_in)
     read_cut_loss(config, draft, handed_in.find_checkpoint(setup.model_name), client)
-    if client in {Client.DPO, Client.KTO} and draft.get("workload.loss") is None:
+    if client in SCORING and draft.get("workload.loss") is None:
         # It installs TRL 1.8, whose trainers hold all logits (``pyproject.toml``).
         draft.put("workload.loss", "selective")
     _ignore_unmodelled(config, draft, client)
@@ -81,7 +81,7 @@ def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
 
 def _ignore_unmodelled(config: Settings, draft: Draft, client: Client) -> None:
     """Name what counts and has no word."""
-    scores = client in {Client.DPO, Client.KTO}
+    scores = client in SCORING
     for key, reason in (UNMODELLED | (OF_PREFERENCES if scores else {})).items():
         setting = config.take(key)
         if setting is not None and str(setting.value).casefold() not in {"false", "1"}:
@@ -91,26 +91,6 @@ def _ignore_unmodelled(config: Settings, draft: Draft, client: Client) -> None:
         if beginning in OVERRIDES:
             draft.ignore(setting, OVERRIDES[beginning])
             config.take(key)
-
-
-def _read_client(config: Settings, draft: Draft) -> Client:
-    """Return the trainer that runs.
-
-    Raises LaunchFormatError for a kind that has no model here.
-    """
-    kind, rewards = config.take("rl"), config.take("reward_model")
-    if kind is not None:
-        client = kind.as_choice(_CLIENTS)
-        if client is Client.KTO and "adapter" not in config:
-            # It is given no reference, and loads one of its own (core/builders/rl.py, train.py).
-            expected = "dpo or ipo, or an adapter: axolotl holds a reference beside KTOTrainer's"
-            raise kind.refuse(f"{expected}, and three models have no term")
-        draft.note(kind, f"{client.value} compares with a reference")
-        return client
-    if rewards is not None and rewards.as_bool():
-        draft.note(rewards, "pairs are compared by a head of one score")
-        return Client.REWARD
-    return Client.TRAINER
 
 
 def _read_formats(config: Settings, model: Settings) -> None:

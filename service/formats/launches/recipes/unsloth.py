@@ -26,6 +26,8 @@ _TRAINERS = {
     "Trainer": Client.TRAINER,
     "DPOTrainer": Client.DPO,
     "KTOTrainer": Client.KTO,
+    "ORPOTrainer": Client.ORPO,
+    "CPOTrainer": Client.CPO,
     "RewardTrainer": Client.REWARD,
 }
 """Trainers that have a model here, by their classes."""
@@ -33,6 +35,8 @@ _CONFIGS = {
     Client.SFT: "SFTConfig",
     Client.DPO: "DPOConfig",
     Client.KTO: "KTOConfig",
+    Client.ORPO: "ORPOConfig",
+    Client.CPO: "CPOConfig",
     Client.REWARD: "RewardConfig",
 }
 """Configs of one trainer each."""
@@ -55,7 +59,7 @@ _LOADED_WITHOUT_EFFECT = (
     *("return_logits", "auto_model", "use_exact_model_name", "fix_tokenizer", "tokenizer_name"),
 )
 """Of ``from_pretrained``: ``load_in_4bit`` and ``load_in_8bit`` say the format."""
-_WITH_LENGTH = frozenset({Client.DPO, Client.KTO, Client.REWARD})
+_WITH_LENGTH = frozenset({Client.DPO, Client.KTO, Client.ORPO, Client.CPO, Client.REWARD})
 """Trainers whose rows have the config's ``max_length``."""
 
 

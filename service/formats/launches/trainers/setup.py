@@ -20,6 +20,8 @@ class Client(StrEnum):
     SFT = "sft"
     DPO = "dpo"
     KTO = "kto"
+    ORPO = "orpo"
+    CPO = "cpo"
     REWARD = "reward"
     GRPO = "grpo"
 

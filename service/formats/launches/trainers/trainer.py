@@ -29,6 +29,8 @@ _CLIENTS = {
     Launcher.TRL_SFT: Client.SFT,
     Launcher.TRL_DPO: Client.DPO,
     Launcher.TRL_KTO: Client.KTO,
+    Launcher.TRL_ORPO: Client.ORPO,
+    Launcher.TRL_CPO: Client.CPO,
     Launcher.TRL_REWARD: Client.REWARD,
     Launcher.DEEPSPEED: Client.TRAINER,
     Launcher.ACCELERATE: Client.TRAINER,
@@ -267,6 +269,12 @@ READERS = {
         Launcher.TRL_KTO,
         ("kto_*.py", *_name_scripts("kto")),
         marks=("desirable_weight", "undesirable_weight"),
+    ),
+    Launcher.TRL_ORPO: _make_reader(Launcher.TRL_ORPO, ("orpo_*.py", *_name_scripts("orpo"))),
+    Launcher.TRL_CPO: _make_reader(
+        Launcher.TRL_CPO,
+        ("cpo_*.py", "simpo_*.py", *_name_scripts("cpo"), *_name_scripts("simpo")),
+        marks=("cpo_alpha", "simpo_gamma"),
     ),
     Launcher.TRL_REWARD: _make_reader(
         Launcher.TRL_REWARD,

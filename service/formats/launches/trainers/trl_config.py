@@ -1,12 +1,20 @@
 """Additions of TRL's trainers to Trainer's own step."""
 
 from service.formats.launches.trainers.setup import TRL, Client, TrainerSetup
+from service.formats.launches.trainers.trl_releases import (
+    SCORED,
+    SCORED_BY_KERNEL,
+    Release,
+    show_release,
+)
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
 _LOSSES = {"nll": "nll", "chunked_nll": "chunked_nll", "dft": "dft"}
 _WITHOUT_KL = "apo_zero_unpaired"
 """KTO's loss without a KL term (``trl/trainer/kto_trainer.py``, ``calculate_kl``)."""
+UNREFERRED = frozenset({Client.ORPO, Client.CPO})
+"""Trainers of pairs that have no reference."""
 _PADDING_FREE_PACKINGS = ("bfd", "bfd_split", "bfd-requeue")
 
 
@@ -16,6 +24,8 @@ def read_trl(setup: TrainerSetup, draft: Draft) -> None:
         return
     if setup.client is Client.SFT:
         _read_sft(setup, draft)
+    elif setup.client in UNREFERRED:
+        _read_pairs(setup, draft)
     else:
         draft.put("workload.trainer", setup.client.value)
     if setup.client in {Client.DPO, Client.KTO}:
@@ -94,10 +104,42 @@ def _read_preferences(setup: TrainerSetup, draft: Draft) -> None:
         draft.ignore(losses, "its passes are counted with those of a KL term, which it has not")
     elif losses is not None:
         draft.note(losses, "a loss of the same log-probabilities")
+    _put_older_loss(setup, draft, SCORED)
     _read_rows(setup.training, draft)
     batch = setup.training.take("precompute_ref_batch_size")
     if batch is not None:
         draft.note(batch, "the reference runs before training, and is not a part of the answer")
+
+
+def _read_pairs(setup: TrainerSetup, draft: Draft) -> None:
+    """Set a trainer of pairs without a reference.
+
+    With ``cpo_alpha`` 0 CPO's has no loss of the chosen sequences, as SimPO's paper has none; its
+    ``loss_type`` alone leaves it (TRL 1.16, ``trl/experimental/cpo/cpo_config.py``).
+    """
+    training = setup.training
+    alpha, loss = training.take("cpo_alpha"), training.take("loss_type")
+    is_alone = loss is not None and str(loss.value) == "alphapo"
+    if setup.client is Client.CPO and (is_alone or (alpha is not None and alpha.as_float() == 0.0)):
+        draft.put("workload.trainer", "simpo", *(x for x in (alpha, loss) if x is not None))
+    else:
+        draft.put("workload.trainer", setup.client.value)
+        for setting in (alpha, loss):
+            if setting is not None:
+                draft.note(setting, "a loss of the same log-probabilities")
+    for name in ("simpo_gamma", "alpha"):
+        weight = training.take(name)
+        if weight is not None:
+            draft.note(weight, "a number of the loss")
+    _put_older_loss(setup, draft, SCORED_BY_KERNEL)
+    _read_rows(training, draft)
+
+
+def _put_older_loss(setup: TrainerSetup, draft: Draft, since: Release) -> None:
+    """Set the loss of a release before ``since``, if it is one."""
+    if setup.trl_before is not None and setup.trl_before <= since:
+        source = f"TRL before {show_release(since)}, trainer/utils.py, selective_log_softmax"
+        draft.put("workload.loss", "selective", make_default("loss", "selective", source))
 
 
 def _read_rows(training: Settings, draft: Draft) -> None:

@@ -15,7 +15,11 @@ BF16: Release = (0, 19)
 """Release since which autocast to bf16 is on by itself."""
 CHECKPOINTED: Release = (0, 22)
 """Release since which activations are computed again by default."""
-_PREFERENCES = frozenset({Client.DPO, Client.KTO, Client.GRPO})
+SCORED: Release = (1, 15)
+"""Release since which DPO's and KTO's logits are never whole."""
+SCORED_BY_KERNEL: Release = (1, 14)
+"""Release since which ORPO's and CPO's log-probabilities are a kernel's."""
+_PREFERENCES = frozenset({Client.DPO, Client.KTO, Client.ORPO, Client.CPO, Client.GRPO})
 _LACKED: Mapping[str, tuple[Release, frozenset[Client]]] = {
     "max_seq_length": ((0, 20), frozenset({Client.SFT})),
     "use_liger": ((0, 18), frozenset({Client.SFT})),

@@ -20,6 +20,8 @@ class Launcher(StrEnum):
     TRL_SFT = "trl_sft"
     TRL_DPO = "trl_dpo"
     TRL_KTO = "trl_kto"
+    TRL_ORPO = "trl_orpo"
+    TRL_CPO = "trl_cpo"
     TRL_REWARD = "trl_reward"
     TRL_GRPO = "trl_grpo"
     AXOLOTL = "axolotl"

@@ -132,6 +132,7 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
             },
             {},
         ),
+        ({"trainer": Trainer.SIMPO, "loss": Loss.SELECTIVE}, {"data_parallel": 4} | FULLY),
         (GRPO, {}),
         (GRPO | _QLORA | {"loss": Loss.CHUNKED_NLL}, {}),
         (GRPO_ALONE, {}),

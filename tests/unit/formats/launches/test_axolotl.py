@@ -119,6 +119,22 @@ def test_kto_of_adapters_has_the_model_without_them_as_reference() -> None:
     assert (workload["trainer"], workload["reference"]) == ("kto", "adapters_off")
 
 
+@pytest.mark.parametrize(
+    ("lines", "trainer"),
+    [
+        ("rl: orpo\norpo_alpha: 0.1\n", "orpo"),
+        ("rl: simpo\nsimpo_gamma: 0.5\n", "cpo"),
+        ("rl: simpo\ncpo_alpha: 0\n", "simpo"),
+    ],
+)
+def test_pairs_without_a_reference_are_trl_1_8s(lines: str, trainer: str) -> None:
+    """SimPO keeps the loss of the chosen sequences unless ``cpo_alpha`` is 0, which is 1 there."""
+    workload = get_part(import_launch({"a.yml": BASE + lines}), "workload")
+
+    assert (workload["trainer"], workload["loss"]) == (trainer, "selective")
+    assert "reference" not in workload
+
+
 def test_what_may_change_the_model_or_its_scores_is_named() -> None:
     """Overrides of the config, a compiler of gathers, and Liger's loss where there is a choice."""
     lines = "overrides_of_model_config:\n  rope_theta: 1\ndeepcompile: true\n"
@@ -151,7 +167,7 @@ def test_deepspeed_configurations_that_axolotl_ships_are_known() -> None:
         ("load_in_4bit: true", "a.yml:4: load_in_4bit is True; expected false without an adapter"),
         ("adapter: qlora", "a.yml:4: adapter is 'qlora'; expected lora, or load_in_4bit: true"),
         ("adapter: vera", "a.yml:4: adapter is 'vera'; expected one of lora, qlora"),
-        ("rl: grpo", "a.yml:4: rl is 'grpo'; expected one of dpo, ipo, kto"),
+        ("rl: grpo", "a.yml:4: rl is 'grpo'; expected one of dpo, ipo, kto, orpo, simpo"),
         ("rl: kto", "a.yml:4: rl is 'kto'; .* three models have no term"),
         ("gradient_accumulation_steps: many", "a.yml:4: .*'many'; expected a whole number"),
         ("batch_size: 8\ngradient_accumulation_steps: 2", "a.yml:4: batch_size is 8; expected no"),

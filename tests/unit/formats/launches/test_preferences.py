@@ -64,3 +64,37 @@ def test_liger_leaves_trl_its_loss(launcher: Launcher, length: str, loss: str | 
 
     assert workload["kernels"] == "liger"
     assert workload.get("loss") == loss
+
+
+@pytest.mark.parametrize(
+    ("launcher", "arguments", "trainer"),
+    [
+        (Launcher.TRL_ORPO, {"beta": 0.1}, "orpo"),
+        (Launcher.TRL_CPO, {"loss_type": "simpo", "simpo_gamma": 0.5}, "cpo"),
+        (Launcher.TRL_CPO, {"loss_type": "simpo", "cpo_alpha": 0.0}, "simpo"),
+        (Launcher.TRL_CPO, {"loss_type": "alphapo", "alpha": 0.2}, "simpo"),
+    ],
+)
+def test_pairs_without_a_reference_have_a_loss_of_the_chosen_ones(
+    launcher: Launcher, arguments: dict[str, object], trainer: str
+) -> None:
+    """SimPO's own has none, which its ``loss_type`` does not say: ``cpo_alpha`` is 1 by default."""
+    imported = import_launch(arguments=_SCRIPT | arguments, launcher=launcher)
+    workload = get_part(imported, "workload")
+
+    assert (workload["trainer"], workload.get("reference")) == (trainer, None)
+    assert (workload["micro_batch_size"], workload["sequence_length"]) == (4, 2048)
+    assert "loss" not in workload
+    assert imported.ignored == ()
+
+
+@pytest.mark.parametrize(
+    "launcher", [Launcher.TRL_DPO, Launcher.TRL_KTO, Launcher.TRL_ORPO, Launcher.TRL_CPO]
+)
+def test_an_older_release_holds_all_logits(launcher: Launcher) -> None:
+    """An argument that only it had told the release, and its trainer was counted as the newest."""
+    arguments = _SCRIPT | {"max_prompt_length": 512}
+    imported = import_launch(arguments=arguments, launcher=launcher)
+
+    assert get_part(imported, "workload")["loss"] == "selective"
+    assert imported.versions["trl"] == "before 1.0"

@@ -153,6 +153,7 @@ def test_a_deep_expression_is_left_as_it_is(terms: str) -> None:
         ("SFT", "max_length=64", 4096),
         ("DPO", "max_length=512, max_prompt_length=128", 512),
         ("KTO", "max_seq_length=512", 1024),
+        ("ORPO", "max_length=2048, max_completion_length=512", 2048),
         ("Reward", "max_length=512", 512),
     ],
 )

@@ -39,7 +39,7 @@ HEADS = (
         source=_HEADS,
     ),
     Rule(
-        when=is_in(workload.trainer, Trainer.DPO, Trainer.KTO, Trainer.GRPO),
+        when=is_not_in(workload.trainer, Trainer.SUPERVISED, Trainer.REWARD),
         require=LANGUAGE_MODEL,
         field=workload.trainer.path,
         topic=Topic.LABELS,

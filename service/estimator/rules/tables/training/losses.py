@@ -27,6 +27,7 @@ from service.estimator.values.losses import (
     PAIRED_TRAINERS,
     REFERRING_TRAINERS,
     UNBALANCED_FAMILIES,
+    UNREFERRED_TRAINERS,
     Kernels,
     Loss,
     Reference,
@@ -35,7 +36,10 @@ from service.estimator.values.losses import (
 
 _FUSED_HEAD = is_in(workload.loss, *sorted(LOG_PROB_LOSSES))
 
-_OF_PREFERENCES = is_in(workload.trainer, *sorted(PAIRED_TRAINERS | REFERRING_TRAINERS))
+_GATHERS_ALL = is_in(
+    workload.trainer, *sorted((PAIRED_TRAINERS | REFERRING_TRAINERS) - UNREFERRED_TRAINERS)
+)
+"""Trainers of preferences that run more than the model's own forward."""
 
 _NOT_SUPERVISED = is_not_in(workload.trainer, Trainer.SUPERVISED)
 
@@ -152,11 +156,12 @@ LOSSES = (
     ),
     Rule(
         when=is_in(workload.loss, Loss.SELECTIVE),
-        require=is_in(workload.trainer, *sorted(REFERRING_TRAINERS)),
+        require=is_in(workload.trainer, *sorted(REFERRING_TRAINERS | UNREFERRED_TRAINERS)),
         field=workload.loss.path,
         topic=Topic.LOSS,
         refusal=invalid(
-            "loss selective is of trainers dpo and kto, not {workload.trainer}: leave loss out"
+            "loss selective is of trainers dpo, kto, orpo, cpo and simpo, not {workload.trainer}: "
+            "leave loss out"
         ),
         source="trl 1.8 trainer/utils.py, selective_log_softmax",
     ),
@@ -172,6 +177,17 @@ LOSSES = (
         ),
         source="trl 1.16 trainer/dpo_trainer.py, kto_trainer.py; "
         "LLaMA-Factory 0.9.5 train/trainer_utils.py, get_batch_logps",
+    ),
+    Rule(
+        when=is_in(workload.trainer, *sorted(UNREFERRED_TRAINERS)),
+        require=is_in(workload.loss, Loss.FULL_LOGITS, Loss.SELECTIVE),
+        field=workload.loss.path,
+        topic=Topic.LOSS,
+        refusal=invalid(
+            "trainer {workload.trainer} makes all logits, with loss full_logits, as TRL does, or "
+            "selective, as it did before 1.14, not {workload.loss}: leave loss out"
+        ),
+        source="trl 1.16 experimental/orpo/orpo_trainer.py, cpo/cpo_trainer.py",
     ),
     Rule(
         when=is_in(workload.trainer, Trainer.REWARD),
@@ -206,7 +222,7 @@ LOSSES = (
         reason="trainer {workload.trainer} on tensor-parallel ranks",
     ),
     Rule(
-        when=_OF_PREFERENCES,
+        when=_GATHERS_ALL,
         require=is_at_most(layout.zero_stage, 2),
         topic=Topic.LOSS,
         refusal=unmodelled(

@@ -21,7 +21,7 @@ def test_arguments_of_preferences_are_no_plain_training(
     files: dict[str, str], command: str
 ) -> None:
     """A reference or a rollout beside the model would be left out in silence."""
-    with pytest.raises(LaunchFormatError, match="say launcher: one of trl_dpo, trl_kto, trl_grpo"):
+    with pytest.raises(LaunchFormatError, match="one of trl_dpo, trl_kto, trl_orpo, trl_cpo"):
         import_launch(files, command=command)
 
 
@@ -40,7 +40,25 @@ def test_what_people_call_their_scripts_tells_the_trainer(program: str) -> None:
     assert imported.launcher is Launcher.TRL_DPO
 
 
-@pytest.mark.parametrize("program", ["run_orpo.py", "train_ppo.py", "trl.scripts.rloo"])
+@pytest.mark.parametrize(
+    ("program", "launcher"),
+    [
+        ("examples/scripts/orpo.py", Launcher.TRL_ORPO),
+        ("run_orpo.py", Launcher.TRL_ORPO),
+        ("cpo.py", Launcher.TRL_CPO),
+        ("run_simpo.py", Launcher.TRL_CPO),
+    ],
+)
+def test_scripts_of_pairs_without_a_reference_tell_their_trainer(
+    program: str, launcher: Launcher
+) -> None:
+    """They were refused as trainers without a model here."""
+    command = f"python {program} --model_name_or_path a/b --learning_rate 1e-6"
+
+    assert import_launch(command=command).launcher is launcher
+
+
+@pytest.mark.parametrize("program", ["run_bco.py", "train_ppo.py", "trl.scripts.rloo"])
 def test_scripts_of_other_trainers_are_refused(program: str) -> None:
     """The refusal names what the script trains by."""
     with pytest.raises(LaunchFormatError, match="which has no model here"):
