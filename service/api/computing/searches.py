@@ -12,6 +12,8 @@ from service.contract.to_answer.ceilings import build_ceiling_answer
 from service.contract.to_answer.how_many import build_how_many_answer, render_how_many_text
 from service.contract.to_answer.plans import build_plan_answer
 from service.contract.to_question.plans import PriceBook
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Workload
 from service.planner.cluster.placement import Supply
 from service.planner.fit.fit import FitReport
 from service.planner.plans.offered import SearchCounts
@@ -107,6 +109,27 @@ def count_gpus(job: CountJob, means: Means) -> SearchAnswer:
         else encode(build_how_many_answer(plans, question, elapsed_s=perf_counter() - started))
     )
     return _finish(body, [plan.searched for _, plan in plans])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FewestGpus:
+    """Fewest GPUs of one kind, and what runs there.
+
+    None where no number is enough.
+    """
+
+    num_gpus: int | None
+    layout: Layout | None = None
+    workload: Workload | None = None
+
+
+def find_fewest(question: HowManyQuestion, means: Means) -> FewestGpus:
+    """Return the fewest GPUs of the question's first kind."""
+    [(_, plan), *_] = answer_how_many(question, plans=means.plans, find_corrections=means.find)
+    if plan.num_gpus is None:
+        return FewestGpus(num_gpus=None)
+    best = plan.candidates[0]
+    return FewestGpus(num_gpus=plan.num_gpus, layout=best.layout, workload=best.workload)
 
 
 def _finish(body: bytes, searched: Sequence[SearchCounts]) -> SearchAnswer:

@@ -27,7 +27,8 @@ Search = Callable[[Check], Shortage]
 class WayOuts:
     """Ways out of shortages, by question.
 
-    One search runs at a time, and stands still while a hook answers: threads share one interpreter.
+    One search runs at a time. In this process it stands still while a hook answers, since threads
+    share one interpreter.
     """
 
     def __init__(self) -> None:
@@ -76,10 +77,17 @@ class WayOuts:
         self._is_stopped = True
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _give_way(self) -> None:
+    def check_running(self) -> None:
+        """Do nothing, unless the server stops.
+
+        Raises UnavailableError then.
+        """
         if self._is_stopped:
             message = "the server stops"
             raise UnavailableError(message)
+
+    def _give_way(self) -> None:
+        self.check_running()
         self._is_idle.wait(_PAUSE_S)
 
     def _count(self, change: int) -> None:

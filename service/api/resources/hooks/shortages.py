@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 from functools import partial
 
 from service.api.computing.budgets import Budget
+from service.api.computing.searches import FewestGpus, find_fewest
+from service.api.http.computing import run_search
 from service.api.http.dependencies import Dependencies
 from service.base.errors import ServiceError
 from service.contract.schemas.how_many import HowManyRequest
@@ -18,13 +20,11 @@ from service.contract.to_question.submissions.questions import (
 from service.contract.to_question.validation_errors import decode
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.units import ceil_div, format_bytes
-from service.planner.fit.candidates import Candidate
 from service.planner.fit.fit import FitReport
 from service.planner.fit.replay_need import is_replayable
 from service.planner.fit.verdict import Verdict
 from service.usecases.hooks.decision import HookQuestion, Shortage
 from service.usecases.questions.fit import FitQuestion
-from service.usecases.questions.how_many import answer_how_many
 
 _REPLICAS = frozenset({"data_parallel"})
 """Words that another number of GPUs changes by itself."""
@@ -93,17 +93,15 @@ def _explain(job: JudgedJob) -> str:
 def _look_for_more(deps: Dependencies, job: JudgedJob, give_way: Callable[[], None]) -> Shortage:
     """Return the fewest GPUs that hold what these do not."""
     reason, question = _explain(job), job.question
-    budget = Budget(seconds=deps.settings.question_budget_s, check_caller=give_way)
+    # A process beside this one takes no time of the interpreter that answers.
+    check = give_way if deps.searches.is_here else deps.way_outs.check_running
+    budget = Budget(seconds=deps.settings.question_budget_s, check_caller=check)
     try:
         search = decode(drop_replicas(question.request, job.fit_question.workload), HowManyRequest)
-        [(_, plan), *_] = answer_how_many(
-            read_how_many(search, job.model),
-            plans=deps.plans.with_cancellation(budget.check),
-            find_corrections=budget.limit(deps.corrections),
-        )
+        fewest = run_search(deps, find_fewest, read_how_many(search, job.model), budget)
     except (ServiceError, EstimatorError):
         return Shortage(reason=reason, lacks_memory=True)
-    if plan.num_gpus is None:
+    if fewest.num_gpus is None:
         return Shortage(
             reason=reason,
             nothing_fits=f"up to {MAX_GPUS} of them do not hold it as it is",
@@ -112,17 +110,17 @@ def _look_for_more(deps: Dependencies, job: JudgedJob, give_way: Callable[[], No
     nodes = 1 if question.gpus is None else question.gpus.num_nodes
     return Shortage(
         reason=reason,
-        per_node=ceil_div(plan.num_gpus, nodes),
-        settings=tuple(_iter_settings(job.fit_question, plan.candidates[0])),
+        per_node=ceil_div(fewest.num_gpus, nodes),
+        settings=tuple(_iter_settings(job.fit_question, fewest)),
         lacks_memory=True,
     )
 
 
-def _iter_settings(question: FitQuestion, candidate: Candidate) -> Iterator[str]:
-    """Yield a candidate's settings that differ, but for its replicas."""
-    pairs = (question.layout, candidate.layout), (question.workload, candidate.workload)
+def _iter_settings(question: FitQuestion, fewest: FewestGpus) -> Iterator[str]:
+    """Yield settings on the fewest GPUs that differ, but for replicas."""
+    pairs = (question.layout, fewest.layout), (question.workload, fewest.workload)
     for ours, theirs in pairs:
-        for field in fields(theirs):
+        for field in () if theirs is None else fields(theirs):
             value = getattr(theirs, field.name)
             if field.name not in _REPLICAS and value != getattr(ours, field.name, None):
                 yield f"{field.name} {value}"
