@@ -1,10 +1,16 @@
 """Probe questions and their analytic estimates at any point."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.speed.learning import correct_rates
+from service.estimator.speed.rates import get_rates
+from service.estimator.speed.throughput import estimate_throughput
+from service.estimator.values.corrections import SpeedRatios
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError
@@ -18,6 +24,9 @@ from service.probing.stack import keep_layers
 
 _UNBOUNDED_DEVICE = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
 """Device without a limit: analytic estimates need its bytes, not a verdict."""
+FASTER = 1.5
+"""Of a host: two that were rented with an H100 differed by as much."""
+_NUDGE = 1.1
 
 
 def parse_question(request: ProbeRequest) -> tuple[ProbeQuestion, Mapping[str, object]]:
@@ -100,6 +109,48 @@ class AnalyticEstimates:
         These are what its caching allocator may reserve, or the tensors alone.
         """
         return self.reserved_bytes if host.reserves else self.allocated_bytes
+
+    def get_host_share_function(self, host: Host) -> Callable[[Point], float] | None:
+        """Return the function for the host's share of a point's time.
+
+        It is on a GPU, with a host that is ``FASTER`` than those in the middle; the GPU's
+        products and copies are as fast as it showed. None for a device that is no GPU.
+        """
+        flops, moved = host.flops_per_second, host.state_bytes_per_second
+        if not host.reserves or flops is None or moved is None:
+            return None
+        dtype = get_compute_dtype(self._question.workload)
+        device = replace(
+            _UNBOUNDED_DEVICE,
+            peak_flops={dtype.value: round(flops)},
+            bandwidth_bytes_per_second=round(moved),
+        )
+        return partial(self._compute_host_share, device)
+
+    def _compute_host_share(self, device: Device, point: Point) -> float:
+        """Return a step's growth over its host's; 0 where it is unknown."""
+        base, slower = (
+            self._time_point(device, point, SpeedRatios(host=ratio))
+            for ratio in (1 / FASTER, _NUDGE / FASTER)
+        )
+        return (slower / base - 1) / (_NUDGE - 1) if base and slower else 0.0
+
+    def _time_point(self, device: Device, point: Point, speeds: SpeedRatios) -> float | None:
+        question = self._question
+        try:
+            answer = self._get_estimate(point)
+        except Refusal:
+            return None
+        throughput = estimate_throughput(
+            keep_layers(question.architecture, point.layers),
+            build_workload(question.workload, point),
+            question.layout,
+            device,
+            answer,
+            self._plans.works,
+            rates=correct_rates(get_rates(device.name), speeds),
+        )
+        return None if throughput is None else throughput.step_time_s
 
     def _get_estimate(self, point: Point, detail: Detail = Detail.FULL) -> Estimate:
         if (point, detail) not in self._estimates:

@@ -70,22 +70,29 @@ class Run:
 class ProbePlan:
     """Runs of a probe, small sizes first and checks last.
 
-    ``target`` is the point that the answer is for.
+    ``target`` is the point that the answer is for. ``pace`` is a run at the end that tells of the
+    machine alone.
     """
 
     target: Point
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
+    pace: Run | None = None
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """The points alone."""
+        """The points that the answer rests on."""
         return tuple(run.point for run in self.runs)
+
+    @property
+    def all_runs(self) -> tuple[Run, ...]:
+        """Every run in its order."""
+        return self.runs if self.pace is None else (*self.runs, self.pace)
 
     @property
     def expected_s(self) -> float:
         """Seconds that all runs together are expected to take."""
-        return sum(run.expected_s for run in self.runs)
+        return sum(run.expected_s for run in self.all_runs)
 
     @property
     def exact_tokens(self) -> bool:

@@ -20,7 +20,12 @@ from worker.probes.attention.names import AttentionShape, Kernel, select_cuda_ke
 from worker.probes.progress import Emit, ProgressReporter
 from worker.probes.ranks.group import check_rank
 from worker.probes.ranks.parallelize import check_layout
-from worker.probes.report import RunContext, report, report_out_of_memory
+from worker.probes.report import (
+    RunContext,
+    build_probe_reading,
+    report,
+    report_out_of_memory,
+)
 from worker.probes.run.backend import Backend, PointResult, ProbeSetup, SaveSnapshot, load_backend
 from worker.probes.run.extrapolate import compute_instant_peaks
 
@@ -37,14 +42,14 @@ def measure(request: ProbeRequest, emit: Emit, *, backend: Backend | None = None
     setup = make_probe_setup(question, config, request.rank)
     check_rank(question.layout, request.rank)
     host = device.host(get_compute_dtype(question.workload))
-    plan = make_plan(question, host, analytic.get_peak_function(host))
-    artifacts = ArtifactWriter(files=request.files)
-    results = _run_points(
-        ProgressReporter(emit=emit, plan=plan, host=host, steps_per_point=_count_steps(question)),
-        setup,
-        device,
-        artifacts,
+    plan = make_plan(
+        question, host, analytic.get_peak_function(host), analytic.get_host_share_function(host)
     )
+    artifacts = ArtifactWriter(files=request.files)
+    progress = ProgressReporter(
+        emit=emit, plan=plan, host=host, steps_per_point=_count_steps(question)
+    )
+    results = _run_points(progress, setup, device, artifacts)
     if results[-1].out_of_memory_at is not None:
         return _add_artifacts(
             artifacts, report_out_of_memory(plan, results, RunContext(setup=setup, backend=device))
@@ -55,12 +60,26 @@ def measure(request: ProbeRequest, emit: Emit, *, backend: Backend | None = None
     difference = (
         _describe_difference(question, setup.kernel) if device.device is ProbeDevice.CPU else None
     )
-    return _add_artifacts(
-        artifacts,
-        report(
-            plan, results, answer, RunContext(setup=setup, backend=device, difference=difference)
-        ),
+    result = report(
+        plan, results, answer, RunContext(setup=setup, backend=device, difference=difference)
     )
+    return _add_artifacts(artifacts, _add_pace(result, progress, setup, device))
+
+
+def _add_pace(
+    result: ProbeResult, progress: ProgressReporter, setup: ProbeSetup, backend: Backend
+) -> ProbeResult:
+    """Return the result with the run that tells of the machine alone.
+
+    A result stands without it: what disturbs this run leaves it out.
+    """
+    if progress.plan.pace is None:
+        return result
+    point = progress.plan.pace.point
+    run = backend.run(setup, point, on_step=progress.make_step_callback(point))
+    if run.out_of_memory_at is not None or not run.transferable:
+        return result
+    return structs.replace(result, probes=(*result.probes, build_probe_reading(run)))
 
 
 def _add_artifacts(artifacts: ArtifactWriter, result: ProbeResult) -> ProbeResult:

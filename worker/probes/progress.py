@@ -56,7 +56,7 @@ class ProgressReporter:
         )
 
     def _emit_progress(self, phase: str, reading: str) -> None:
-        total = max(1, self.steps_per_point * len(self.plan.points))
+        total = max(1, self.steps_per_point * len(self.plan.all_runs))
         done = min(self.done, total)
         self.emit(
             Progress(phase=phase, done=done, total=total, fraction=done / total, reading=reading)

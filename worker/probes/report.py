@@ -71,7 +71,7 @@ def report(
         instants=_build_instants(
             answer.instants, {} if full_run is None else full_run.reading.allocator
         ),
-        probes=tuple(_build_probe_reading(result) for result in results),
+        probes=tuple(build_probe_reading(result) for result in results),
         extrapolated=plan.extrapolated,
         steady_bytes=answer.steady_bytes,
         step_time_s=None if full_run is None else _compute_step_time(full_run.step_seconds),
@@ -103,7 +103,7 @@ def report_out_of_memory(
         environment=build_environment(context),
         peaks=_build_peaks(peak_bytes, last),
         instants=_build_instants(compute_instant_peaks(last.reading.live), last.reading.allocator),
-        probes=tuple(_build_probe_reading(result) for result in results),
+        probes=tuple(build_probe_reading(result) for result in results),
         extrapolated=point != plan.target,
         transferable=False,
         notes=(
@@ -165,7 +165,8 @@ def _list_kernel_notes(context: RunContext) -> tuple[str, ...]:
     return (_KERNEL_NOTES[context.setup.kernel],)
 
 
-def _build_probe_reading(result: PointResult) -> ProbeReading:
+def build_probe_reading(result: PointResult) -> ProbeReading:
+    """Return what one run read."""
     reading, point = result.reading, result.reading.point
     instants = {LOAD: reading.load_bytes} | compute_instant_peaks(reading.live)
     return ProbeReading(

@@ -4,9 +4,10 @@ One number corrects every launch, another all kernels. A run is explained by the
 asks less: hosts differ widely, GPUs of one kind by their clocks.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
+from statistics import fmean
 from types import MappingProxyType
 
 from service.estimator.speed.rates import Rates, get_rates
@@ -20,6 +21,9 @@ SPREADS: Mapping[Bound, float] = MappingProxyType({Bound.HOST: 0.4, Bound.GPU: 0
 each other, and power limits change a GPU's clock by a tenth.
 """
 _BISECTIONS = 14
+_ROUNDS = 4
+"""Each side's ratio in turn, at what the other's is by then."""
+_NUDGE = 1.1
 _CLOSE = 1e-3
 
 
@@ -80,14 +84,64 @@ def read_speed(run: MeasuredTime) -> SpeedReading | None:
     )
 
 
-def _solve_ratio(run: MeasuredTime, side: Bound) -> float | None:
+def read_speeds(runs: Sequence[MeasuredTime]) -> dict[Bound, float]:
+    """Return both sides' ratios, by runs on one machine together.
+
+    The run with most of the host in it tells of the host, any other of the side that moves its time
+    more, at what the rest tell of the other side; runs that tell of one side are averaged. One
+    alone is explained by the side of which it asks less.
+    """
+    if len(runs) == 1:
+        reading = read_speed(runs[0])
+        return {} if reading is None else {reading.side: reading.ratio}
+    ratios: dict[Bound, float] = {}
+    for _ in range(_ROUNDS):
+        for side in Bound:
+            speeds = _combine(ratios)
+            telling = _list_telling_runs(runs, side, speeds)
+            solved = (_solve_ratio(run, side, speeds) for run in telling)
+            logarithms = [log(ratio) for ratio in solved if ratio is not None]
+            ratios.pop(side, None)
+            if logarithms:
+                ratios[side] = exp(fmean(logarithms))
+    return ratios
+
+
+def _list_telling_runs(
+    runs: Sequence[MeasuredTime], side: Bound, speeds: SpeedRatios
+) -> list[MeasuredTime]:
+    growths = [_measure_growths(run, speeds) for run in runs]
+    largest = max(growths, key=lambda growth: growth[Bound.HOST])
+    return [
+        run
+        for run, growth in zip(runs, growths, strict=True)
+        if side is (Bound.HOST if growth is largest else max(growth, key=lambda name: growth[name]))
+    ]
+
+
+def _measure_growths(run: MeasuredTime, speeds: SpeedRatios) -> dict[Bound, float]:
+    """Return by how much a run's time grows with each side's ratio."""
+    base = run.predict(speeds)
+    return {
+        side: run.predict(_set_ratio(side, _NUDGE * getattr(speeds, side.value), speeds)) / base
+        for side in Bound
+    }
+
+
+def _combine(ratios: Mapping[Bound, float]) -> SpeedRatios:
+    return SpeedRatios(**{side.value: ratio for side, ratio in ratios.items()})
+
+
+def _solve_ratio(
+    run: MeasuredTime, side: Bound, speeds: SpeedRatios = SHIPPED_SPEEDS
+) -> float | None:
     """Return one side's ratio at which a run takes its seconds.
 
-    None where there is no such ratio. No time falls with a ratio.
+    The other's is as in ``speeds``. None where there is no such ratio. No time falls with a ratio.
     """
 
     def miss(logarithm: float) -> float:
-        return log(run.predict(_set_ratio(side, exp(logarithm))) / run.seconds)
+        return log(run.predict(_set_ratio(side, exp(logarithm), speeds)) / run.seconds)
 
     low, high = -log(WIDEST), log(WIDEST)
     # Where this side alone decides, its ratio is that of the times.
@@ -101,5 +155,5 @@ def _solve_ratio(run: MeasuredTime, side: Bound) -> float | None:
     return None
 
 
-def _set_ratio(side: Bound, ratio: float) -> SpeedRatios:
-    return SpeedRatios(host=ratio) if side is Bound.HOST else SpeedRatios(gpu=ratio)
+def _set_ratio(side: Bound, ratio: float, speeds: SpeedRatios = SHIPPED_SPEEDS) -> SpeedRatios:
+    return replace(speeds, host=ratio) if side is Bound.HOST else replace(speeds, gpu=ratio)

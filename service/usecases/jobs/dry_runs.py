@@ -67,8 +67,9 @@ def plan_dry_run(sessions: Sessions, request: MeasureRequest, *, settings: Setti
         question, _ = parse_question(
             request.make_probe_request(deadline_s=settings.probe_deadline_s)
         )
+        analytic, host = AnalyticEstimates(question), reported.host
         plan = make_plan(
-            question, reported.host, AnalyticEstimates(question).get_peak_function(reported.host)
+            question, host, analytic.get_peak_function(host), analytic.get_host_share_function(host)
         )
     except Refusal as refusal:
         return DryRun(

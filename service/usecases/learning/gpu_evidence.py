@@ -13,14 +13,14 @@ from service.calibration.apply import ONLY_PART
 from service.calibration.evidence import SEGMENT_BYTES, Evidence, Quantity
 from service.db.records.measurements import StoredResult
 from service.estimator.cache import PlanCache
-from service.estimator.speed.learning import MeasuredTime, correct_rates, read_speed
+from service.estimator.speed.learning import MeasuredTime, correct_rates, read_speeds
 from service.estimator.speed.rates import Rates, get_rates
 from service.estimator.speed.throughput import estimate_throughput
 from service.estimator.values.corrections import SpeedRatios
 from service.estimator.values.result import Bound, Estimate, Interval, Throughput
 from service.jobs.readings import StepTime
 from service.usecases.learning.analytic_answers import ANY_DEVICE, AnalyticAnswer
-from service.usecases.learning.slices import GpuReading, read_gpu, read_slices
+from service.usecases.learning.slices import GpuReading, read_gpu, read_paces, read_slices
 
 _P95 = NormalDist().inv_cdf(0.95)
 _NANO = 1e9
@@ -48,14 +48,18 @@ def collect_gpu_evidence(
     ] or [(reading, analytic, throughput)]
     readings = [(part, answer) for part, _, answer in timed]
     deepest, subject, _ = timed[-1]
+    paces = [
+        (part.reading.step_time_s, part.analytic) for part in read_paces(result, analytic, plans)
+    ]
+    steps = [(deepest.step_time_s, subject), *paces]
     yield from _collect_time_evidence(
         Quantity.STEP_TIME,
         [(part.step_time_s, answer.step_time_s) for part, answer in readings],
         throughput.step_time_s,
-        partial(make, speeds=_read_speeds(deepest.step_time_s, subject, plans, _get_step_time)),
+        partial(make, speeds=_read_speeds(steps, plans, _get_step_time)),
     )
     if throughput.prefill_time_s is not None:
-        speeds = _read_speeds(deepest.prefill_time_s, subject, plans, _get_prefill_time)
+        speeds = _read_speeds([(deepest.prefill_time_s, subject)], plans, _get_prefill_time)
         yield from _collect_time_evidence(
             Quantity.PREFILL_TIME,
             [(part.prefill_time_s, answer.prefill_time_s) for part, answer in readings],
@@ -66,25 +70,33 @@ def collect_gpu_evidence(
 
 
 def _read_speeds(
-    time: StepTime | None,
-    analytic: AnalyticAnswer,
+    times: Sequence[tuple[StepTime | None, AnalyticAnswer]],
     plans: PlanCache,
     get_seconds: Callable[[Throughput], float | None],
 ) -> Mapping[str, float]:
-    """Return what a time tells of its machine.
+    """Return what a measurement's times tell of its machine.
 
-    By side, as a logarithm. Of several GPUs nothing: a rank that runs alone sends nothing.
+    Each time is of a question. By side, as a logarithm. Of several GPUs nothing: a rank that runs
+    alone sends nothing.
     """
-    if time is None or time.median <= 0 or analytic.request.layout.num_gpus > 1:
-        return {}
-    shipped = get_rates(analytic.device.name)
+    runs = [
+        MeasuredTime(seconds=time.median, predict=partial(_predict, analytic, plans, get_seconds))
+        for time, analytic in times
+        if time is not None and time.median > 0 and analytic.request.layout.num_gpus == 1
+    ]
+    return {side.value: log(ratio) for side, ratio in read_speeds(runs).items()} if runs else {}
 
-    def predict(speeds: SpeedRatios) -> float:
-        answer = _estimate_throughput(analytic, plans, correct_rates(shipped, speeds))
-        return (None if answer is None else get_seconds(answer)) or inf
 
-    reading = read_speed(MeasuredTime(seconds=time.median, predict=predict))
-    return {} if reading is None else {reading.side.value: log(reading.ratio)}
+def _predict(
+    analytic: AnalyticAnswer,
+    plans: PlanCache,
+    get_seconds: Callable[[Throughput], float | None],
+    speeds: SpeedRatios,
+) -> float:
+    """Return the seconds of a question on a machine; none are infinite."""
+    rates = correct_rates(get_rates(analytic.device.name), speeds)
+    answer = _estimate_throughput(analytic, plans, rates)
+    return (None if answer is None else get_seconds(answer)) or inf
 
 
 def _get_step_time(throughput: Throughput) -> float:

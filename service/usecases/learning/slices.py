@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import structs
+
 from service.base.typed import convert
 from service.db.records.measurements import StoredResult
 from service.estimator.cache import PlanCache
@@ -12,6 +14,7 @@ from service.estimator.values.result import Detail
 from service.jobs.readings import StepTime
 from service.probing.stack import keep_layers
 from service.usecases.learning.analytic_answers import AnalyticAnswer, estimate_on
+from service.usecases.learning.sizes import make_task_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,40 @@ def read_slices(
         and (slice_reading := _read_slice(probe, analytic, plans)) is not None
     ]
     return tuple(sorted(slices, key=lambda part: part.analytic.architecture.num_hidden_layers))
+
+
+def read_paces(
+    result: StoredResult, analytic: AnalyticAnswer, plans: PlanCache
+) -> tuple[SliceReading, ...]:
+    """Return the timed runs of other tokens than the requested ones.
+
+    Their bytes tell nothing of the question's, their times of its machine.
+    """
+    requested = {id(probe) for probe in _iter_requested(result, analytic)}
+    return tuple(
+        pace
+        for probe in result.probes
+        if id(probe) not in requested
+        and probe.get("layers")
+        and probe.get("step_time_s")
+        and not probe.get("out_of_memory")
+        and (pace := _read_slice(probe, _move_to_size(analytic, probe), plans)) is not None
+    )
+
+
+def _move_to_size(analytic: AnalyticAnswer, probe: Mapping[str, Any]) -> AnalyticAnswer:
+    """Return the question at the tokens of a run."""
+    output_tokens = int(probe.get("output_tokens") or 0)
+    point = replace(
+        analytic.point,
+        micro_batch_size=int(probe["micro_batch_size"]),
+        sequence_length=int(probe["sequence_length"]) - output_tokens,
+        output_tokens=output_tokens,
+    )
+    request = analytic.request
+    return replace(
+        analytic, request=structs.replace(request, task=make_task_at(request.task, point))
+    )
 
 
 def _iter_requested(result: StoredResult, analytic: AnalyticAnswer) -> Iterator[Mapping[str, Any]]:

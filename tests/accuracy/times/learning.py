@@ -1,7 +1,10 @@
 """Times of other questions, before and after one measurement of their machine.
 
 Each recorded run in turn is the one that was measured; what it tells goes the way of a calibration.
-A prior that is wrong on purpose stands for a host that nobody recorded.
+A prior that is wrong on purpose stands for a host that nobody recorded. Where the GPU decided the
+run, another recorded one stands for the run of few tokens that a probe has beside it: of the same
+settings if there is one, else of the same model, the fewest tokens first, and never the one that is
+asked about.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import log, sqrt
 from statistics import fmean
+from typing import NamedTuple
 
 from service.calibration.apply import ONLY_PART, get_point
 from service.calibration.derive import calibrate
@@ -16,7 +20,7 @@ from service.calibration.evidence import Evidence, Quantity
 from service.calibration.key import build_calibration_key
 from service.calibration.machines import build_machines, combine_speeds
 from service.calibration.pool import Group, Member
-from service.estimator.speed.learning import correct_rates, read_speed
+from service.estimator.speed.learning import correct_rates, read_speed, read_speeds
 from service.estimator.speed.rates import Rates, get_rates
 from service.estimator.values.corrections import SHIPPED_SPEEDS, SpeedRatios
 from service.estimator.values.layout import Layout
@@ -36,7 +40,10 @@ class Lesson:
     host: float
     kind: str
     before: TimeErrors
+    alone: TimeErrors
+    """After the measured run's own time."""
     after: TimeErrors
+    """After that and the run of few tokens beside it."""
 
 
 def list_whole_rows() -> tuple[TimedRow, ...]:
@@ -62,26 +69,64 @@ def measure_noise() -> dict[Bound, float]:
 @cache
 def score_lesson(host: float, kind: str) -> Lesson:
     """Return the errors before and after, where the host is so much slower than is believed."""
-    learnt, believed = _learn_rows(host, kind), _score_believed(host)
+    believed = _score_believed(host)
     before: list[TimedScore] = []
+    alone: list[TimedScore] = []
     after: list[TimedScore] = []
     for first, other in _iter_pairs(kind):
         before += believed[id(other)]
-        rates = correct_rates(_believe(host, other), learnt[id(first)])
-        after += score_rows([other], _take(rates))
+        alone += _score_learnt(_Rows(first, None), other, host, kind)
+        after += _score_learnt(_Rows(first, _find_pace(first, other)), other, host, kind)
     return Lesson(
-        host=host, kind=kind, before=summarise_errors(before), after=summarise_errors(after)
+        host=host,
+        kind=kind,
+        before=summarise_errors(before),
+        alone=summarise_errors(alone),
+        after=summarise_errors(after),
     )
+
+
+def _score_learnt(rows: "_Rows", asked: TimedRow, host: float, kind: str) -> tuple[TimedScore, ...]:
+    rates = correct_rates(_believe(host, asked), _learn(rows, host, kind))
+    return score_rows([asked], _take(rates))
+
+
+def _find_pace(first: TimedRow, asked: TimedRow) -> TimedRow | None:
+    """Return the run that tells of the host beside one that does not."""
+    if _get_side(first) is not Bound.GPU:
+        return None
+    like = [
+        row
+        for row in list_whole_rows()
+        if row not in {first, asked}
+        and row.file == first.file
+        and row.family == first.family
+        and row.seconds.keys() == first.seconds.keys()
+        and _get_side(row) is Bound.HOST
+    ]
+    return min(
+        like,
+        key=lambda row: (
+            _get_key(row) != _get_key(first),
+            get_point(row.model, row.workload, Layout()).num_tokens,
+        ),
+        default=None,
+    )
+
+
+@cache
+def _get_side(row: TimedRow) -> Bound | None:
+    reading = read_speed(row.measure(None))
+    return None if reading is None else reading.side
+
+
+@cache
+def _get_key(row: TimedRow) -> str:
+    return build_calibration_key(row.model, row.workload, Layout())
 
 
 def _take(rates: Rates) -> Callable[[TimedRow], Rates]:
     return lambda _: rates
-
-
-@cache
-def _learn_rows(host: float, kind: str) -> dict[int, SpeedRatios]:
-    """Return what each row's measurement leaves behind, by the identity of the row."""
-    return {id(row): _learn(row, _believe(host, row), kind) for row in list_whole_rows()}
 
 
 @cache
@@ -99,23 +144,32 @@ def _believe(host: float, row: TimedRow) -> Rates:
 
 def _iter_pairs(kind: str) -> Iterator[tuple[TimedRow, TimedRow]]:
     rows = list_whole_rows()
-    keys = {id(row): build_calibration_key(row.model, row.workload, Layout()) for row in rows}
     for first in rows:
         for other in rows:
             if other is first or other.file != first.file:
                 continue
-            same = keys[id(first)] == keys[id(other)]
+            same = _get_key(first) == _get_key(other)
             if same if kind == SAME else first.family != other.family:
                 yield first, other
 
 
-def _learn(row: TimedRow, prior: Rates, kind: str) -> SpeedRatios:
+class _Rows(NamedTuple):
+    """A measured run, and the one of few tokens beside it."""
+
+    first: TimedRow
+    pace: TimedRow | None
+
+
+@cache
+def _learn(rows: _Rows, host: float, kind: str) -> SpeedRatios:
     """Return the speeds that one measurement leaves behind.
 
     Its own key is asked besides its machine, as of every question (``lookup.py``).
     """
-    reading = read_speed(row.measure(prior))
-    if reading is None:
+    row = rows.first
+    runs = [part.measure(_believe(host, part)) for part in rows if part is not None]
+    speeds = {side.value: log(ratio) for side, ratio in read_speeds(runs).items()}
+    if not speeds:
         return SHIPPED_SPEEDS
     evidence = Evidence(
         measurement=row.name,
@@ -123,7 +177,7 @@ def _learn(row: TimedRow, prior: Rates, kind: str) -> SpeedRatios:
         measured={ONLY_PART: 1},
         predicted={ONLY_PART: 1},
         quantity=Quantity.STEP_TIME,
-        speeds={reading.side.value: log(reading.ratio)},
+        speeds=speeds,
     )
     calibration = calibrate([evidence])
     assert calibration is not None

@@ -88,7 +88,9 @@ _LESSON_HEADINGS: Cells = (
     "times",
     "before: median",
     "p90",
-    "after: median",
+    "after it alone: median",
+    "p90",
+    "with few tokens beside it: median",
     "p90",
 )
 _LESSONS = """\
@@ -96,7 +98,8 @@ What one measurement teaches about all else on its machine: each of these runs a
 measured, and all others of that GPU are answered by what it tells. A host that is slower or faster than the shipped rates
 believe is one that nobody recorded. One run differs from the rates of its own machine by a standard deviation of 13.5% where
 the host decides and 4.8% where the GPU does, so that much is not believed, and what differs by 2.6 times as much is believed as
-it is; a measured question itself has its own time.
+it is; a measured question itself has its own time. What the GPU decides tells nothing of the host: beside such a run a probe
+has another of few tokens, in whose place stands here a recorded one that the host decided.
 """
 
 
@@ -111,7 +114,7 @@ def list_lessons() -> list[Cells]:
 def _format_lesson(lesson: Lesson) -> Cells:
     shares = (
         f"{value:.1%}"
-        for errors in (lesson.before, lesson.after)
+        for errors in (lesson.before, lesson.alone, lesson.after)
         for value in (errors.median, errors.p90)
     )
     return (_HOSTS[lesson.host], lesson.kind, str(lesson.after.num), *shares)

@@ -28,9 +28,12 @@ STEP, PREFILL, DECODE = "step", "prefill", "decode"
 _PLANS = PlanCache()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TimedRow:
-    """One measured configuration: the median seconds of its timed rounds."""
+    """One measured configuration: the median seconds of its timed rounds.
+
+    There is one of each, which is equal to itself alone.
+    """
 
     file: str
     name: str

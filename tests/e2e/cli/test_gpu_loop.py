@@ -18,8 +18,12 @@ from tests.e2e.cli.conftest import Up
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
-MEASURED = "models/llama-3.2-1b/amp_bf16 1x1024"
-NEIGHBOUR = "sizes/llama-3.2-1b/amp_bf16 2x2048"
+MEASURED = "sizes/llama-3.2-1b/amp_bf16 2x2048"
+NEIGHBOUR = "models/llama-3.2-1b/amp_bf16 1x1024"
+OTHER = "models/qwen3-0.6b/bf16 2x1024"
+"""Another model, whose host decides."""
+SLOWER = 1.4
+"""What the run of few tokens takes here over what it took there: the host's doing."""
 GPU = "H100-SXM5-80GB"
 IN_TIME_S = 60.0
 
@@ -47,12 +51,13 @@ def compute_half_width(answer: dict[str, Any]) -> float:
 
 def test_the_loop_closes_on_a_gpu(up: Up) -> None:
     """The GPU's worker is there and told of; a measurement without a device takes it, and the next
-    answer's interval shrinks below 1.5 %.
+    answer's interval shrinks below 1.5 %. The GPU decides the measured job's time, and yet a job
+    that waits for the host is answered by how slow this one is.
     """
     gpus = [{"uuid": "GPU-1111", "name": "NVIDIA H100 80GB HBM3", "total": 85_520_809_984}]
     running = up(
         "--probe-command",
-        f"{sys.executable} -m tests.recorded_probe",
+        f"{sys.executable} -m tests.recorded_probe {SLOWER}",
         FAKE_GPUS=json.dumps(gpus),
         PYTHONPATH=f"{ROOT / 'tests' / 'fake_driver'}:{ROOT}",
         CUDA_VISIBLE_DEVICES="GPU-1111",
@@ -76,12 +81,12 @@ def test_the_loop_closes_on_a_gpu(up: Up) -> None:
             return answer
 
         eventually(lambda: list_gpus() == [GPU], within_s=IN_TIME_S)
-        before = fit(MEASURED)
+        before, other_before = fit(MEASURED), fit(OTHER)
         asked = client.post("/v1/measurements", json=ask(MEASURED)).raise_for_status()
         path = asked.headers["location"]
         eventually(lambda: client.get(path).json()["finished_at"] is not None, within_s=IN_TIME_S)
         measurement = client.get(path).json()
-        after, neighbour = fit(MEASURED), fit(NEIGHBOUR)
+        after, neighbour, other = fit(MEASURED), fit(NEIGHBOUR), fit(OTHER)
         classes = client.get("/v1/accuracy").json()["classes"]
 
     assert "gpu-0" in running.parts()
@@ -95,6 +100,11 @@ def test_the_loop_closes_on_a_gpu(up: Up) -> None:
     assert set(after["bases"].values()) == {"measured", None}
     timed = measurement["step_time_s"]["median"]
     assert after["throughput"]["step_time_s"] == pytest.approx(timed, rel=1e-6)
+    assert [run["micro_batch_size"] for run in measurement["probes"]] == [2, 1]
+    assert measurement["probes"][0]["step_time_s"]["median"] == timed
+    grown = other["throughput"]["step_time_s"] / other_before["throughput"]["step_time_s"]
+    assert SLOWER < grown < SLOWER**2
+    assert other["bases"]["step_time"] == "calibrated"
     assert {(one["quantity"], one["gpu"]) for one in classes} == {
         (quantity, GPU) for quantity in ("allocated", "reserved", "device", "step_time")
     }

@@ -7,7 +7,7 @@ import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.speed.learning import MeasuredTime, read_speed
+from service.estimator.speed.learning import MeasuredTime, read_speed, read_speeds
 from service.estimator.values.corrections import (
     SHIPPED_SPEEDS,
     Corrections,
@@ -113,3 +113,21 @@ def test_bytes_that_are_not_believed_say_nothing_of_the_machine() -> None:
         assert "is not used" in answer.warnings[-1]
         assert throughput == time_job(SMALL, slow)
         assert dict(answer.bases) == {"step_time": "calibrated", "prefill_time": "calibrated"}
+
+
+@pytest.mark.parametrize("speeds", [SpeedRatios(host=1.6, gpu=1.1), SpeedRatios(host=0.6, gpu=0.9)])
+def test_two_runs_tell_of_both_sides(speeds: SpeedRatios) -> None:
+    """A large job and a small one on one machine: one tells its kernels, the other its launches."""
+    told = read_speeds([measure_job(LARGE, speeds), measure_job(SMALL, speeds)])
+
+    assert told[Bound.HOST] == pytest.approx(speeds.host, rel=5e-3)
+    assert told[Bound.GPU] == pytest.approx(speeds.gpu, rel=5e-3)
+
+
+def test_one_run_alone_tells_of_the_side_that_explains_it() -> None:
+    """Nothing is said of the other."""
+    run = measure_job(LARGE, SpeedRatios(gpu=1.3))
+    reading = read_speed(run)
+
+    assert reading is not None
+    assert read_speeds([run]) == {Bound.GPU: reading.ratio}
