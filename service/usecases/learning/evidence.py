@@ -142,7 +142,13 @@ def _collect_evidence(
     )
     if analytic.request.device is not ProbeDevice.CUDA:
         return
-    yield from collect_gpu_evidence(result, analytic, plans, make)
+    yield from collect_gpu_evidence(
+        result,
+        analytic,
+        plans,
+        make,
+        is_lone_rank=stored.source == "probe" and analytic.request.layout.num_gpus > 1,
+    )
 
 
 def _collect_size_evidence(

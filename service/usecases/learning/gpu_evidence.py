@@ -13,11 +13,13 @@ from service.calibration.apply import ONLY_PART
 from service.calibration.evidence import SEGMENT_BYTES, Evidence, Quantity
 from service.db.records.measurements import StoredResult
 from service.estimator.cache import PlanCache
+from service.estimator.memory.overheads.overheads import estimate_communicators
 from service.estimator.speed.learning import MeasuredTime, correct_rates, read_speeds
 from service.estimator.speed.rates import Rates, get_rates
 from service.estimator.speed.throughput import estimate_throughput
 from service.estimator.values.corrections import SpeedRatios
 from service.estimator.values.result import Bound, Estimate, Interval, Throughput
+from service.estimator.values.workload import ServeWorkload
 from service.jobs.readings import StepTime
 from service.usecases.learning.analytic_answers import ANY_DEVICE, AnalyticAnswer
 from service.usecases.learning.slices import GpuReading, read_gpu, read_paces, read_slices
@@ -28,15 +30,25 @@ MakeEvidence = partial[Evidence]
 
 
 def collect_gpu_evidence(
-    result: StoredResult, analytic: AnalyticAnswer, plans: PlanCache, make: MakeEvidence
+    result: StoredResult,
+    analytic: AnalyticAnswer,
+    plans: PlanCache,
+    make: MakeEvidence,
+    *,
+    is_lone_rank: bool = False,
 ) -> Iterator[Evidence]:
-    """Yield what a measurement on a GPU tells beside its allocated bytes."""
+    """Yield what a measurement on a GPU tells beside its allocated bytes.
+
+    One of several ranks that a probe ran alone had no communicators and sent nothing: theirs are
+    added, and its time is none of the job's.
+    """
     reading = read_gpu(result, analytic)
     slices = read_slices(result, analytic, plans) if result.extrapolated else ()
     if slices and reading.reserved_bytes is None:
         reading = slices[-1].extrapolate(analytic, reading)
-    yield from _collect_memory_evidence(reading, analytic, make)
-    if analytic.device is ANY_DEVICE:
+    links_bytes = _get_links_bytes(analytic) if is_lone_rank else 0
+    yield from _collect_memory_evidence(reading, analytic, make, links_bytes)
+    if analytic.device is ANY_DEVICE or is_lone_rank:
         return
     throughput = _estimate_throughput(analytic, plans)
     if throughput is None:
@@ -107,8 +119,20 @@ def _get_prefill_time(throughput: Throughput) -> float | None:
     return throughput.prefill_time_s
 
 
+def _get_links_bytes(analytic: AnalyticAnswer) -> int:
+    """Return the analytic bytes of communicators.
+
+    Replicas that serve share none.
+    """
+    layout, workload = analytic.request.layout, analytic.request.task.workload
+    is_served = isinstance(workload, ServeWorkload)
+    return estimate_communicators(
+        layout.num_gpus // layout.data_parallel if is_served else layout.num_gpus
+    ).point
+
+
 def _collect_memory_evidence(
-    reading: GpuReading, analytic: AnalyticAnswer, make: MakeEvidence
+    reading: GpuReading, analytic: AnalyticAnswer, make: MakeEvidence, links_bytes: int
 ) -> Iterator[Evidence]:
     predicted, reserved = analytic.estimate, reading.reserved_bytes
     if reserved is None:
@@ -129,7 +153,7 @@ def _collect_memory_evidence(
         beside = predicted.device_bytes - predicted.reserved_bytes
         yield make(
             quantity=Quantity.DEVICE,
-            measured={ONLY_PART: outside},
+            measured={ONLY_PART: outside + links_bytes},
             predicted={ONLY_PART: beside},
             spread=compute_spread(_compute_outside_interval(predicted), beside),
         )

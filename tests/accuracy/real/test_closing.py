@@ -7,17 +7,34 @@ import pytest
 
 from service.calibration.evidence import Quantity
 from service.calibration.key import build_calibration_key
-from tests.accuracy.real.closing import answer_case, estimate_case, learn_rows, load_sweep
+from service.estimator.memory.overheads.overheads import estimate_communicators
+from service.jobs.contract import TrainTask
+from tests.accuracy.real.closing import Sweep, answer_case, estimate_case, learn_rows, load_sweep
 from tests.gpu.sweep.case import Case, Row
 from tests.gpu.sweep.predict import load_case_architecture
 
 H100 = load_sweep("h100")
+SWEEPS = (H100, load_sweep("h200"))
 WHOLE = tuple(
     name
     for name, row in H100.rows.items()
     if row.case.layers is None and row.case.layout.num_gpus == 1
 )
 """Cases of one GPU at full depth."""
+EVERYWHERE = [
+    pytest.param(sweep, row, id=f"{sweep.gpu} {name}")
+    for sweep in SWEEPS
+    for name, row in sweep.rows.items()
+    if row.case.layers is None and row.case.layout.num_gpus == 1
+]
+"""The same of every GPU."""
+RANKS = [
+    pytest.param(sweep, row, id=f"{sweep.gpu} {name}")
+    for sweep in SWEEPS
+    for name, row in sweep.rows.items()
+    if row.case.layout.num_gpus > 1
+]
+"""Ranks of several that ran alone."""
 
 
 def _list_neighbours() -> list[tuple[str, str]]:
@@ -41,14 +58,13 @@ SLICED = tuple(name for name in WHOLE if _list_slices(name))
 """Cases of which slices were recorded."""
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_a_measured_question_is_answered_as_it_was_measured(name: str) -> None:
+@pytest.mark.parametrize(("sweep", "row"), EVERYWHERE)
+def test_a_measured_question_is_answered_as_it_was_measured(sweep: Sweep, row: Row) -> None:
     """Device bytes within 0.5 %, the interval within 1.5 %, every quantity measured."""
-    row = H100.rows[name]
     assert row.measured is not None
     assert row.measured.device_bytes is not None
 
-    after = answer_case(H100, row.case, learn_rows(H100, [row]))
+    after = answer_case(sweep, row.case, learn_rows(sweep, [row]))
 
     assert after.device_bytes == pytest.approx(row.measured.device_bytes, rel=0.005)
     assert after.device_interval.low >= after.device_bytes * 0.985
@@ -56,6 +72,25 @@ def test_a_measured_question_is_answered_as_it_was_measured(name: str) -> None:
     assert after.device_interval.low <= row.measured.device_bytes <= after.device_interval.high
     bytes_ = (Quantity.ALLOCATED, Quantity.RESERVED, Quantity.DEVICE)
     assert {after.bases[quantity.value] for quantity in bytes_} == {"measured"}
+
+
+@pytest.mark.parametrize(("sweep", "row"), RANKS)
+def test_a_lone_rank_tells_of_its_bytes_and_of_no_time(sweep: Sweep, row: Row) -> None:
+    """It made no communicators, which its job will, and sent nothing, which takes its job time."""
+    assert row.measured is not None
+    assert row.measured.device_bytes is not None
+    layout = row.case.layout
+    is_served = not isinstance(row.case.task, TrainTask)
+    links = estimate_communicators(
+        layout.num_gpus // layout.data_parallel if is_served else layout.num_gpus
+    )
+
+    after = answer_case(sweep, row.case, learn_rows(sweep, [row]))
+
+    assert links.point > 0
+    assert after.device_bytes - links.point == pytest.approx(row.measured.device_bytes, rel=0.005)
+    assert after.device_interval.high >= row.measured.device_bytes + links.high
+    assert set(after.bases) == {"allocated", "reserved", "device"}
 
 
 @pytest.mark.parametrize("name", [name for name in WHOLE if "serve" in name])
@@ -75,6 +110,8 @@ def test_prefill_and_decode_are_learnt_apart(name: str) -> None:
 def test_cases_have_neighbours_and_slices() -> None:
     """A sweep in which nothing corrects anything would pass all that follows."""
     assert len(NEIGHBOURS) >= 56
+    assert len(EVERYWHERE) >= 80
+    assert len(RANKS) >= 8
     assert len(SLICED) >= 9
 
 
