@@ -42,6 +42,8 @@ _ADDED_LATER = {
     "quantization_bits": 4,
     "gpu_layers": None,
     "cpu_moe_layers": None,
+    "tensor_split": None,
+    "cache_type": None,
     "cpu_offload_gb": None,
     "max_loras": None,
     "rollout": None,

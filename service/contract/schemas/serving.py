@@ -24,7 +24,7 @@ from service.contract.schemas.models import (
     HubRevision,
     Origin,
 )
-from service.estimator.values.dtypes import DType
+from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import (
     Allocator,
@@ -156,6 +156,20 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
     cpu_moe_layers: Annotated[
         Annotated[int, Meta(ge=0, le=100_000)] | UnsetType,
         Meta(description="llama.cpp's `--n-cpu-moe`: first layers whose experts the host holds."),
+    ] = UNSET
+    tensor_split: Annotated[
+        Annotated[list[Annotated[float, Meta(ge=0)]], Meta(min_length=1, max_length=128)]
+        | UnsetType,
+        Meta(description="llama.cpp's `--tensor-split`: shares of the layers, GPU by GPU."),
+    ] = UNSET
+    cache_type: Annotated[
+        CacheType | UnsetType,
+        Meta(
+            description=(
+                "llama.cpp's `--cache-type-k` and `-v`: blocks of keys and values; default "
+                "`kv_cache_dtype`."
+            )
+        ),
     ] = UNSET
     cpu_offload_gb: Annotated[
         Annotated[float, Meta(gt=0, le=100_000)] | UnsetType,

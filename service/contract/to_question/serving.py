@@ -46,6 +46,7 @@ _SERVE_OPTIONAL = (
     "allocator",
     "gpu_layers",
     "cpu_moe_layers",
+    "cache_type",
     "cpu_offload_gb",
     "max_loras",
     "max_lora_rank",
@@ -79,6 +80,8 @@ def read_serving(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
         values |= {"quantization": Quantization.FP8, "weight_dtype": DType.BF16}
     values["unquantised"] = request.quantization is Quantization.NONE
     values |= copy_set_fields(request, _SERVE_OPTIONAL)
+    if not isinstance(request.tensor_split, UnsetType):
+        values["tensor_split"] = tuple(request.tensor_split)
     values |= read_sequence(request.prompt_tokens, request.inputs, "prompt_tokens")
     values["speculative"], origins = read_speculative(request.speculative)
     assumptions += origins

@@ -11,7 +11,7 @@ from service.estimator.values.batches import (
     check_at_least,
     get_row_length,
 )
-from service.estimator.values.dtypes import DType
+from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client, Rollout, Sampling, check_policy
 from service.estimator.values.losses import PAIRED_TRAINERS, Kernels, Loss, Reference, Trainer
@@ -76,12 +76,10 @@ class Engine(StrEnum):
 
 
 class Allocator(StrEnum):
-    """Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``)."""
+    """Segments of PyTorch's allocator, fixed or growing (``PYTORCH_CUDA_ALLOC_CONF``)."""
 
     DEFAULT = "default"
-    """segments of fixed size"""
     EXPANDABLE_SEGMENTS = "expandable_segments"
-    """one segment that grows"""
 
 
 class Quantization(StrEnum):
@@ -125,7 +123,7 @@ class Lora:
     def __post_init__(self) -> None:
         """Refuse a rank below one and an empty list of targets."""
         check_at_least("workload.lora.rank", self.rank)
-        if self.targets is not None and not self.targets:
+        if self.targets == ():
             message = 'target_modules is empty; name at least one linear layer or say "all-linear"'
             raise InvalidInputError(message, field="workload.lora.target_modules")
 
@@ -280,6 +278,8 @@ class ServeWorkload:
     allocator: Allocator = Allocator.DEFAULT
     gpu_layers: int | None = None
     cpu_moe_layers: int | None = None
+    tensor_split: tuple[float, ...] | None = None
+    cache_type: CacheType | None = None
     cpu_offload_gb: float | None = None
     max_loras: int | None = None
     max_lora_rank: int | None = None
@@ -292,9 +292,9 @@ class ServeWorkload:
 
     def __post_init__(self) -> None:
         """Refuse counts below one."""
-        for name in ("num_sequences", "prompt_tokens", "num_beams"):
-            check_at_least(f"workload.{name}", getattr(self, name))
-        check_at_least("workload.output_tokens", self.output_tokens, 0)
+        counts = {"num_sequences": 1, "prompt_tokens": 1, "num_beams": 1, "output_tokens": 0}
+        for name, minimum in counts.items():
+            check_at_least(f"workload.{name}", getattr(self, name), minimum)
 
 
 Workload = TrainWorkload | ServeWorkload

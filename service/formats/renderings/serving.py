@@ -203,7 +203,8 @@ def _launch_tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
 def _launch_llama_server(job: Job, workload: ServeWorkload) -> Launch:
     """Return llama-server's command (``common/arg.cpp``): its context is shared by all slots."""
     length = workload.max_model_len or workload.prompt_tokens + workload.output_tokens
-    cache = _CACHE_TYPES[workload.kv_cache_dtype]
+    cache = workload.cache_type or _CACHE_TYPES[workload.kv_cache_dtype]
+    micro = workload.max_num_batched_tokens or llama_cpp.MICRO_BATCH
     values: dict[str, Scalar | None] = {
         "model": f"{job.model_name}-{workload.quantization.value}.gguf",
         "n-gpu-layers": _ALL_LAYERS if workload.gpu_layers is None else workload.gpu_layers,
@@ -211,7 +212,9 @@ def _launch_llama_server(job: Job, workload: ServeWorkload) -> Launch:
         "split-mode": _get_split_mode(job),
         "ctx-size": workload.num_sequences * length,
         "parallel": workload.num_sequences,
-        "ubatch-size": llama_cpp.MICRO_BATCH,
+        "batch-size": micro if micro > llama_cpp.BATCH else None,
+        "ubatch-size": micro,
+        "tensor-split": ",".join(f"{share:g}" for share in workload.tensor_split or ()) or None,
         "cache-type-k": cache,
         "cache-type-v": cache,
         "flash-attn": "off" if workload.attention is Attention.EAGER else "on",

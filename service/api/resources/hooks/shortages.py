@@ -119,10 +119,10 @@ def _look_for_more(deps: Dependencies, job: JudgedJob, give_way: Callable[[], No
 def _iter_settings(question: FitQuestion, fewest: FewestGpus) -> Iterator[str]:
     """Yield settings on the fewest GPUs that differ, but for replicas."""
     pairs = (question.layout, fewest.layout), (question.workload, fewest.workload)
-    for ours, theirs in pairs:
+    for present, theirs in pairs:
         for field in () if theirs is None else fields(theirs):
             value = getattr(theirs, field.name)
-            if field.name not in _REPLICAS and value != getattr(ours, field.name, None):
+            if field.name not in _REPLICAS and value != getattr(present, field.name, None):
                 yield f"{field.name} {value}"
 
 

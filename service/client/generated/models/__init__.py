@@ -32,6 +32,7 @@ from .batch_request import BatchRequest
 from .beyond_answer import BeyondAnswer
 from .bound import Bound
 from .cache import Cache
+from .cache_type import CacheType
 from .calibration_answer import CalibrationAnswer
 from .calibration_answer_correction import CalibrationAnswerCorrection
 from .calibration_answer_scope import CalibrationAnswerScope
@@ -440,6 +441,7 @@ __all__ = (
     "BeyondAnswer",
     "Bound",
     "Cache",
+    "CacheType",
     "CalibrationAnswer",
     "CalibrationAnswerCorrection",
     "CalibrationAnswerScope",

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 
 from ..models.allocator import Allocator, check_allocator
 from ..models.attention import Attention, check_attention
 from ..models.cache import Cache, check_cache
+from ..models.cache_type import CacheType, check_cache_type
 from ..models.client import Client, check_client
 from ..models.d_type import DType, check_d_type
 from ..models.engine import Engine, check_engine
@@ -54,10 +55,13 @@ class ServeCeiling:
         inputs (InputsRequest | Unset): Images, videos and audio of each sequence. The processor's own rules make tokens
             of them, which `sequence_length` or `prompt_tokens` counts.
         cache (Cache | Unset): Layout of the key/value cache in an engine.
-        allocator (Allocator | Unset): Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
+        allocator (Allocator | Unset): Segments of PyTorch's allocator, fixed or growing (``PYTORCH_CUDA_ALLOC_CONF``).
         gpu_layers (int | Unset): llama.cpp's `--n-gpu-layers`: last layers that GPUs hold, the output counted as one;
             default all.
         cpu_moe_layers (int | Unset): llama.cpp's `--n-cpu-moe`: first layers whose experts the host holds.
+        tensor_split (list[float] | Unset): llama.cpp's `--tensor-split`: shares of the layers, GPU by GPU.
+        cache_type (CacheType | Unset): Blocks that llama.cpp keeps keys and values in (``common/arg.cpp``,
+            ``kv_cache_types``).
         cpu_offload_gb (float | Unset): GiB of weights of each GPU that vLLM or SGLang keep on the host.
         max_loras (int | Unset): vLLM's `--max-loras` with `--enable-lora`: slots of LoRA adapters that are allocated at
             the start; without it there are none.
@@ -94,6 +98,8 @@ class ServeCeiling:
     allocator: Allocator | Unset = UNSET
     gpu_layers: int | Unset = UNSET
     cpu_moe_layers: int | Unset = UNSET
+    tensor_split: list[float] | Unset = UNSET
+    cache_type: CacheType | Unset = UNSET
     cpu_offload_gb: float | Unset = UNSET
     max_loras: int | Unset = UNSET
     max_lora_rank: int | Unset = UNSET
@@ -175,6 +181,14 @@ class ServeCeiling:
 
         cpu_moe_layers = self.cpu_moe_layers
 
+        tensor_split: list[float] | Unset = UNSET
+        if not isinstance(self.tensor_split, Unset):
+            tensor_split = self.tensor_split
+
+        cache_type: str | Unset = UNSET
+        if not isinstance(self.cache_type, Unset):
+            cache_type = self.cache_type
+
         cpu_offload_gb = self.cpu_offload_gb
 
         max_loras = self.max_loras
@@ -242,6 +256,10 @@ class ServeCeiling:
             field_dict["gpu_layers"] = gpu_layers
         if cpu_moe_layers is not UNSET:
             field_dict["cpu_moe_layers"] = cpu_moe_layers
+        if tensor_split is not UNSET:
+            field_dict["tensor_split"] = tensor_split
+        if cache_type is not UNSET:
+            field_dict["cache_type"] = cache_type
         if cpu_offload_gb is not UNSET:
             field_dict["cpu_offload_gb"] = cpu_offload_gb
         if max_loras is not UNSET:
@@ -368,6 +386,15 @@ class ServeCeiling:
 
         cpu_moe_layers = d.pop("cpu_moe_layers", UNSET)
 
+        tensor_split = cast(list[float], d.pop("tensor_split", UNSET))
+
+        _cache_type = d.pop("cache_type", UNSET)
+        cache_type: CacheType | Unset
+        if isinstance(_cache_type, Unset):
+            cache_type = UNSET
+        else:
+            cache_type = check_cache_type(_cache_type)
+
         cpu_offload_gb = d.pop("cpu_offload_gb", UNSET)
 
         max_loras = d.pop("max_loras", UNSET)
@@ -405,6 +432,8 @@ class ServeCeiling:
             allocator=allocator,
             gpu_layers=gpu_layers,
             cpu_moe_layers=cpu_moe_layers,
+            tensor_split=tensor_split,
+            cache_type=cache_type,
             cpu_offload_gb=cpu_offload_gb,
             max_loras=max_loras,
             max_lora_rank=max_lora_rank,

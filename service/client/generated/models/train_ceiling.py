@@ -73,7 +73,7 @@ class TrainCeiling:
         padding_mask (bool | Unset): Batches carry a padding mask.
         reentrant_checkpointing (bool | Unset): Checkpoints of `use_reentrant=True`.
         gradient_clipping (bool | Unset): Gradients are clipped by norm.
-        allocator (Allocator | Unset): Mode of PyTorch's caching allocator (``PYTORCH_CUDA_ALLOC_CONF``).
+        allocator (Allocator | Unset): Segments of PyTorch's allocator, fixed or growing (``PYTORCH_CUDA_ALLOC_CONF``).
         fp32_norms_and_head (bool | Unset): PEFT's prepare_model_for_kbit_training.
         double_quantization (bool | Unset): nf4 scales are quantised too.
         quantization_bits (int | Unset): Bits of a weight under the adapters of method `qlora`: 4 is bitsandbytes' nf4,

@@ -4,7 +4,7 @@ It has the file's tensors, a cache made at the start, and one buffer for the gra
 ``src/llama-kv-cache.cpp``, ``llama-kv-cache-iswa.cpp``, ``llama-context.cpp`` (``graph_reserve``).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.backends.llama_cpp.devices import (
     Placement,
@@ -23,9 +23,11 @@ from service.estimator.backends.pass_cache import PassCache
 from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.block_module import BlockModule
 from service.estimator.model.families.speculative import count_draft_tokens, get_draft_model
 from service.estimator.model.weights.gguf_bytes import GgufBytes
 from service.estimator.rules.tables.serving.own_engines import SERVE_LLAMA_CPP
+from service.estimator.values.dtypes import BLOCK_ELEMENTS
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Basis, Estimate, Serving, Stage
 from service.estimator.values.units import MIB, ceil_div
@@ -33,6 +35,8 @@ from service.estimator.values.workload import Attention, ServeWorkload
 
 MICRO_BATCH = 512
 """``n_ubatch``'s default: tokens that one graph computes."""
+BATCH = 2048
+"""``n_batch``'s default, beyond which no micro batch is larger."""
 _CELLS = 256
 """Cells of a cache come in multiples of so many (``GGML_PAD``)."""
 _F32, _F16 = 4, 2
@@ -72,7 +76,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     ]
     worst = max(range(len(gpus)), key=lambda index: gpus[index].total)
     gpu = gpus[worst]
-    tokens = _F16 * sum(count_engine_cache_elements(block) * count for block, count in model.blocks)
+    tokens = sum(_count_cell_bytes(block, workload) * count for block, count in model.blocks)
     host_kv = sum(list_cache_bytes(model, workload)[i] for i in placement.list_layers(None))
     return build_parts_estimate(
         Totals(
@@ -139,7 +143,8 @@ def _fill_gpu(
     if draft is not None:
         draft_tensors = file_bytes(draft, workload.quantization, workload.weight_dtype)
         weights += draft_tensors.layers + draft_tensors.head
-        kv_bytes += cache_bytes(draft, workload)
+        # Its cache has a type of its own (``--cache-type-k-draft``), f16 by default.
+        kv_bytes += cache_bytes(draft, replace(workload, cache_type=None))
         graph += graph_bytes(draft, workload)
     return _FilledGpu(weights, kv_bytes, graph + copied, copied)
 
@@ -158,13 +163,14 @@ def _list_parts(
         make_exact_part(
             "kv_cache",
             kv_bytes,
-            f"{workload.num_sequences} sequences of {_get_max_model_len(workload)} tokens in f16",
+            f"{workload.num_sequences} sequences of {_get_max_model_len(workload)} tokens in "
+            f"{workload.cache_type or 'f16'}",
             _KV,
         ),
         make_exact_part(
             "activations",
             graph,
-            f"{MICRO_BATCH} tokens: logits of all in fp32, and what the widest layer adds"
+            f"{_get_micro_batch(workload)} tokens: logits of all in fp32, and the widest layer's"
             + (f"; {gpu.copied} B for a tensor of the host" if gpu.copied else ""),
             _GRAPH,
         ),
@@ -175,7 +181,7 @@ def _list_parts(
 def list_cache_bytes(model: Architecture, workload: ServeWorkload) -> tuple[int, ...]:
     """Return the bytes of each layer's cells.
 
-    They are of all sequences, in 16 bits. Layers with a window have fewer cells.
+    They are of all sequences. Layers with a window have fewer cells.
     """
     full_cells = _count_cells(workload)
     by_kind = []
@@ -184,10 +190,24 @@ def list_cache_bytes(model: Architecture, workload: ServeWorkload) -> tuple[int,
         cells = full_cells
         if window is not None:
             cells = min(
-                full_cells, ceil_div(window * workload.num_sequences + MICRO_BATCH, _CELLS) * _CELLS
+                full_cells,
+                ceil_div(window * workload.num_sequences + _get_micro_batch(workload), _CELLS)
+                * _CELLS,
             )
-        by_kind.append(count_engine_cache_elements(block) * cells * _F16)
+        by_kind.append(_count_cell_bytes(block, workload) * cells)
     return tuple(by_kind[kind] for kind in list_kinds(model))
+
+
+def _count_cell_bytes(block: BlockModule, workload: ServeWorkload) -> int:
+    """Return the bytes of a token's keys and values."""
+    elements = count_engine_cache_elements(block)
+    if workload.cache_type is None:
+        return elements * _F16
+    return ceil_div(elements, BLOCK_ELEMENTS) * workload.cache_type.block_bytes
+
+
+def _get_micro_batch(workload: ServeWorkload) -> int:
+    return workload.max_num_batched_tokens or MICRO_BATCH
 
 
 def cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
@@ -206,14 +226,15 @@ def graph_bytes(model: Architecture, workload: ServeWorkload, *, ends: bool = Tr
     It has fp32 logits, where the output is, and hidden states of a micro batch, or its scores
     without flash.
     """
-    hidden = MICRO_BATCH * model.spec.hidden_size * _F32
-    logits = MICRO_BATCH * model.vocab_size * _F32 + hidden if ends else 0
+    micro = _get_micro_batch(workload)
+    hidden = micro * model.spec.hidden_size * _F32
+    logits = micro * model.vocab_size * _F32 + hidden if ends else 0
     widest = max(_count_widest_elements(model, index) for index in range(len(model.blocks)))
-    layer = MICRO_BATCH * widest * _F32 + hidden
+    layer = micro * widest * _F32 + hidden
     scores = 0
     if workload.attention is Attention.EAGER:
         cells = ceil_div(workload.num_sequences * _get_max_model_len(workload), _CELLS) * _CELLS
-        scores = MICRO_BATCH * cells * (model.spec.num_attention_heads * _F32 + _F32) + 2 * hidden
+        scores = micro * cells * (model.spec.num_attention_heads * _F32 + _F32) + 2 * hidden
     return max(logits, layer, scores)
 
 
@@ -222,7 +243,8 @@ def _count_input_bytes(model: Architecture, workload: ServeWorkload) -> int:
 
     They are hidden states, and the mask.
     """
-    return MICRO_BATCH * _F32 * (model.spec.hidden_size + _count_cells(workload))
+    micro = _get_micro_batch(workload)
+    return micro * _F32 * (model.spec.hidden_size + _count_cells(workload))
 
 
 def _count_widest_elements(model: Architecture, index: int) -> int:

@@ -1,13 +1,17 @@
 """Layers of a GGUF file over GPUs and the host.
 
 llama.cpp as in llama-cpp-python 0.3.36 (``src/llama-model.cpp``, ``load_tensors``): the first
-layers stay with the host where fewer are asked for, the others go to the GPUs in equal stretches of
-free memory, with the output as one more layer. ``--split-mode layer`` keeps each matrix on its
-layer's GPU, ``row`` spreads its rows over all; keys and values are with their layer either way.
+layers stay with the host where fewer are asked for, the others go to the GPUs in stretches by their
+shares, equal ones unless they are said, with the output as one more layer. ``--split-mode layer``
+keeps each matrix on its layer's GPU, ``row`` spreads its rows over all; keys and values are with
+their layer either way.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import ceil
 
 from service.estimator.model.weights.gguf_bytes import GgufBytes
 from service.estimator.values.layout import Layout
@@ -27,6 +31,8 @@ class Placement:
     rows: bool
     host_experts: int
     """Layers from the first on whose experts the host holds."""
+    largest_share: float
+    """Share of the rows that the GPU with most of them holds."""
 
     @property
     def pipelines(self) -> bool:
@@ -49,15 +55,23 @@ def place_layers(num_layers: int, workload: ServeWorkload, layout: Layout) -> Pl
     requested = workload.gpu_layers
     on_gpus = num_layers + 1 if requested is None else min(requested, num_layers + 1)
     start = num_layers + 1 - on_gpus
+    shares = workload.tensor_split or (1.0,) * num_gpus
+    ends = list(accumulate(shares))
     return Placement(
         devices=tuple(
-            None if index < start else (index - start) * num_gpus // on_gpus
+            None if index < start else _find_gpu(ends, (index - start) / on_gpus)
             for index in range(num_layers + 1)
         ),
         num_gpus=num_gpus,
         rows=rows,
         host_experts=min(workload.cpu_moe_layers or 0, num_layers),
+        largest_share=max(shares) / ends[-1],
     )
+
+
+def _find_gpu(ends: Sequence[float], place: float) -> int:
+    """Return the first GPU whose share ends beyond a place."""
+    return bisect_right([end / ends[-1] for end in ends], place)
 
 
 def count_weight_bytes(tensors: GgufBytes, placement: Placement, device: int | None) -> int:
@@ -77,9 +91,10 @@ def count_weight_bytes(tensors: GgufBytes, placement: Placement, device: int | N
     on_gpus = [index for index, other in enumerate(placement.devices[:-1]) if other is not None]
     if placement.rows and device is not None:
         split = sum(_count_layer_bytes(tensors, placement, index, device) for index in on_gpus)
-        return ceil_div(
-            split + (output if placement.devices[-1] is not None else 0), placement.num_gpus
-        )
+        rows = split + (output if placement.devices[-1] is not None else 0)
+        if placement.largest_share * placement.num_gpus > 1.0:
+            return ceil(rows * placement.largest_share)
+        return ceil_div(rows, placement.num_gpus)
     return total + (output if placement.devices[-1] == device else 0)
 
 

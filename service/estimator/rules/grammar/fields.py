@@ -3,7 +3,7 @@
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import Field
 from service.estimator.values.batches import Evaluation, Inputs, Lengths, SequencePacking
-from service.estimator.values.dtypes import DType
+from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.generation import Client, Rollout, Sampling
 from service.estimator.values.layout import ContextMethod, Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
@@ -150,6 +150,8 @@ class WorkloadFields:
     max_num_sequences: Field[int | None] = Field("workload.max_num_sequences")
     gpu_layers: Field[int | None] = Field("workload.gpu_layers")
     cpu_moe_layers: Field[int | None] = Field("workload.cpu_moe_layers")
+    tensor_split: Field[tuple[float, ...] | None] = Field("workload.tensor_split")
+    cache_type: Field[CacheType | None] = Field("workload.cache_type")
     cpu_offload_gb: Field[float | None] = Field("workload.cpu_offload_gb")
     max_loras: Field[int | None] = Field("workload.max_loras")
     max_lora_rank: Field[int | None] = Field("workload.max_lora_rank")

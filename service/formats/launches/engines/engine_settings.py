@@ -253,15 +253,16 @@ def ask_requests(draft: Draft, *, sequences: str, tokens: str) -> None:
 
 
 def ignore_settings(draft: Draft, settings: Settings, reasons: Mapping[str, str]) -> None:
-    """Ignore settings that are set and not off, each with its reason."""
+    """Ignore settings that are left and not off, with reasons."""
+    left = {name for name, _ in settings.list_left()}
     for name, reason in reasons.items():
         group = settings.take_group(name)
         for inner in group:
             nested = group.take(inner)
-            if nested is not None:
+            if nested is not None and f"{name}.{inner}" in left:
                 draft.ignore(nested, reason)
         setting = settings.take(name)
-        if setting is None:
+        if setting is None or name not in left:
             continue
         if str(setting.value).casefold() in {"false", "0", "0.0"}:
             draft.drop(setting)

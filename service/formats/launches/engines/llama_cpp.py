@@ -21,6 +21,7 @@ from service.formats.launches.engines.llama_cpp_keys import (
     VARIABLES,
     WITHOUT_EFFECT,
 )
+from service.formats.launches.engines.llama_cpp_overrides import ALL_LAYERS, count_host_experts
 from service.formats.launches.sources.argv import Grammar
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
@@ -49,9 +50,9 @@ _LEAST_BITS = 4
 """Formats of fewer bits have no term."""
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
 _CACHES = {"f16": "fp16", "bf16": "bf16", "f32": "fp32"}
-_ALL_LAYERS = 999
-"""Any number beyond a model's layers means all, and this one is beyond any model's."""
-_MICRO_BATCH = 512
+_BLOCKS = {name: name for name in ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")}
+"""Types of a cache in blocks, the largest first."""
+_MICRO_BATCH, _BATCH = 512, 2048
 _SPLITS = {
     "none": "",
     "layer": "layout.pipeline_parallel",
@@ -192,22 +193,43 @@ def _read_cache(settings: Settings, draft: Draft) -> None:
     """Set the format of keys and values, and the attention."""
     keys, values = settings.take("cache_type_k"), settings.take("cache_type_v")
     default = make_default("cache_type_k", "f16", _SOURCE)
-    for setting in (keys or default, values or default):
-        word = str(setting.value).casefold()
-        if word in _CACHES:
-            draft.put("workload.kv_cache_dtype", _CACHES[word], setting)
-        else:
-            draft.ignore(setting, f"such a cache has no term; {', '.join(_CACHES)} have")
+    both = [keys or default, values or default]
+    types = [setting.as_choice(_CACHES | _BLOCKS) for setting in both]
+    if all(word in _BLOCKS for word in types):
+        _put_blocks(draft, both, types)
+    else:
+        for setting, word in zip(both, types, strict=True):
+            if word in _BLOCKS:
+                draft.ignore(setting, "keys and values are counted in the larger of their types")
+            else:
+                draft.put("workload.kv_cache_dtype", word, setting)
     attention = settings.take("flash_attn")
     if attention is not None and str(attention.value).casefold() in {"off", "false", "0"}:
         draft.put("workload.attention", "eager", attention)
     elif attention is not None:
         draft.note(attention, "attention without a matrix of scores, as evaluated")
-    batch = settings.take("ubatch_size")
-    if batch is not None and batch.as_int(minimum=1) != _MICRO_BATCH:
-        draft.ignore(batch, f"the graph of {_MICRO_BATCH} tokens is evaluated")
-    elif batch is not None:
-        draft.note(batch, "tokens that one graph computes")
+    micro, batch = settings.take("ubatch_size"), settings.take("batch_size")
+    size = _MICRO_BATCH if micro is None else micro.as_int(minimum=1)
+    limit = _BATCH if batch is None else batch.as_int(minimum=1)
+    cut = [setting for setting in (micro, batch) if setting is not None]
+    if min(size, limit) != _MICRO_BATCH:
+        # A micro batch is no larger than a batch (src/llama-context.cpp).
+        draft.put("workload.max_num_batched_tokens", min(size, limit), *cut)
+    elif micro is not None:
+        draft.note(micro, "tokens that one graph computes")
+    if batch is not None and min(size, limit) == _MICRO_BATCH:
+        draft.drop(batch)
+
+
+def _put_blocks(draft: Draft, both: list[Setting], types: list[str]) -> None:
+    """Set a cache in blocks; of unlike ones the larger counts."""
+    larger = min(types, key=list(_BLOCKS).index)
+    draft.put("workload.cache_type", larger, both[types.index(larger)])
+    for setting, word in zip(both, types, strict=True):
+        if word == larger:
+            draft.note(setting, "the type of keys and values")
+        else:
+            draft.ignore(setting, "keys and values are counted in the larger of their types")
 
 
 def _read_devices(settings: Settings, draft: Draft, handed_in: HandedIn) -> None:
@@ -216,14 +238,18 @@ def _read_devices(settings: Settings, draft: Draft, handed_in: HandedIn) -> None
     if layers is None or str(layers.value).casefold() in {"auto", "all", "-1"}:
         layers = layers or make_default("n_gpu_layers", "auto", _SOURCE)
         draft.note(layers, "all layers are on GPUs; auto leaves on the host what does not fit")
-    elif layers.as_int() >= _ALL_LAYERS:
+    elif layers.as_int() >= ALL_LAYERS:
         draft.note(layers, "all layers are on GPUs")
     else:
         draft.put("workload.gpu_layers", layers.as_int(), layers)
     put_int(draft, settings, "workload.cpu_moe_layers", "n_cpu_moe", minimum=0)
-    experts = settings.take("cpu_moe")
+    experts, override = settings.take("cpu_moe"), settings.peek("override_tensor")
     if experts is not None and experts.as_bool():
-        draft.put("workload.cpu_moe_layers", _ALL_LAYERS, experts)
+        draft.put("workload.cpu_moe_layers", ALL_LAYERS, experts)
+    moved = None if override is None else count_host_experts(str(override.value))
+    if moved is not None and override is not None:
+        draft.put("workload.cpu_moe_layers", moved, override)
+        settings.take("override_tensor")
     _read_split(settings, draft, handed_in)
 
 
@@ -256,7 +282,7 @@ def _put_shares(draft: Draft, field: str, split: Setting) -> None:
     used = [share for share in shares if share > 0]
     draft.put(field, max(1, len(used)), split)
     if len(set(used)) > 1:
-        draft.warn(f"{split.where}: {split.key} {split.value}: equal shares are evaluated")
+        draft.put("workload.tensor_split", used, split)
 
 
 READERS = {

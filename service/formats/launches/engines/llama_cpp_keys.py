@@ -67,7 +67,7 @@ _HOST = "what stands on the host beside layers and experts has no term"
 IGNORED = {
     "no_kv_offload": "the cache is evaluated on the GPUs of its layers",
     "swa_full": "windows have caches of their own size",
-    "override_tensor": f"{_HOST}; say --n-cpu-moe for experts",
+    "override_tensor": f"{_HOST}, but experts of whole layers",
     "n_cpu_ffn": _HOST,
     "moe_cache_mib": "a cache of experts on GPUs has no term",
     "mmproj": "the projector of images is not counted",
@@ -100,7 +100,7 @@ WITHOUT_EFFECT = (
     *("threads*", "cpu_*", "prio*", "poll*", "numa", "seed", "temp*", "top_*", "min_p", "samplers"),
     *("sampl*", "typical*", "repeat_*", "presence_penalty", "frequency_penalty", "dry_*", "xtc_*"),
     *("mirostat*", "dynatemp_*", "adaptive_*", "logit_bias", "grammar*", "json_schema*"),
-    *("batch_size", "cont_batching", "keep", "escape", "prompt*", "file", "system_prompt*"),
+    *("cont_batching", "keep", "escape", "prompt*", "file", "system_prompt*"),
     *("conversation", "interactive*", "single_turn", "reverse_prompt", "ignore_eos", "special"),
     *("jinja", "chat_template*", "reasoning*", "verbose", "verbosity", "log_*", "perf", "metrics"),
     *("props", "slots", "slot_*", "webui*", "ui*", "warmup", "offline", "hf_token", "tags"),

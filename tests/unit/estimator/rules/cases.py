@@ -11,7 +11,7 @@ from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.heads.config import put_head_in_config
 from service.estimator.rules.grammar.facts import Case, ModelFacts, collect_facts
 from service.estimator.values.batches import SequencePacking
-from service.estimator.values.dtypes import DType
+from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.generation import Client
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import ContextMethod, Layout, Sharding
@@ -198,7 +198,7 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
 _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({}, {}),
     ({"num_images": 1, "image_tokens": 16}, {}),
-    ({"unquantised": True}, {}),
+    ({"cache_type": CacheType.Q8_0}, {}),
     ({"weight_dtype": DType.FP16, "kv_cache_dtype": DType.FP16}, {}),
     ({}, {"tensor_parallel": 2}),
     ({}, {"pipeline_parallel": 3}),
@@ -209,8 +209,7 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({"cache": Cache.STATIC}, {}),
     ({"speculative": Speculative(num_tokens=2)}, {}),
     ({"speculative": Speculative(num_tokens=2, spec=describe_gguf_draft())}, {}),
-    ({"client": Client.LOOP}, {}),
-    ({"max_loras": 2}, {}),
+    *((word, {}) for word in ({"client": Client.LOOP}, {"max_loras": 2}, {"unquantised": True})),
 )
 _SIGLIP = "siglip-vision-model-default"
 _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in ODD)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.estimator.values.batches import Clip, Evaluation, Inputs, Picture, SequencePacking
-from service.estimator.values.dtypes import DType
+from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.generation import Client, Rollout, RolloutEngine, Sampling
 from service.estimator.values.layout import ContextMethod, Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
@@ -144,6 +144,8 @@ SERVED: Mapping[str, Sequence[object]] = {
     "speculative": (Speculative(num_tokens=2),),
     "gpu_layers": (1,),
     "cpu_moe_layers": (1,),
+    "tensor_split": ((3.0, 1.0),),
+    "cache_type": tuple(CacheType),
     "cpu_offload_gb": (1.0,),
     "max_loras": (2,),
     "max_lora_rank": (8, 9),

@@ -7,6 +7,7 @@ import httpx
 from ...models.allocator import Allocator
 from ...models.attention import Attention
 from ...models.cache import Cache
+from ...models.cache_type import CacheType
 from ...models.checkpointing import Checkpointing
 from ...models.client import Client
 from ...models.context_method import ContextMethod
@@ -54,6 +55,7 @@ def call(
     attention: Attention | Unset = UNSET,
     audio_frames: int | Unset = UNSET,
     cache: Cache | Unset = UNSET,
+    cache_type: CacheType | Unset = UNSET,
     client_query: Client | Unset = UNSET,
     compile_: bool | Unset = UNSET,
     completion_length: int | Unset = UNSET,
@@ -234,6 +236,12 @@ def call(
         json_cache = cache
 
     params["cache"] = json_cache
+
+    json_cache_type: str | Unset = UNSET
+    if not isinstance(cache_type, Unset):
+        json_cache_type = cache_type
+
+    params["cache_type"] = json_cache_type
 
     json_client_query: str | Unset = UNSET
     if not isinstance(client_query, Unset):

@@ -9,9 +9,14 @@ from service.estimator.rules.grammar.conditions import (
     is_at_most,
     is_given,
     is_in,
+    is_not_in,
+    satisfies,
 )
+from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
+from service.estimator.rules.predicates.models import get_serving
+from service.estimator.values.workload import Attention
 
 _ARGUMENTS = "llama.cpp, common/arg.cpp"
 
@@ -33,6 +38,8 @@ def _refuse_word(name: str, field: Field[Any], engines: str) -> Rule:
 _LLAMA_CPP_WORDS = (
     _refuse_word("gpu_layers", workload.gpu_layers, "engine llama_cpp"),
     _refuse_word("cpu_moe_layers", workload.cpu_moe_layers, "engine llama_cpp"),
+    _refuse_word("tensor_split", workload.tensor_split, "engine llama_cpp"),
+    _refuse_word("cache_type", workload.cache_type, "engine llama_cpp"),
 )
 KEEPS_SOME_WEIGHTS = _LLAMA_CPP_WORDS
 """vLLM and SGLang keep GiB of weights on the host (``cpu_offload_gb``), not layers."""
@@ -42,7 +49,44 @@ KEEPS_NO_WEIGHTS = (
 )
 """Engines that keep all weights on GPUs."""
 
+
+def _shares_among_all(case: Case) -> bool:
+    """Return whether each GPU has a share, and some is positive."""
+    shares, gpus = get_serving(case).tensor_split, case.layout
+    number = gpus.tensor_parallel * gpus.pipeline_parallel
+    return shares is None or (len(shares) == number and sum(shares) > 0.0)
+
+
 LLAMA_CPP_SPLITS = (
+    Rule(
+        when=is_given(workload.tensor_split),
+        require=satisfies(
+            _shares_among_all,
+            workload.tensor_split,
+            layout.tensor_parallel,
+            layout.pipeline_parallel,
+        ),
+        field=workload.tensor_split.path,
+        topic=Topic.WORDS,
+        refusal=invalid(
+            "tensor_split has a share for each GPU of pipeline_parallel or tensor_parallel, not "
+            "all of them 0: leave it out for equal ones"
+        ),
+        reason="tensor_split of another number of GPUs",
+        source=f"{_ARGUMENTS}: --tensor-split",
+    ),
+    Rule(
+        when=is_given(workload.cache_type),
+        require=is_not_in(workload.attention, Attention.EAGER),
+        field=workload.cache_type.path,
+        topic=Topic.WORDS,
+        refusal=invalid(
+            "cache_type {workload.cache_type} needs flash attention, and attention is eager: leave "
+            "one of them out"
+        ),
+        reason="cache_type {workload.cache_type} with attention eager",
+        source="llama.cpp, src/llama-context.cpp: V cache quantization requires flash_attn",
+    ),
     Rule(
         require=any_of(is_in(layout.tensor_parallel, 1), is_in(layout.pipeline_parallel, 1)),
         topic=Topic.WORDS,

@@ -247,7 +247,6 @@ SERVE_LLAMA_CPP = RuleTable(
             )
             for name, field in (
                 ("gpu_memory_fraction", workload.gpu_memory_fraction),
-                ("max_num_batched_tokens", workload.max_num_batched_tokens),
                 ("max_num_sequences", workload.max_num_sequences),
                 ("engine_version", workload.engine_version),
                 ("cpu_offload_gb", workload.cpu_offload_gb),

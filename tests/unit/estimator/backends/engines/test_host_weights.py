@@ -10,12 +10,12 @@ from service.estimator.backends.llama_cpp.answer import list_cache_bytes
 from service.estimator.backends.llama_cpp.devices import count_weight_bytes, place_layers
 from service.estimator.backends.llama_cpp.gguf import file_bytes
 from service.estimator.estimate import estimate
-from service.estimator.values.dtypes import DType
+from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import GIB
-from service.estimator.values.workload import Engine, Quantization, ServeWorkload
+from service.estimator.values.workload import Attention, Engine, Quantization, ServeWorkload
 
 LLAMA, MIXTRAL = (
     load_architecture(resolve_model(name)) for name in ("llama-3.1-8b", "mixtral-8x7b")
@@ -75,6 +75,37 @@ def test_layers_go_to_gpus_in_equal_stretches(
     placement = place_layers(32, _workload(gpu_layers=requested), Layout(pipeline_parallel=gpus))
 
     assert list(placement.devices) == devices
+
+
+def test_shares_decide_where_a_layer_stands() -> None:
+    """Three quarters of 33 end in the 25th: equal stretches said that the first GPU has 17."""
+    words: dict[str, Any] = {"tensor_split": (3.0, 1.0)}
+    placement = place_layers(32, _workload(**words), TWO)
+    equal, unlike = _serve(TWO), _serve(TWO, **words)
+
+    assert list(placement.devices) == [0] * 25 + [1] * 8
+    assert _size(unlike, "weights") > 1.3 * _size(equal, "weights")
+    assert _size(_serve(ROWS, **words), "weights") == pytest.approx(
+        _size(_serve(), "weights") * 3 / 4, abs=1
+    )
+
+
+def test_a_cache_in_blocks_takes_the_bytes_of_its_blocks() -> None:
+    """34 bytes for 32 numbers, where 16 bits take 64; layers with a window too."""
+    for model in (LLAMA, load_architecture(resolve_model("gemma-2-2b"))):
+        whole, blocks = (
+            _size(_serve(model=model, cache_type=kind), "kv_cache")
+            for kind in (None, CacheType.Q8_0)
+        )
+        assert blocks * 64 == whole * 34
+
+
+def test_a_larger_micro_batch_has_a_larger_graph() -> None:
+    """Its logits are of every token of it."""
+    small, large = (_serve(max_num_batched_tokens=size) for size in (512, 2048))
+
+    assert _size(large, "activations") == 4 * _size(small, "activations")
+    assert _size(small, "activations") == _size(_serve(), "activations")
 
 
 def test_two_gpus_share_layers_and_cache() -> None:
@@ -152,6 +183,9 @@ def test_no_more_is_offloaded_than_layers_have() -> None:
     [
         (Layout(tensor_parallel=2, pipeline_parallel=2), {}, "by layers"),
         (ONE, {"cpu_moe_layers": 3}, "has none"),
+        (ONE, {"tensor_split": (1.0, 1.0)}, "a share for each GPU"),
+        (TWO, {"tensor_split": (0.0, 0.0)}, "a share for each GPU"),
+        (ONE, {"cache_type": CacheType.Q4_0, "attention": Attention.EAGER}, "flash attention"),
         (ONE, {"cpu_offload_gb": 3.0}, "cpu_offload_gb of llama.cpp"),
         (ONE, {"engine": Engine.VLLM, "gpu_layers": 3, "quantization": "none"}, "engine llama_cpp"),
         (ONE, {"engine": Engine.TRANSFORMERS, "cpu_offload_gb": 3.0}, "device_map"),

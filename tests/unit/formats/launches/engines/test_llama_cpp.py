@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from service.base.errors import InvalidRequestError
-from service.estimator.values.dtypes import DType
+from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Attention, Engine, Quantization, ServeWorkload
 from service.formats.launches.values.errors import LaunchFormatError
@@ -33,6 +33,8 @@ RENDERED: list[tuple[str, dict[str, Any], dict[str, int]]] = [
     ("llama-2-7b", {"quantization": Quantization.INT8, "attention": Attention.EAGER}, {}),
     ("llama-2-7b", {"kv_cache_dtype": DType.FP16}, {"tensor_parallel": 2}),
     ("mixtral-8x7b", {"cpu_moe_layers": 8}, {"pipeline_parallel": 2}),
+    ("llama-2-7b", {"tensor_split": (3.0, 1.0)}, {"pipeline_parallel": 2}),
+    ("llama-2-7b", {"cache_type": CacheType.Q8_0, "max_num_batched_tokens": 4096}, {}),
 ]
 READ = [
     ("-ngl 20", "workload", "gpu_layers", 20),
@@ -43,6 +45,14 @@ READ = [
     ("-n 256", "workload", "output_tokens", 256),
     ("-sm row -ts 1,1", "layout", "tensor_parallel", 2),
     ("-ts 1,1,1", "layout", "pipeline_parallel", 3),
+    ("-ts 3,1", "workload", "tensor_split", [3.0, 1.0]),
+    ("-ctk q8_0 -ctv q8_0", "workload", "cache_type", "q8_0"),
+    ("-ub 1024", "workload", "max_num_batched_tokens", 1024),
+    ("-ub 4096", "workload", "max_num_batched_tokens", 2048),
+    ("-b 256", "workload", "max_num_batched_tokens", 256),
+    ("-ot exps=CPU", "workload", "cpu_moe_layers", 999),
+    ("-ot .ffn_.*_exps.=CPU", "workload", "cpu_moe_layers", 999),
+    (r"-ot blk\.(?:[0-9]|1[0-5])\.ffn_(up|down|gate)_exps.=CPU", "workload", "cpu_moe_layers", 16),
 ]
 NAMED = [
     ("-m a/Qwen2.5-7B-Instruct-Q5_K_M.gguf", "Qwen2.5-7B-Instruct", "q5_k_m"),
@@ -52,7 +62,8 @@ NAMED = [
     ("--model phi-4.Q6_K.gguf", "phi-4", "q6_k"),
 ]
 IGNORED = (
-    *("-ub 2048", "-ot exps=CPU", "-ctv bf16 -ctk q8_0", "--mmproj p.gguf", "-md draft.gguf"),
+    *("-ot .ffn_(up|down)_exps.=CPU", "-ctv q4_0 -ctk q8_0", "-ctv bf16 -ctk q8_0"),
+    *("-ot attn=CPU", "-ot exps=CUDA0", "--mmproj p.gguf", "-md draft.gguf"),
     *("-nkvo", "--swa-full", "--rpc host:50052", "--some-flag-of-tomorrow 3", "--lora a.gguf"),
 )
 IDLE = (
