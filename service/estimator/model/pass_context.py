@@ -107,12 +107,16 @@ class PassContext:
 
     @property
     def ends_tables_early(self) -> bool:
-        """Whether checkpoints end with their layer's backward.
-
-        A reentrant one's function holds what the layer was called with until all of backward is
-        over.
-        """
+        """Whether checkpoints end with their layer's backward."""
         return self.checkpointed and self.checkpoint == Tape.checkpoint
+
+    @property
+    def ends_tables_late(self) -> bool:
+        """Whether checkpoints hold what layers were called with until all of backward is over.
+
+        The function of a reentrant one does, beyond the gradient of the embedding too.
+        """
+        return self.checkpointed and self.checkpoint != Tape.checkpoint
 
     def has_adapter(self, layer: Linear) -> bool:
         """Return whether a layer carries an adapter."""

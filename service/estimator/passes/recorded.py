@@ -71,6 +71,8 @@ class RecordedWalk(ModelWalk):
         frame.requires_grad = tape.builds_graph and (
             self.checkpointed if settings.lora is not None else not settings.trains_all
         )
+        if settings.ends_tables_late:
+            tape.hook(self.drop_tables)
         frame.run(recorded.prologue, Category.ACTIVATIONS)
         if self.units is not None:
             self.units.close_embedding()
@@ -78,7 +80,8 @@ class RecordedWalk(ModelWalk):
             # A checkpoint keeps the arguments of its layer until it has run again.
             args = (frame.get_value(number).storage for number in recorded.layer_args)
             self.tables += [tape.hold(storage) for storage in args if storage is not None]
-        tape.hook(self.drop_tables)
+        if not settings.ends_tables_late:
+            tape.hook(self.drop_tables)
         x = frame.get_value(recorded.x)
         first = x.storage if recorded.holds_x else None
         x = self.record_runs(x, first)
@@ -117,19 +120,19 @@ class RecordedWalk(ModelWalk):
 
     def _call_linear(self, layer: Linear, x: Value, numel: Size) -> Value:
         ctx, model = self.ctx, self.model
-        if layer.name == model.head.name and model.tied:
-            _, *bias = ctx.parameters(layer.weights(), "")
-            return linear(
-                self.tape,
-                x,
-                ctx.parameter(model.embedding),
-                numel,
-                bias=bias[0] if bias else None,
-                category=Category.LOGITS,
-            )
-        rows = count_rows(numel, layer.out_features)
-        category = Category.LOGITS if layer.name == model.head.name else Category.ACTIVATIONS
-        return ctx.linear(layer, x, "", rows=rows, category=category)
+        if layer.name != model.head.name:
+            rows = count_rows(numel, layer.out_features)
+            return ctx.linear(layer, x, "", rows=rows, category=Category.ACTIVATIONS)
+        # PEFT adapts no output embedding, whose table is the input's where they are tied.
+        table, *bias = ctx.parameters(layer.weights(), "")
+        return linear(
+            self.tape,
+            x,
+            ctx.parameter(model.embedding) if model.tied else table,
+            numel,
+            bias=bias[0] if bias else None,
+            category=Category.LOGITS,
+        )
 
 
 def _find_end_of_loss(recorded: RecordedPass) -> GraphNode | None:
@@ -177,13 +180,9 @@ def _describe_lengths(domain: Domain) -> str:
 
 def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
     """Return the recorded pass in the formats of this one."""
-    formats = (
-        "autocast"
-        if ctx.tape.autocast is not None
-        else "fp32"
-        if ctx.settings.dtype is DType.FP32
-        else "half"
-    )
+    formats = "fp32" if ctx.settings.dtype is DType.FP32 else "half"
+    if ctx.tape.autocast is not None:
+        formats = "autocast" if formats == "fp32" else "half_autocast"
     if not ctx.tape.builds_graph:
         caller = "generate/" if ctx.shape.own_positions else ""
         step = "decode" if ctx.shape.decoding else "prefill"
@@ -193,5 +192,10 @@ def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
     passes = model.recorded.variants
     if name not in passes:
         message = f"the pass {name}, which the recording of this model lacks"
+        if formats == "half_autocast" and formats not in passes:
+            message = (
+                "weights in 16 bits under autocast, which the recording of this model lacks: "
+                "record it anew, or ask for weights in fp32 (amp_bf16)"
+            )
         raise NotModelledError(message, field="model", modelled=sorted(passes))
     return _choose_piece(model, name, ctx)

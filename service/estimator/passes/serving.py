@@ -67,7 +67,7 @@ def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> No
         hidden,
         ctx.shape.tokens(model.vocab_size) if all_logits else sizes.per_sequence(model.vocab_size),
     )
-    if model.recurrent and model.finish_logits is not None:
+    if model.finish_logits is not None and not is_recorded(model):
         logits = model.finish_logits(ctx, logits)
     if all_logits and config.dtype is not DType.FP32:
         tape.free(cast(tape, logits, DType.FP32, category=Category.LOGITS))

@@ -82,6 +82,8 @@ class ModelWalk:
         The root unit is gathered already.
         """
         tape, model, ctx = self.tape, self.model, self.ctx
+        if ctx.settings.ends_tables_late:
+            tape.hook(self.drop_tables)
         embedded = self._embedded(ids)
         if model.images is not None:
             ctx.num_recorded_layers = model.images.num_layers
@@ -91,7 +93,8 @@ class ModelWalk:
         ctx.table_dtype = model.rotary_dtype or x.dtype
         self._hold_embedding(embedded)
         self._make_tables(x.dtype)
-        tape.hook(self.drop_tables)
+        if not ctx.settings.ends_tables_late:
+            tape.hook(self.drop_tables)
         first = x.storage if embedded.x_is_local else None
         x = self.record_runs(x, first)
         if self.units is not None:

@@ -14,7 +14,7 @@ from service.estimator.model.recorded.architecture import (
     build_recorded,
 )
 from service.estimator.model.recorded.decoding import decode_recording
-from service.estimator.model.recorded.encoding import serialize_document
+from service.estimator.model.recorded.encoding import FORMAT, serialize_document
 from service.estimator.model.recorded.json_reader import Reader
 from service.estimator.model.recorded.recorded_model import get_variant
 from service.estimator.passes.config import Generation, ServingPass, TrainingPass
@@ -43,6 +43,7 @@ _FORMATS = {
     "fp32": (DType.FP32, None),
     "half": (DType.BF16, None),
     "autocast": (DType.FP32, DType.BF16),
+    "half_autocast": (DType.BF16, DType.BF16),
 }
 _KINDS = {
     "": None,
@@ -156,6 +157,11 @@ def unpack_document(packed: bytes) -> dict[str, object]:
         message = f"a recording is a JSON object, and this is {type(document).__name__}"
         raise InvalidConfigError(message, field="recording")
     return document
+
+
+def has_newest_format(packed: bytes) -> bool:
+    """Return whether a recorder of today writes nothing that a document lacks."""
+    return unpack_document(packed).get("format") == FORMAT
 
 
 def _inflate(packed: bytes) -> bytes:

@@ -24,7 +24,7 @@ from service.telemetry.origin import get_current_origin
 from service.telemetry.spans import get_traceparent
 from service.usecases.jobs.status_changes import make_status_event
 from service.usecases.jobs.waiting import describe_waiting_phase, get_reason
-from service.usecases.recordings.documents import pack_document
+from service.usecases.recordings.documents import has_newest_format, pack_document
 from service.usecases.recordings.recorder import StaticPart
 
 DEVICE = ProbeDevice.TRACE
@@ -81,7 +81,10 @@ class RecordingQueue:
         releases = worker_queries.list_live_releases(
             session, DEVICE.value, gone_after_s=self.settings.lease_s
         )
-        return not releases or (recording.transformers, recording.torch) in releases
+        if not releases:
+            return True
+        is_of_workers = (recording.transformers, recording.torch) in releases
+        return is_of_workers and has_newest_format(recording.recording.packed)
 
     def _enqueue(self, session: Session, job_id: UUID, request: RecordingRequest) -> None:
         phase = describe_waiting_phase(session, DEVICE.value, gone_after_s=self.settings.lease_s)

@@ -55,9 +55,9 @@ def _write(document: Mapping[str, Any], subject: Subject, folder: Path) -> None:
     name = subject.name
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.json.gz").write_bytes(pack_document(document))
-    (folder / f"{name}.json").write_text(_write_json(config))
-    index = _read_index(folder) | {name: _describe(document, subject)}
-    (folder / "index.json").write_text(_write_json(dict(sorted(index.items()))))
+    (folder / f"{name}.json").write_text(write_json(config))
+    index = read_index(folder) | {name: _describe(document, subject)}
+    (folder / "index.json").write_text(write_json(dict(sorted(index.items()))))
 
 
 def _describe(document: Mapping[str, Any], subject: Subject) -> dict[str, object]:
@@ -74,11 +74,13 @@ def _describe(document: Mapping[str, Any], subject: Subject) -> dict[str, object
     }
 
 
-def _read_index(folder: Path) -> dict[str, Any]:
+def read_index(folder: Path) -> dict[str, Any]:
+    """Return what the catalogue says of each recording."""
     path = folder / "index.json"
     index: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
     return index
 
 
-def _write_json(value: object) -> str:
+def write_json(value: object) -> str:
+    """Return the text of a JSON file."""
     return f"{json.dumps(value, indent=1)}\n"

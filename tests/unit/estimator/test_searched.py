@@ -12,10 +12,10 @@ from service.estimator.values.batches import SequencePacking
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import Sharding
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.workload import Checkpointing, Lora, Method
+from service.estimator.values.workload import Attention, Checkpointing, Lora, Method
 from tests.accuracy.contract import CAST_AT_GATHER
 from tests.accuracy.search.estimating import estimate_peaks
-from tests.accuracy.search.questions import TRAIN, Question
+from tests.accuracy.search.questions import SERVE, TRAIN, Question
 
 _SCALARS = 1600
 """Bytes of scalars, masks of images and rows of one number a token, which nobody counts."""
@@ -27,6 +27,9 @@ _AUTOCAST = {"precision": POLICIES["amp_bf16"]}
 _LORA = {"method": Method.LORA, "lora": Lora()}
 _DORA = {"method": Method.LORA, "lora": Lora(variant="dora")}
 _FULL = {"activation_checkpointing": Checkpointing.FULL}
+_REENTRANT = _FULL | {"reentrant_checkpointing": True}
+_NARROW = {"changes": {"hidden_size": 96, "num_attention_heads": 16}}
+"""Heads of 6, which flash attention reads padded to 8."""
 
 
 def _select(every: int) -> dict[str, Any]:
@@ -61,7 +64,18 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
             20923336,
         ),
         ("llama", _FULL | _AUTOCAST | _DORA, 6094488, 7094944),
+        ("llama", _FULL | _AUTOCAST | _DORA | {"sequence_length": 2}, 4625584, 5247344),
         ("glm", _AUTOCAST | _DORA, 10430112, 10862224),
+        ("llama", _NARROW, 5938744, 6448680),
+        ("llama", _NARROW | _REENTRANT, 4314096, 4824032),
+        ("llama4_text", _AUTOCAST, 44546552, 45382120),
+        ("falcon", _REENTRANT, 5331608, 5942920),
+        (
+            "roberta",
+            _select(2) | _AUTOCAST | {"frozen": ("norm",), "attention": Attention.EAGER},
+            13541048,
+            13919624,
+        ),
         ("mistral3", _DORA, 10036768, 10513936),
         ("t5", {"sequence_length": 129}, 17772415, 18738367),
         ("mt5", _AUTOCAST | {"sequence_length": 129}, 36414403, 37314311),
@@ -94,6 +108,26 @@ def test_a_step_is_what_the_model_takes(
 
     assert abs(peaks["forward"] - forward) <= _SCALARS
     assert abs(peaks["backward"] - backward) <= _SCALARS
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "prefill", "decode"),
+    [
+        ("granite", {}, 1834368, 1519384),
+        ("granitemoe", {}, 4010400, 3291928),
+        ("gemma2", {}, 1809280, 1321160),
+        ("cohere", {}, 1675904, 1262616),
+        ("granite", _NARROW["changes"], 1268568, 982368),
+    ],
+)
+def test_what_scales_logits_is_served(
+    model: str, changes: dict[str, Any], prefill: int, decode: int
+) -> None:
+    """Logits are there once more while they are scaled, in decode as in prefill."""
+    peaks = estimate_peaks(Question(model=model, base=SERVE, changes=changes))
+
+    assert abs(peaks["prefill"] - prefill) <= _SCALARS
+    assert abs(peaks["decode"] - decode) <= _SCALARS
 
 
 _PARTS = frozenset({"layout", "changes", "head", "layers"})

@@ -64,11 +64,7 @@ def _compute_norm(
     """
     tape = site.tape
     numel, rows = sizes.constant(site.elements), sizes.constant(site.layer.out_features)
-    copies = [
-        autocast_weight(tape, factor) for factor in get_factors(site, rank=rank, dtype=adapter)
-    ]
     storages = _multiply_identity(site, rank, dtype, adapter)
-    tape.free(*copies)
     if site.scheme is not None or site.weight_dtype is not dtype:
         stored = [tape.scratch(numel, site.compute_dtype)] if site.scheme is not None else []
         storages.append(tape.scratch(numel, dtype))
@@ -88,22 +84,28 @@ def _multiply_identity(site: Site, rank: int, dtype: DType, adapter: DType) -> l
     """
     tape, in_features = site.tape, site.layer.in_features
     square, compute_dtype = sizes.constant(in_features**2), tape.autocast or adapter
+    down, up = get_factors(site, rank=rank, dtype=adapter)
+    keeps = tape.builds_graph and tape.mode is not Mode.DISCARDING
     identity = tape.scratch(square, adapter)
+    copies = [autocast_weight(tape, down)]
     read = (
         tape.scratch(square, compute_dtype) if compute_dtype is not adapter else tape.hold(identity)
     )
     low = tape.scratch(sizes.constant(in_features * rank), compute_dtype)
+    if not keeps:
+        tape.release(read)
+    copies.append(autocast_weight(tape, up))
     product = tape.scratch(sizes.constant(site.elements), compute_dtype)
     tape.release(identity)
-    saved = [read, low]
-    if tape.mode is Mode.DISCARDING:
-        tape.release(*saved)
-        saved = []
-    if compute_dtype is dtype:
-        return [*saved, product]
-    converted = tape.scratch(sizes.constant(site.elements), dtype)
-    tape.release(product)
-    return [*saved, converted]
+    if not keeps:
+        tape.release(low)
+    saved = [read, low] if keeps else []
+    if compute_dtype is not dtype:
+        converted = tape.scratch(sizes.constant(site.elements), dtype)
+        tape.release(product)
+        product = converted
+    tape.free(*copies)
+    return [*saved, product]
 
 
 def _divide_by_norm(site: Site, norm: Value, dtype: DType) -> Value:

@@ -7,7 +7,7 @@ must be what it made.
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from service.estimator.model.recorded.encoding import FORMAT, compute_digest
+from service.estimator.model.recorded.encoding import READ_FORMATS, compute_digest
 from service.estimator.model.recorded.frame_reader import FrameReader
 from service.estimator.model.recorded.inputs import INPUT_NUMBERS, InputKind, RecordedInput
 from service.estimator.model.recorded.json_reader import MAX_SIZE, Reader
@@ -61,8 +61,10 @@ def decode_recording(document: object, *, weights_only: bool = False) -> Recorde
     One of weights only may lack passes. Raises InvalidInputError for what is no recording.
     """
     top = Reader(document, "recording")
-    if top.get("format").value != FORMAT:
-        message = f"this recording has format {top.get('format').value!r}; it must be {FORMAT}"
+    version = top.get("format").value
+    if version not in READ_FORMATS:
+        formats = " or ".join(map(str, READ_FORMATS))
+        message = f"this recording has format {version!r}; it must be {formats}"
         raise InvalidInputError(message, field="format")
     sizes = [size.read_any_size() for size in top.get("sizes").items()]
     layers = tuple(read_layer(layer) for layer in top.get("layers").items())

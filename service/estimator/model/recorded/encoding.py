@@ -29,8 +29,12 @@ from service.estimator.tape.programs.program import (
 from service.estimator.tape.programs.recorded_pass import WHOLE, Domain, RecordedPass
 from service.estimator.tape.programs.stepped_sizes import AnySize
 
-FORMAT = 2
-"""Version of the document; a reader refuses others."""
+FORMAT = 3
+"""Version of the document; a reader refuses those that it does not know.
+
+With 3 came passes over weights in 16 bits under autocast.
+"""
+READ_FORMATS = (2, FORMAT)
 SPEC_FIELDS = (
     "family",
     "vocab_size",

@@ -123,7 +123,8 @@ class RecordedModel:
     reads: RecordedInput | None = None
     """Pixels or audio that it reads in place of tokens; None where it reads tokens."""
     passes: dict[str, RecordedPass]
-    """By variant: ``fp32``, ``half``, ``autocast``; ``…/frozen`` where no weight is trained,
+    """By variant: ``fp32``, ``half``, ``autocast`` over weights in fp32, ``half_autocast`` over
+    weights in 16 bits; ``…/frozen`` where no weight is trained,
     ``…/prefill`` and ``…/decode`` with a dynamic cache, ``…/forward`` without labels. Where a
     variant has pieces, ``+1``, ``+2`` follow its name.
     """

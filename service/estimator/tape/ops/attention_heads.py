@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass
 
+from service.estimator.tape.nodes import Value
 from service.estimator.tape.sizes import Size
+
+ALIGNED_WIDTH = 8
+"""Elements of a head, of which flash attention's kernel takes multiples (ATen ``pad_last_dim``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,3 +63,11 @@ class Heads:
     def multi_query(self) -> bool:
         """Whether all query heads share the only key and value head."""
         return self.grouped and self.num_kv_heads == 1
+
+    def count_width(self, query: Value) -> int:
+        """Return the elements of one head of a query."""
+        return sum(query.numel) // sum(self.rows)
+
+    def count_padding(self, query: Value) -> int:
+        """Return the elements by which flash attention's heads are padded."""
+        return -self.count_width(query) % ALIGNED_WIDTH

@@ -21,6 +21,7 @@ from service.estimator.tape.ops.elementwise import (
     multiply_scalar,
     softmax,
 )
+from service.estimator.tape.ops.padded_heads import narrow_heads, pad_heads
 from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
 from service.estimator.tape.ops.views import expand, note_change_in_place
 from service.estimator.tape.sizes import Size
@@ -36,8 +37,21 @@ RANDOM_STATE_BYTES = 24
 def run_flash_attention(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
     """Return flash attention.
 
-    It keeps q, k, v, the output and one fp32 per row; backward accumulates dq in fp32.
+    It keeps q, k, v, the output and one fp32 per row; backward accumulates dq in fp32. Heads of
+    other widths than the kernel's are padded.
     """
+    padding = heads.count_padding(query)
+    if padding:
+        parts = [pad_heads(tape, part, heads, query, padding) for part in (query, key, value)]
+        padded = _run_aligned_flash(tape, parts[0], parts[1], parts[2], heads)
+        tape.free(*parts)
+        return chain(tape, narrow_heads(tape, padded, query), copy_contiguous)
+    output = _run_aligned_flash(tape, query, key, value, heads)
+    return chain(tape, output, copy_contiguous) if heads.head_major else output
+
+
+def _run_aligned_flash(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
+    """Return what flash attention's kernel does, on heads of a width that it has."""
     lse = Value(
         tape.allocate(
             Category.ACTIVATIONS,
@@ -67,7 +81,7 @@ def run_flash_attention(tape: Tape, query: Value, key: Value, value: Value, head
         backward=backward,
     )
     tape.free(lse)
-    return chain(tape, output, copy_contiguous) if heads.head_major else output
+    return output
 
 
 def run_efficient_attention(

@@ -163,9 +163,6 @@ def _apply_fused_norm(tape: Tape, source: Value, inputs: tuple[Value, ...], rows
 
     Gradients go to all inputs that want one.
     """
-    statistics = Value(
-        tape.allocate(Category.ACTIVATIONS, _statistics_bytes(rows)), rows, DType.FP32
-    )
 
     def backward(_: Storage) -> None:
         grads = [
@@ -180,10 +177,16 @@ def _apply_fused_norm(tape: Tape, source: Value, inputs: tuple[Value, ...], rows
         source.numel,
         source.dtype,
         inputs=inputs,
-        saves=(*inputs, statistics),
+        saves=inputs,
         work=Work.FUSED,
         backward=backward,
     )
+    statistics = Value(
+        tape.allocate(Category.ACTIVATIONS, _statistics_bytes(rows)), rows, DType.FP32
+    )
+    if y.node is not None:
+        # The kernel made all of its outputs before a recomputation that has these ends.
+        tape.save(y.node.saved, [statistics])
     tape.free(statistics)
     return y
 

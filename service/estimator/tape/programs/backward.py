@@ -8,8 +8,6 @@ from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import SILU_INNER_PRODUCTS
 from service.estimator.tape.programs.program import Action, Gradient, GraphNode, Source
 from service.estimator.tape.programs.stepped_sizes import resolve_size
-from service.estimator.tape.sizes import Size, scale
-from service.estimator.values.dtypes import DType
 
 _PRODUCT_NODES = {"MmBackward0": 2, "BmmBackward0": 2, "BaddbmmBackward0": 2, "AddmmBackward0": 2}
 """Products of a node's backward, at most one for each target."""
@@ -33,15 +31,6 @@ def _note_products(tape: Tape, name: str, targets: Sequence[tuple[Gradient, Valu
         tape.use_workspace()
 
 
-def _fit_weight(size: Size, weight: Value) -> Size:
-    """Return the bytes of a weight's gradient, which has its format.
-
-    Autocast was recorded on weights in fp32, and answers for weights in 16 bits too.
-    """
-    is_wide = size == scale(weight.numel, DType.FP32.bytes_per_element)
-    return scale(weight.numel, weight.dtype.bytes_per_element) if is_wide else size
-
-
 def run_backward(
     tape: Tape,
     node: GraphNode,
@@ -52,16 +41,9 @@ def run_backward(
     """Run a node's backward on the gradients that came in."""
     allocated: dict[int, Storage] = {}
     composite = _allocate_composite(tape, node, length)
-    weights = {
-        gradient.index: value
-        for gradient, value in targets
-        if gradient.source is Source.ALLOCATED and value.parameter is not None
-    }
     for event in node.events:
         if event.action is Action.ALLOCATE:
             size = resolve_size(event.size, length)
-            if event.index in weights:
-                size = _fit_weight(size, weights[event.index])
             allocated[event.index] = tape.allocate(Category.TEMPORARIES, size)
         elif event.action is Action.FREE:
             tape.release(allocated.pop(event.index))

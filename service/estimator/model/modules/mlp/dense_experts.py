@@ -219,9 +219,10 @@ class DenseExperts:
 def _multiply_experts(tape: Tape, x: Value, stack: Parameter, out: Size) -> Value:
     """Return each expert's product of its rows.
 
-    Autocast takes both sides to 16 bit, as for a linear layer.
+    Autocast takes both sides to 16 bit, the last argument first, as for a linear layer.
     """
-    rows, table = autocast_input(tape, x), autocast_weight(tape, stack)
+    table = autocast_weight(tape, stack)
+    rows = autocast_input(tape, x)
     y = batched_product(tape, rows, table, out)
     tape.free(rows, table)
     return y
