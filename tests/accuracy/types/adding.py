@@ -65,7 +65,7 @@ def _add_alone(name: str, seconds: int) -> None:
     torch.set_num_threads(1)
     gc.freeze()
     path = FOLDER / f"{name}.json.gz"
-    document = unpack_document(path.read_bytes())
+    document: dict[str, Any] = unpack_document(path.read_bytes())
     try:
         added = add_variants(document)
     except Exception:  # noqa: BLE001 - any code of transformers runs here
