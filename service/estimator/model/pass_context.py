@@ -112,9 +112,10 @@ class PassContext:
 
     @property
     def ends_tables_late(self) -> bool:
-        """Whether checkpoints hold what layers were called with until all of backward is over.
+        """Whether checkpoints hold the arguments of layers to the end.
 
-        The function of a reentrant one does, beyond the gradient of the embedding too.
+        The function of a reentrant one does until all of backward is over, that of the embedding
+        too.
         """
         return self.checkpointed and self.checkpoint != Tape.checkpoint
 

@@ -69,6 +69,7 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
         ("llama", _NARROW, 5938744, 6448680),
         ("llama", _NARROW | _REENTRANT, 4314096, 4824032),
         ("llama4_text", _AUTOCAST, 44546552, 45382120),
+        ("gpt_neox", _AUTOCAST | {"method": Method.PEFT, "peft": "miss"}, 7776896, 8172144),
         ("falcon", _REENTRANT, 5331608, 5942920),
         (
             "roberta",

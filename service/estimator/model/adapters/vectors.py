@@ -53,8 +53,7 @@ def miss(site: Site, x: Value, base: Base, *, rank: int, dtype: DType) -> Value:
     product = linear(tape, shards, block, site.output_numel)
     tape.free(shards)
     summed = add(tape, result, product)
-    output_dtype = result.dtype
     tape.free(product, result)
-    adapted = cast(tape, summed, output_dtype)
+    adapted = cast(tape, summed, x.dtype)
     tape.free(summed, source)
     return adapted

@@ -51,7 +51,7 @@ def run_flash_attention(tape: Tape, query: Value, key: Value, value: Value, head
 
 
 def _run_aligned_flash(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
-    """Return what flash attention's kernel does, on heads of a width that it has."""
+    """Return flash attention on heads of a width of its kernel."""
     lse = Value(
         tape.allocate(
             Category.ACTIVATIONS,

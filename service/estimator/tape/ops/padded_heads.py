@@ -1,4 +1,4 @@
-"""Heads of a width that flash attention has no kernel for, padded as SDPA does."""
+"""Heads that SDPA pads to a width of flash attention's kernel."""
 
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
@@ -9,10 +9,9 @@ from service.estimator.tape.sizes import count_rows, scale
 
 
 def pad_heads(tape: Tape, part: Value, heads: Heads, query: Value, padding: int) -> Value:
-    """Return a copy of query, key or value with ``padding`` more elements a head.
+    """Return query, key or value with ``padding`` more elements a head.
 
-    Its gradient is copied out of that of the padded heads (ATen ``pad_last_dim``,
-    ``constant_pad_nd``).
+    It is a copy, and its gradient another (ATen ``pad_last_dim``, ``constant_pad_nd``).
     """
     width = heads.count_width(query)
     numel = scale(count_rows(part.numel, width), width + padding)
@@ -24,7 +23,7 @@ def pad_heads(tape: Tape, part: Value, heads: Heads, query: Value, padding: int)
 
 
 def narrow_heads(tape: Tape, padded: Value, query: Value) -> Value:
-    """Return a view of padded heads without what they were padded with, and drop them."""
+    """Return a view of padded heads without the padding, and drop them."""
     view = narrow(tape, padded, query.numel)
     tape.free(padded)
     return view
