@@ -277,23 +277,6 @@ def test_another_release_is_another_recording(sessions: Sessions, bell: Bell) ->
     assert read(sessions, "one").state is ModelState.READY
 
 
-def test_a_document_that_lacks_passes_is_recorded_anew(sessions: Sessions, bell: Bell) -> None:
-    """A worker of the same releases writes more of it today."""
-    store(sessions, bell, "one", weights=count())
-    before = {**make_document(), "format": 2}
-    recorded.complete(sessions, claim(sessions, bell.rings[0]), before)
-    versions = {name: before[name] for name in ("transformers", "torch")}
-    info = WorkerInfo(
-        name="tracer", host="h", pid=1, devices=[{"device": "trace"}], versions=versions
-    )
-    workers.register(sessions, info)
-
-    state = store(sessions, bell, "other").state
-
-    assert state is ModelState.RECORDING
-    assert read(sessions, "one").state is ModelState.READY
-
-
 def test_a_hostile_config_is_never_queued(sessions: Sessions, bell: Bell) -> None:
     """Neither a row nor a job comes of it."""
     with pytest.raises(InvalidConfigError, match="at most 512 layers"):
