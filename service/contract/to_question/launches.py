@@ -209,6 +209,7 @@ def _describe_checkpoint(model: ResolvedModel) -> Checkpoint:
         dtype=dtype,
         max_length=getattr(spec, "max_position_embeddings", None) or None,
         vocab_size=getattr(spec, "vocab_size", None),
+        num_experts=getattr(spec, "num_experts", 0),
     )
 
 

@@ -81,7 +81,7 @@ def read_sglang(handed_in: HandedIn, draft: Draft) -> None:
     )
     put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
     _read_limits(settings, draft)
-    _read_layout(settings, draft)
+    _read_layout(settings, draft, 0 if checkpoint is None else checkpoint.num_experts)
     _read_speculation(settings, draft)
     reason = "slots of adapters have no term" if has_adapters(settings) else None
     leave_adapters(settings, draft, LORA, reason=reason)
@@ -120,10 +120,11 @@ def _read_limits(settings: Settings, draft: Draft) -> None:
     )
 
 
-def _read_layout(settings: Settings, draft: Draft) -> None:
+def _read_layout(settings: Settings, draft: Draft, num_experts: int) -> None:
     """Read the degrees.
 
-    Tensor ranks are all of a server's; those that attend by data are groups of them.
+    Tensor ranks are all of a server's; those that attend by data are groups of them. Experts that
+    are not spread are cut over all of them (``srt/models/deepseek_v2.py``).
     """
     tensor, data = settings.take("tp_size"), settings.take("dp_size")
     ranks = 1 if tensor is None else tensor.as_int(minimum=1)
@@ -134,6 +135,13 @@ def _read_layout(settings: Settings, draft: Draft) -> None:
         raise groups.refuse(f"a number that divides the {ranks} tensor ranks")
     spreads = _put_experts(settings, draft, ranks) > 1
     replicas = 1 if data is None or data is groups else data.as_int(minimum=1)
+    if groups is not None and width > 1 and not spreads and num_experts and not num_experts % ranks:
+        draft.put("layout.expert_parallel", ranks)
+        draft.warn(
+            "experts that are cut over all ranks are counted as spread: as many bytes of them, and "
+            "shared ones and dense layers whole, which takes no less"
+        )
+        spreads = True
     if groups is not None and width > 1 and not spreads:
         draft.ignore(groups, "attention by groups has a term where experts are spread (--ep-size)")
         width = 1

@@ -48,13 +48,14 @@ class Checkpoint:
     """Facts of the launched model that a reader needs.
 
     ``dtype`` is the word of its config (``bfloat16``), None where it has none; ``max_length`` is in
-    tokens, ``vocab_size`` the rows of its embedding.
+    tokens, ``vocab_size`` the rows of its embedding, ``num_experts`` those of a layer.
     """
 
     model_type: str
     dtype: str | None = None
     max_length: int | None = None
     vocab_size: int | None = None
+    num_experts: int = 0
 
 
 def find_no_checkpoint(_model: str, /) -> Checkpoint | None:

@@ -165,3 +165,20 @@ def test_groups_of_attention_without_spread_experts_are_named() -> None:
 
     assert get_layout(question) == {"tensor_parallel": 8}
     assert question.imported.ignored == ("--attn-dp-size",)
+
+
+def test_groups_of_attention_over_cut_experts_hold_all_of_their_attention() -> None:
+    """DeepSeek's usual launch was counted with a sixteenth of each attention matrix a rank."""
+    command = "python -m sglang.launch_server --model-path deepseek-v3 --tp 16 --nnodes 2"
+    plain = ask_command(command)
+    grouped = ask_command(f"{command} --enable-dp-attention --dp 16")
+
+    assert get_layout(plain) == {"tensor_parallel": 16, "gpus_per_node": 8}
+    assert get_layout(grouped) == {
+        "tensor_parallel": 1,
+        "data_parallel": 16,
+        "expert_parallel": 16,
+        "gpus_per_node": 8,
+    }
+    assert grouped.imported.ignored == ()
+    assert any("counted as spread" in warning for warning in grouped.imported.warnings)
