@@ -133,7 +133,7 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
         Meta(
             description=(
                 "How the loss treats the logits; `chunked_nll`, `nll` and `dft` are TRL's of SFT, "
-                "`selective` is that of its DPO and KTO before 1.15, of ORPO and CPO before 1.14."
+                "`selective` that of its DPO, KTO and GRPO before 1.15, ORPO and CPO before 1.14."
             )
         ),
     ] = UNSET

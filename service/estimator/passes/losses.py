@@ -10,6 +10,7 @@ from service.estimator.passes.log_prob_losses import record_log_prob_loss
 from service.estimator.passes.policy_losses import (
     add_losses,
     record_grpo_loss,
+    record_selective_policy_loss,
     record_whole_logits_loss,
 )
 from service.estimator.passes.preference_losses import (
@@ -91,23 +92,33 @@ def record_loss(walk: ModelWalk, hidden: Value, config: LossPass, *, keeps_logit
     if config.trainer is Trainer.REWARD:
         return record_reward_loss(walk, hidden)
     if config.trainer is Trainer.GRPO:
-        if config.kind not in LOG_PROB_LOSSES:
-            return record_whole_logits_loss(
-                walk,
-                hidden,
-                upcasts=config.kind is Loss.FULL_LOGITS,
-                has_entropy=config.entropy_bonus,
-            )
-        return record_grpo_loss(
-            walk,
-            hidden,
-            num_tokens=config.chunk_tokens,
-            completion_length=config.completion_length,
-            num_kept=config.num_kept,
-        )
+        return _record_policy_loss(walk, hidden, config)
     loss = _RECORDERS[config.kind](walk, hidden, config, keeps_logits)
     walk.tape.free(hidden)
     return loss
+
+
+def _record_policy_loss(walk: ModelWalk, hidden: Value, config: LossPass) -> Value:
+    """Record a policy's loss as its trainer treats the logits."""
+    length, num_kept = config.completion_length, config.num_kept
+    if config.kind is Loss.SELECTIVE:
+        return record_selective_policy_loss(
+            walk, hidden, completion_length=length, num_kept=num_kept
+        )
+    if config.kind not in LOG_PROB_LOSSES:
+        return record_whole_logits_loss(
+            walk,
+            hidden,
+            upcasts=config.kind is Loss.FULL_LOGITS,
+            has_entropy=config.entropy_bonus,
+        )
+    return record_grpo_loss(
+        walk,
+        hidden,
+        num_tokens=config.chunk_tokens,
+        completion_length=length,
+        num_kept=num_kept,
+    )
 
 
 def _record_full_logits(

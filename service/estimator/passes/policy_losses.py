@@ -7,10 +7,11 @@ OpenRLHF 0.11: ``openrlhf/models/actor.py``, ``forward``.
 
 from service.estimator.passes.log_prob_losses import build_head, count_scored_rows
 from service.estimator.passes.step import ModelWalk
+from service.estimator.passes.whole_logits import record_entropy, score_view
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.ledger import Category, Section, Storage
+from service.estimator.tape.nodes import Node, Value, count_bytes
 from service.estimator.tape.ops.elementwise import cast, chain
 from service.estimator.tape.ops.loss.fused_losses import (
     compute_compiled_loss,
@@ -23,6 +24,7 @@ from service.estimator.tape.ops.loss.log_probs import (
     drop_last_position,
 )
 from service.estimator.tape.ops.products import allocate_integers, end_autocast
+from service.estimator.tape.ops.views import narrow
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -72,6 +74,83 @@ def record_grpo_loss(
     tape.free(log_probs, *integers)
     tape.release(*policy.names)
     return loss
+
+
+def record_selective_policy_loss(
+    walk: ModelWalk, hidden: Value, *, completion_length: int | None, num_kept: int
+) -> Value:
+    """Record all logits of completions and the clipped loss.
+
+    ``hidden`` is dropped. So does TRL before 1.15 (1.9 ``trl/trainer/grpo_trainer.py``,
+    ``_get_per_token_logps_and_entropies``), which divides them in place.
+    """
+    tape, rows = walk.tape, count_completion_rows(walk, completion_length)
+    for _ in range(NUM_INPUTS):
+        allocate_integers(tape, walk.ctx.shape.tokens(1))
+    for _ in range(num_kept):
+        allocate_integers(tape, rows, bytes_each=DType.FP32.bytes_per_element)
+    num_locals = NUM_LOCALS - walk.ctx.padded
+    integers = [allocate_integers(tape, walk.ctx.shape.tokens(1)) for _ in range(num_locals)]
+    logits = record_completion_logits(walk, hidden, rows)
+    view = _divide_in_place(tape, logits, sizes.scale(rows, walk.model.vocab_size))
+    log_probs = score_view(tape, view, rows, ends_loss=False)
+    record_entropy(walk, rows, logits.dtype)
+    tape.free(logits)
+    loss = _clip(tape, log_probs, rows)
+    tape.free(log_probs, *integers)
+    return loss
+
+
+def count_completion_rows(walk: ModelWalk, completion_length: int | None) -> Size:
+    """Return the positions whose labels are completions' tokens."""
+    if completion_length is None:
+        return count_scored_rows(walk)
+    return sizes.per_sequence(completion_length)
+
+
+def record_completion_logits(walk: ModelWalk, hidden: Value, rows: Size) -> Value:
+    """Return logits of completions and of one position before each.
+
+    ``hidden`` is dropped. Its last positions are copied, as a product of a view does.
+    """
+    tape, positions = walk.tape, sizes.add(rows, sizes.per_sequence(1))
+    view = narrow(tape, hidden, sizes.scale(positions, walk.model.spec.hidden_size))
+    last = tape.emit(
+        view.numel,
+        view.dtype,
+        inputs=(view,),
+        backward=lambda grad: tape.pass_on(view, grad),
+    )
+    logits = walk.record_logits(last, sizes.scale(positions, walk.model.vocab_size))
+    tape.free(view, last, hidden)
+    upcasts = tape.autocast is not None
+    end_autocast(tape)
+    if not upcasts:
+        return logits
+    return chain(tape, logits, lambda t, x: cast(t, x, DType.FP32, category=Category.LOGITS))
+
+
+def _divide_in_place(tape: Tape, logits: Value, numel: Size) -> Value:
+    """Return a view of logits that is divided by the temperature.
+
+    Autograd gives the whole a gradient of its own, and divides a copy of the view's
+    (``CopySlices``).
+    """
+    divided = tape.alias(logits)
+
+    def backward(_: Storage) -> None:
+        base = tape.allocate(Category.LOGITS, count_bytes(logits.numel, logits.dtype))
+        copies = [tape.scratch(numel, logits.dtype) for _ in range(2)]
+        tape.release(*copies)
+        tape.ledger.enter(Section.BACKWARD)
+        tape.send(logits, base)
+
+    if tape.builds_graph and logits.requires_grad:
+        divided.node = tape.append(Node([], backward))
+    first = narrow(tape, divided, numel)
+    view = narrow(tape, first, numel)
+    tape.free(divided, first)
+    return view
 
 
 def record_whole_logits_loss(

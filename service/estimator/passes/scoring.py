@@ -9,7 +9,12 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.recording import Recording
 from service.estimator.passes.config import TrainingPass, build_training_context, get_walk_class
 from service.estimator.passes.log_prob_losses import build_head, count_scored_rows
-from service.estimator.passes.policy_losses import NUM_INPUTS, NUM_LOCALS
+from service.estimator.passes.policy_losses import (
+    NUM_INPUTS,
+    NUM_LOCALS,
+    count_completion_rows,
+    record_completion_logits,
+)
 from service.estimator.passes.recorder import make_units
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
@@ -56,6 +61,9 @@ def _score(walk: ModelWalk, hidden: Value, config: TrainingPass) -> None:
     """Record the head and the log-probabilities; ``hidden`` is dropped."""
     tape, loss, rows = walk.tape, config.loss, count_scored_rows(walk)
     assert loss is not None  # noqa: S101 - a policy's loss is its own
+    if loss.kind is Loss.SELECTIVE:
+        _score_selectively(walk, hidden, loss.completion_length)
+        return
     if loss.kind not in LOG_PROB_LOSSES:
         logits = walk.record_logits(hidden, walk.ctx.shape.tokens(walk.model.vocab_size))
         if loss.kind is Loss.FULL_LOGITS:
@@ -81,3 +89,15 @@ def _score(walk: ModelWalk, hidden: Value, config: TrainingPass) -> None:
     )
     tape.free(view, hidden, scored.value)
     tape.release(*scored.names)
+
+
+def _score_selectively(walk: ModelWalk, hidden: Value, length: int | None) -> None:
+    """Record logits of completions, and one sequence's log-softmax."""
+    tape, vocab_size = walk.tape, walk.model.vocab_size
+    rows = count_completion_rows(walk, length)
+    logits = record_completion_logits(walk, hidden, rows)
+    one_row = sizes.per_position(1) if length is None else sizes.constant(length)
+    softmax = tape.scratch(sizes.scale(one_row, vocab_size), logits.dtype)
+    scores = tape.scratch(rows, logits.dtype)
+    tape.free(logits)
+    tape.release(softmax, scores)

@@ -92,14 +92,19 @@ def record_selective_log_probs(walk: ModelWalk, hidden: Value, rows: Size) -> tu
 
 
 def score_selectively(walk: ModelWalk, logits: Value, rows: Size, *, ends_loss: bool) -> Value:
-    """Return the log-probability of every label; the logits stay with the caller.
+    """Return the log-probability of every label; the logits stay with the caller."""
+    view = drop_last_position(walk.tape, logits, rows, walk.model.vocab_size)
+    return score_view(walk.tape, view, rows, ends_loss=ends_loss)
+
+
+def score_view(tape: Tape, view: Value, rows: Size, *, ends_loss: bool) -> Value:
+    """Return the log-probability of a label for each row; ``view`` is dropped.
 
     Each sequence's logsumexp keeps logits in fp32, of others its log-softmax is kept (TRL 1.8
     ``trainer/utils.py``, ``selective_log_softmax``). Gradients of all sequences are stacked.
     ``ends_loss``: the rest of backward begins with theirs.
     """
-    tape, upcasts = walk.tape, logits.dtype is DType.FP32
-    view = drop_last_position(tape, logits, rows, walk.model.vocab_size)
+    upcasts = view.dtype is DType.FP32
     size = count_bytes(view.numel, view.dtype)
 
     def stack(_: Storage) -> None:

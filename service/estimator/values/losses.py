@@ -19,7 +19,7 @@ class Loss(StrEnum):
     NLL = "nll"
     """the same since TRL 1.16, of which ``chunked_nll`` is an older name"""
     SELECTIVE = "selective"
-    """TRL's of DPO and KTO before 1.15, of ORPO and CPO before 1.14: all logits, and
+    """TRL's of DPO, KTO and GRPO before 1.15, of ORPO and CPO before 1.14: all logits, and
     log-probabilities sequence by sequence
     """
     DFT = "dft"

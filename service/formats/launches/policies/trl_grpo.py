@@ -9,7 +9,8 @@ from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
 from service.formats.launches.trainers.trainer import gather_arguments, gather_setup, note_config
-from service.formats.launches.trainers.trl_config import take_word
+from service.formats.launches.trainers.trl_config import put_older_loss, take_word
+from service.formats.launches.trainers.trl_releases import SCORED
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
@@ -75,6 +76,7 @@ def _add_older_defaults(setup: TrainerSetup, draft: Draft) -> None:
         return
     for name, value in _OLDER.items():
         setup.training.add(name, make_default(name, value, "TRL before 1.0"))
+    put_older_loss(setup, draft, SCORED)
     if "beta" not in setup.training:
         draft.warn("before 0.19 beta is 0.04, and a reference is held: say beta where it is")
 

@@ -104,7 +104,7 @@ def _read_preferences(setup: TrainerSetup, draft: Draft) -> None:
         draft.ignore(losses, "its passes are counted with those of a KL term, which it has not")
     elif losses is not None:
         draft.note(losses, "a loss of the same log-probabilities")
-    _put_older_loss(setup, draft, SCORED)
+    put_older_loss(setup, draft, SCORED)
     _read_rows(setup.training, draft)
     batch = setup.training.take("precompute_ref_batch_size")
     if batch is not None:
@@ -131,11 +131,11 @@ def _read_pairs(setup: TrainerSetup, draft: Draft) -> None:
         weight = training.take(name)
         if weight is not None:
             draft.note(weight, "a number of the loss")
-    _put_older_loss(setup, draft, SCORED_BY_KERNEL)
+    put_older_loss(setup, draft, SCORED_BY_KERNEL)
     _read_rows(training, draft)
 
 
-def _put_older_loss(setup: TrainerSetup, draft: Draft, since: Release) -> None:
+def put_older_loss(setup: TrainerSetup, draft: Draft, since: Release) -> None:
     """Set the loss of a release before ``since``, if it is one."""
     if setup.trl_before is not None and setup.trl_before <= since:
         source = f"TRL before {show_release(since)}, trainer/utils.py, selective_log_softmax"

@@ -98,3 +98,14 @@ def test_an_older_release_holds_all_logits(launcher: Launcher) -> None:
 
     assert get_part(imported, "workload")["loss"] == "selective"
     assert imported.versions["trl"] == "before 1.0"
+
+
+def test_an_older_grpo_holds_all_logits_of_completions() -> None:
+    """A prompt's length among its arguments tells a release before 1.0."""
+    arguments = {"model": "a/b", "max_prompt_length": 512, "max_completion_length": 1024}
+    launcher = Launcher.TRL_GRPO
+    older = import_launch(arguments=arguments, launcher=launcher)
+    newer = import_launch(arguments={"model": "a/b", "prompt_length": 512}, launcher=launcher)
+
+    assert get_part(older, "workload")["loss"] == "selective"
+    assert "loss" not in get_part(newer, "workload")

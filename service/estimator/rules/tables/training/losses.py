@@ -156,12 +156,14 @@ LOSSES = (
     ),
     Rule(
         when=is_in(workload.loss, Loss.SELECTIVE),
-        require=is_in(workload.trainer, *sorted(REFERRING_TRAINERS | UNREFERRED_TRAINERS)),
+        require=is_in(
+            workload.trainer, *sorted(REFERRING_TRAINERS | UNREFERRED_TRAINERS), Trainer.GRPO
+        ),
         field=workload.loss.path,
         topic=Topic.LOSS,
         refusal=invalid(
-            "loss selective is of trainers dpo, kto, orpo, cpo and simpo, not {workload.trainer}: "
-            "leave loss out"
+            "loss selective is of trainers dpo, kto, orpo, cpo, simpo and grpo, not "
+            "{workload.trainer}: leave loss out"
         ),
         source="trl 1.8 trainer/utils.py, selective_log_softmax",
     ),

@@ -40,12 +40,13 @@ POLICIES = (
         require=is_in(
             workload.loss,
             *(Loss.CHUNKED_NLL, Loss.NLL, Loss.FLASH_CROSS_ENTROPY, Loss.FULL_LOGITS),
+            Loss.SELECTIVE,
         ),
         field=workload.loss.path,
         topic=Topic.LOSS,
         refusal=invalid(
-            "trainer grpo scores its sequences with loss chunked_nll (TRL), flash_cross_entropy "
-            "(verl) or full_logits (OpenRLHF), not {workload.loss}"
+            "trainer grpo scores its sequences with loss chunked_nll (TRL), selective (TRL before "
+            "1.15), flash_cross_entropy (verl) or full_logits (OpenRLHF), not {workload.loss}"
         ),
         source="trl 1.16 trainer/grpo_trainer.py; verl 0.9 engine/fsdp/transformer_impl.py; "
         "openrlhf 0.11 models/actor.py",
