@@ -16,7 +16,7 @@ from service.estimator.values.workload import TrainWorkload
 from service.jobs.contract import FailureKind, Planned, PlannedRun
 from service.jobs.host import Host
 from service.probing.duration import estimate_point_seconds
-from service.probing.pace import HostShare, find_pace_point
+from service.probing.pace import HostShare, plan_pace
 from service.probing.plan import Point, ProbePlan, ProbeQuestion, Run, get_target_point
 from service.probing.refusal import Refusal
 from service.probing.slices import Slice, find_check_slice, get_full_slice, iter_slicings
@@ -67,29 +67,19 @@ def make_plan(
                 target=target,
                 runs=runs,
                 notes=_build_notes(target, sizes, slices),
+                # Measurements of other tokens teach nothing.
                 pace=None
-                if get_host_share is None
-                else _plan_pace(runs[-1].point, question, host, get_host_share, budget_s),
+                if get_host_share is None or len(sizes) > 1
+                else plan_pace(
+                    runs[-1].point,
+                    question,
+                    host,
+                    get_host_share,
+                    shrinks=_can_shrink_sequence(question.architecture),
+                    within_s=CHECK_SHARE * budget_s,
+                ),
             )
     raise _make_refusal(_get_smallest_point(target, choices[-1]), question, host, analytic_bytes)
-
-
-def _plan_pace(
-    largest: Point,
-    question: ProbeQuestion,
-    host: Host,
-    get_host_share: HostShare,
-    budget_s: float,
-) -> Run | None:
-    """Return a run for the host's speed where one is needed."""
-    if question.layout.num_gpus > 1:
-        return None
-    shrinks = _can_shrink_sequence(question.architecture)
-    point = find_pace_point(largest, get_host_share, shrinks=shrinks)
-    seconds = inf if point is None else estimate_point_seconds(point, question, host)
-    if point is None or seconds > CHECK_SHARE * budget_s:
-        return None
-    return Run(point=point, why="few tokens: how fast this host launches", expected_s=seconds)
 
 
 def to_planned(plan: ProbePlan, host: Host) -> Planned:

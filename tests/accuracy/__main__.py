@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from tests.accuracy.after import report as after
+from tests.accuracy.loop import report as loop
 from tests.accuracy.pages import make_pages, make_published_page
 from tests.accuracy.published.report import score_all, text
 from tests.accuracy.published.rows import published_cases
@@ -32,6 +33,7 @@ def main() -> None:
     scores, published = score_everything(), score_all(published_cases())
     sys.stdout.write(text_report(scores))
     sys.stdout.write(f"\n{text(published)}\n{after.text()}\n{times.format_text()}")
+    sys.stdout.write(f"\n{loop.format_text()}")
     sys.stdout.write(f"\n{render_text(score_real_runs(), score_bounds())}")
     if arguments.write:
         for path, content in (make_pages(scores) | make_published_page(published)).items():

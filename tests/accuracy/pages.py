@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.accuracy.after import report as after
+from tests.accuracy.loop import report as loop
 from tests.accuracy.picture import scatter
 from tests.accuracy.published.report import Published, markdown
 from tests.accuracy.real.bounds import score_bounds
@@ -23,7 +24,12 @@ def make_published_page(published: Published) -> dict[Path, str]:
 
 def make_pages(scores: Scores) -> dict[Path, str]:
     """Return what each file beside it must hold."""
-    parts = (markdown_report(scores), after.markdown(), times.format_markdown())
+    parts = (
+        markdown_report(scores),
+        after.markdown(),
+        loop.format_markdown(),
+        times.format_markdown(),
+    )
     real = score_real_runs()
     clients = [score for score in real.scores if score.group in CLIENTS]
     return {

@@ -76,7 +76,10 @@ def _add_pace(
     if progress.plan.pace is None:
         return result
     point = progress.plan.pace.point
-    run = backend.run(setup, point, on_step=progress.make_step_callback(point))
+    try:
+        run = backend.run(setup, point, on_step=progress.make_step_callback(point))
+    except Refusal:
+        return result
     if run.out_of_memory_at is not None or not run.transferable:
         return result
     return structs.replace(result, probes=(*result.probes, build_probe_reading(run)))

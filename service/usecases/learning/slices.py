@@ -99,7 +99,9 @@ def read_paces(
         and probe.get("layers")
         and probe.get("step_time_s")
         and not probe.get("out_of_memory")
-        and (pace := _read_slice(probe, _move_to_size(analytic, probe), plans)) is not None
+        # A time asks for no replay.
+        and (pace := _read_slice(probe, _move_to_size(analytic, probe), plans, Detail.FULL))
+        is not None
     )
 
 
@@ -128,14 +130,15 @@ def _iter_requested(result: StoredResult, analytic: AnalyticAnswer) -> Iterator[
 
 
 def _read_slice(
-    probe: Mapping[str, Any], analytic: AnalyticAnswer, plans: PlanCache
+    probe: Mapping[str, Any],
+    analytic: AnalyticAnswer,
+    plans: PlanCache,
+    detail: Detail = Detail.REPLAYED,
 ) -> SliceReading | None:
     request = analytic.request
     try:
         architecture = keep_layers(analytic.architecture, probe["layers"])
-        predicted = estimate_on(
-            analytic.device, architecture, request, plans=plans, detail=Detail.REPLAYED
-        )
+        predicted = estimate_on(analytic.device, architecture, request, plans=plans, detail=detail)
     except EstimatorError:
         return None
     allocated = max(int(instant["allocated_bytes"]) for instant in probe["instants"])

@@ -7,8 +7,8 @@ import pytest
 
 from service.calibration.evidence import Quantity
 from service.calibration.key import build_calibration_key
-from service.estimator.memory.overheads.overheads import estimate_communicators
-from service.jobs.contract import TrainTask
+from service.estimator.values.units import GIB
+from tests.accuracy.loop.report import count_links_bytes, list_slices
 from tests.accuracy.real.closing import Sweep, answer_case, estimate_case, learn_rows, load_sweep
 from tests.gpu.sweep.case import Case, Row
 from tests.gpu.sweep.predict import load_case_architecture
@@ -48,7 +48,7 @@ def _build_key(case: Case) -> str:
 
 
 def _list_slices(name: str) -> list[Row]:
-    return [row for key, row in H100.rows.items() if key.startswith(f"{name} layers ")]
+    return list_slices(H100, H100.rows[name])
 
 
 NEIGHBOUR_TIMES = 0.03
@@ -76,20 +76,16 @@ def test_a_measured_question_is_answered_as_it_was_measured(sweep: Sweep, row: R
 
 @pytest.mark.parametrize(("sweep", "row"), RANKS)
 def test_a_lone_rank_tells_of_its_bytes_and_of_no_time(sweep: Sweep, row: Row) -> None:
-    """It made no communicators, which its job will, and sent nothing, which takes its job time."""
+    """Its job makes communicators of up to a GiB, and sends what takes time."""
     assert row.measured is not None
     assert row.measured.device_bytes is not None
-    layout = row.case.layout
-    is_served = not isinstance(row.case.task, TrainTask)
-    links = estimate_communicators(
-        layout.num_gpus // layout.data_parallel if is_served else layout.num_gpus
-    )
+    links_bytes = count_links_bytes(row.case)
 
     after = answer_case(sweep, row.case, learn_rows(sweep, [row]))
 
-    assert links.point > 0
-    assert after.device_bytes - links.point == pytest.approx(row.measured.device_bytes, rel=0.005)
-    assert after.device_interval.high >= row.measured.device_bytes + links.high
+    assert links_bytes > 0
+    assert after.device_bytes - links_bytes == pytest.approx(row.measured.device_bytes, rel=0.005)
+    assert after.device_interval.high >= row.measured.device_bytes + GIB
     assert set(after.bases) == {"allocated", "reserved", "device"}
 
 

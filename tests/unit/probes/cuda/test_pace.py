@@ -7,9 +7,10 @@ import pytest
 from service.estimator.values.dtypes import DType
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import TrainWorkload
-from service.jobs.contract import ProbeDevice, ProbeResult
+from service.jobs.contract import FailureKind, ProbeDevice, ProbeResult
 from service.jobs.host import Host
 from service.probing.plan import NUM_ROUNDS, Point
+from service.probing.refusal import Refusal
 from tests.fake_nvml import FakeGpu, FakeNvml
 from tests.unit.probes.builders import LLAMA, request
 from tests.unit.probes.cuda.builders import StartingGpu
@@ -34,10 +35,11 @@ class ShortGpu(StartingGpu):
 class SlowGpu(CudaBackend):
     """A fake GPU that takes longer for 2,048 tokens than any host, and not for 128.
 
-    ``paces_short``: memory runs out in the run of few tokens.
+    ``paces_short``: memory runs out in the run of few tokens; ``refuses`` that run alone.
     """
 
     paces_short: bool = False
+    refuses: bool = False
 
     def host(self, dtype: DType) -> Host:
         """Return what it would show."""
@@ -59,16 +61,24 @@ class SlowGpu(CudaBackend):
         save_snapshot: SaveSnapshot | None = None,
     ) -> PointResult:
         """Run a point, with or without memory."""
+        if self.refuses and point.sequence_length == PACE[1]:
+            raise Refusal(FailureKind.UNSUPPORTED, "not so few tokens")
         if self.paces_short and point.sequence_length == PACE[1]:
             assert isinstance(self.driver, ShortGpu)
             self.driver.run_short()
         return CudaBackend.run(self, setup, point, on_step=on_step, save_snapshot=save_snapshot)
 
 
-def run_probe(*, paces_short: bool = False) -> ProbeResult:
+def run_probe(*, paces_short: bool = False, refuses: bool = False) -> ProbeResult:
     """Return what a probe of a large job measures."""
     gpu = FakeGpu(uuid="GPU-1111")
-    backend = SlowGpu(driver=ShortGpu(gpu), nvml=FakeNvml(gpu), environ={}, paces_short=paces_short)
+    backend = SlowGpu(
+        driver=ShortGpu(gpu),
+        nvml=FakeNvml(gpu),
+        environ={},
+        paces_short=paces_short,
+        refuses=refuses,
+    )
     asked = request(LARGE, CONFIG, device=ProbeDevice.CUDA)
     return measure(asked, lambda _line: None, backend=backend)
 
@@ -99,9 +109,10 @@ def test_the_run_of_few_tokens_is_kept_beside_the_answer(paced: ProbeResult) -> 
     assert pace.step_time_s is not None
 
 
-def test_a_result_stands_without_it(paced: ProbeResult) -> None:
-    """Memory that runs out in the run of few tokens leaves out that run and nothing else."""
-    alone = run_probe(paces_short=True)
+@pytest.mark.parametrize("disturbance", ["paces_short", "refuses"])
+def test_a_result_stands_without_it(paced: ProbeResult, disturbance: str) -> None:
+    """Memory that runs out in the run of few tokens, or a refusal, leaves out that run alone."""
+    alone = run_probe(**{disturbance: True})
 
     assert list_sizes(alone) == [ASKED]
     assert not alone.peaks.out_of_memory
