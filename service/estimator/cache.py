@@ -1,8 +1,14 @@
 """Cache of everything that answers rest on, which its owner keeps."""
 
+from typing import Any
+
 from service.estimator.backends.pass_cache import MAX_PASSES, PassCache
 from service.estimator.passes.stored_recordings import RecordingStore
 from service.estimator.speed.throughput import WorkCache
+from service.estimator.values.memo import IdentityMemo
+
+MAX_CONFIGURATIONS = 512
+"""Those that are asked about again and again."""
 
 
 class PlanCache(PassCache):
@@ -15,8 +21,18 @@ class PlanCache(PassCache):
         """
         super().__init__(capacity, store=store)
         self.works = WorkCache(capacity)
+        self._identity_memos: dict[str, IdentityMemo[Any]] = {}
+
+    def get_identity_memo(self, name: str) -> IdentityMemo[Any]:
+        """Return a memo of values by the objects they come from."""
+        memo = self._identity_memos.get(name)
+        if memo is not None:
+            return memo
+        return self._identity_memos.setdefault(name, IdentityMemo(MAX_CONFIGURATIONS))
 
     def clear(self) -> None:
         """Keep nothing any more; what is asked next is made anew."""
         super().clear()
         self.works.clear()
+        for memo in list(self._identity_memos.values()):
+            memo.clear()

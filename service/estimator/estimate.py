@@ -18,6 +18,7 @@ from service.estimator.model.recorded.items import get_reads, list_item_notes, l
 from service.estimator.reinforcement.engine import estimate_engine
 from service.estimator.reinforcement.phases import add_phases
 from service.estimator.rules.warnings import list_effect_warnings
+from service.estimator.values.backend import Backend
 from service.estimator.values.corrections import (
     SHIPPED_SPEEDS,
     TIMES,
@@ -53,7 +54,13 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     """
     base, backend, model = model, select_backend(workload), as_loaded(model, workload)
     is_of_time_alone = corrections is not None and corrections.is_of_time_alone
-    warnings = list_effect_warnings(model, workload, layout, backend) if detail.is_explained else ()
+    plans = plans if plans is not None else PlanCache()
+    effects: tuple[str, ...] = ()
+    if detail.is_explained:
+        effects = plans.get_identity_memo("effects").get_or_make(
+            (model, workload, layout),
+            lambda: list_effect_warnings(model, workload, layout, backend),
+        )
     question = resolve_question(
         model,
         workload,
@@ -64,21 +71,18 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         corrections=None if is_of_time_alone else corrections,
         detail=detail,
         level=level,
+        effects=effects,
+        release=_find_release(workload, backend) if detail.is_explained else None,
     )
-    requested = workload.engine_version if isinstance(workload, ServeWorkload) else None
     answer_question = _load_answer(backend.answers[question.task])
-    plans = plans if plans is not None else PlanCache()
     try:
         answer = answer_question(question, plans)
     except ImplausibleCorrectionError as error:
         # A wrong measurement must not take the analytic answer away.
-        answer = _keep_machine(
-            answer_question(replace(question, corrections=None), plans), question.corrections
-        )
-        warnings = (*warnings, str(error))
+        analytic = replace(question, corrections=None, effects=(*effects, str(error)))
+        answer = _keep_machine(answer_question(analytic, plans), question.corrections)
     if isinstance(question, TrainQuestion) and question.workload.trainer is Trainer.GRPO:
         answer = _add_phases(answer, question, base, plans)
-    answer = replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
     if detail.is_explained and get_reads(model) is not None:
         _, length = get_sequence_tokens(question.workload)
         answer = _note_items(answer, model, length)
@@ -86,12 +90,19 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         answer = replace(answer, inputs=list_input_tokens(model, workload))
     if corrections is not None and is_of_time_alone:
         answer = replace(answer, speeds=corrections.speeds, bases=corrections.bases)
+    return answer
+
+
+def _find_release(workload: Workload, backend: Backend) -> str | None:
+    """Return the release of an engine that answers.
+
+    The newest that was read stands for a later one, and for none.
+    """
     newest = backend.newest_release
-    if answer.serving is None or newest is None or not detail.is_explained:
-        return answer
-    # The newest that was read stands for a later one, and for none.
-    release = newest if requested is None else min(parse_version(requested), newest)
-    return replace(answer, serving=replace(answer.serving, engine_version=str(release)))
+    if newest is None or not isinstance(workload, ServeWorkload):
+        return None
+    requested = workload.engine_version
+    return str(newest if requested is None else min(parse_version(requested), newest))
 
 
 def _note_items(answer: Estimate, model: Architecture, length: int) -> Estimate:

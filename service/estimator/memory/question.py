@@ -12,6 +12,7 @@ from service.estimator.model.positions import count_served_positions
 from service.estimator.values.backend import Backend, Task
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Detail
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
@@ -34,6 +35,14 @@ class _Setting:
     corrections: Corrections | None = None
     detail: Detail = Detail.FULL
     level: float = LEVEL
+    effects: tuple[str, ...] = ()
+    """What is said of the workload's options, behind all other warnings."""
+    release: str | None = None
+    """Release of the engine that an explained answer stands for."""
+
+    def list_warnings(self, dtype: DType) -> tuple[str, ...]:
+        """Return the warnings of a format on the GPU, then the options'."""
+        return (*self.device.list_warnings(dtype), *self.effects)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +114,8 @@ def resolve_question(  # noqa: PLR0913 - the question: what runs, where, on what
     corrections: Corrections | None = None,
     detail: Detail = Detail.FULL,
     level: float = LEVEL,
+    effects: tuple[str, ...] = (),
+    release: str | None = None,
 ) -> Question:
     """Return a question of a model as its backend loads it.
 
@@ -121,6 +132,8 @@ def resolve_question(  # noqa: PLR0913 - the question: what runs, where, on what
             corrections=corrections,
             detail=detail,
             level=level,
+            effects=effects,
+            release=release,
         )
     return TrainQuestion(
         model=model,
@@ -131,4 +144,6 @@ def resolve_question(  # noqa: PLR0913 - the question: what runs, where, on what
         corrections=corrections,
         detail=detail,
         level=level,
+        effects=effects,
+        release=release,
     )

@@ -69,3 +69,27 @@ class Memo(Generic[V]):
                 self._values.pop(oldest, None)
         self._values[key] = value
         return value
+
+
+class IdentityMemo(Generic[V]):
+    """Values by the very objects that they come from.
+
+    These never change. Who has these at hand finds a value without hashing them. They are kept
+    with it, so that no other takes the place of one.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, capacity: int) -> None:
+        """Keep at most ``capacity`` values."""
+        self._values: Memo[tuple[tuple[object, ...], V]] = Memo(capacity)
+
+    def clear(self) -> None:
+        """Keep nothing any more."""
+        self._values.clear()
+
+    def get_or_make(self, parts: tuple[object, ...], make: Callable[[], V]) -> V:
+        """Return the value of some objects, made where none is kept."""
+        key = tuple(map(id, parts))
+        entry = self._values.get(key)
+        return entry[1] if entry is not None else self._values.store(key, (parts, make()))[1]

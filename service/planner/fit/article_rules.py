@@ -6,7 +6,6 @@ Each names its article, and what the article leaves out.
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 
 from service.estimator.memory.trained import Shards
 from service.estimator.model.recorded.items import get_reads
@@ -17,7 +16,7 @@ from service.estimator.values.result import EVALUATION, Estimate
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Checkpointing, Method, TrainWorkload
 from service.planner.fit.evaluator import Evaluator
-from service.planner.fit.rule_of_thumb import RuleOfThumb, compute_deviation
+from service.planner.fit.rule_of_thumb import RuleBytes, RuleOfThumb, compute_deviation
 
 _ZERO = "ZeRO, arXiv:1910.02054"
 _GPT_2_ACTIVATIONS = 12
@@ -36,34 +35,31 @@ _QLORA_TIME = 1.39
 
 def iter_article_rules(
     evaluator: Evaluator, workload: TrainWorkload, layout: Layout, estimate: Estimate
-) -> Iterator[RuleOfThumb]:
-    """Yield the rules of articles that are about a training workload."""
+) -> Iterator[RuleBytes]:
+    """Yield the bytes that articles say of a training workload."""
     if workload.method is Method.FULL:
-        yield from _iter_stages(evaluator, layout, estimate)
+        yield from _iter_stages(evaluator, layout)
         yield from _iter_gradients(evaluator, workload, layout, estimate)
     yield from _iter_activations(evaluator, workload, layout, estimate)
     yield from _iter_checkpoints(evaluator, workload, estimate)
-    if workload.method is Method.QLORA:
-        yield from _iter_times(evaluator, workload, layout, estimate)
 
 
-def _iter_stages(evaluator: Evaluator, layout: Layout, estimate: Estimate) -> Iterator[RuleOfThumb]:
+def _iter_stages(evaluator: Evaluator, layout: Layout) -> Iterator[RuleBytes]:
     """Yield the line of ZeRO's figure 1, where states are sharded."""
     rule = _read_stage(evaluator.architecture.parameter_counts().total, layout)
     if rule is None:
         return
     text, rule_bytes = rule
-    yield _compare(
+    yield _make(
         f"ZeRO-{layout.zero_stage}: {text} bytes per parameter",
         rule_bytes,
-        estimate.device_bytes,
+        None,
         "it leaves out activations, logits, gathered parameters, buckets and the context, and "
         "counts parameters of 16 bits with fp32 states",
         f"{_ZERO}, figure 1",
     )
 
 
-@lru_cache(512)
 def _read_stage(num_parameters: int, layout: Layout) -> tuple[str, int] | None:
     """Return a parameter's bytes in words, and a GPU's.
 
@@ -90,7 +86,7 @@ def _read_stage(num_parameters: int, layout: Layout) -> tuple[str, int] | None:
 
 def _iter_gradients(
     evaluator: Evaluator, workload: TrainWorkload, layout: Layout, estimate: Estimate
-) -> Iterator[RuleOfThumb]:
+) -> Iterator[RuleBytes]:
     """Yield the gradients of several micro batches: 2 bytes each, or 6."""
     gradient_bytes = sum(part.bytes for part in estimate.components if part.name == "gradients")
     if workload.gradient_accumulation_steps == 1 or not gradient_bytes:
@@ -113,14 +109,14 @@ def _iter_gradients(
     )
     for size, left_out, source in rows:
         name = f"{size}Φ of gradients under accumulation"
-        yield _compare(
+        yield _make(
             name, total * size, gradient_bytes, f"against our gradients: {left_out}", source
         )
 
 
 def _iter_activations(
     evaluator: Evaluator, workload: TrainWorkload, layout: Layout, estimate: Estimate
-) -> Iterator[RuleOfThumb]:
+) -> Iterator[RuleBytes]:
     """Yield ZeRO's activations of GPT-2, where nothing is computed again."""
     activation_bytes = sum(part.bytes for part in estimate.components if part.name == "activations")
     reads_text = get_reads(evaluator.architecture) is None
@@ -131,7 +127,7 @@ def _iter_activations(
     ranks = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel
     tokens = workload.num_sequences * workload.sequence_length
     layers = model.num_hidden_layers * model.spec.hidden_size
-    yield _compare(
+    yield _make(
         "12 x hidden x batch x length x layers",
         _GPT_2_ACTIVATIONS * _HALF * tokens * layers // ranks,
         activation_bytes,
@@ -144,13 +140,13 @@ def _iter_activations(
 
 def _iter_checkpoints(
     evaluator: Evaluator, workload: TrainWorkload, estimate: Estimate
-) -> Iterator[RuleOfThumb]:
+) -> Iterator[RuleBytes]:
     """Yield the disk of one checkpoint, and of several."""
     checkpoint = estimate.checkpoint
     if checkpoint is None or not checkpoint.total:
         return
     if workload.method is Method.FULL:
-        yield _compare(
+        yield _make(
             "10 bytes per parameter on disk",
             evaluator.architecture.parameter_counts().total * _CHECKPOINT,
             checkpoint.total,
@@ -161,7 +157,7 @@ def _iter_checkpoints(
         )
     limit = workload.save_total_limit
     if limit is not None:
-        yield _compare(
+        yield _make(
             f"save_total_limit {limit}: {limit} checkpoints on disk",
             checkpoint.total * limit,
             checkpoint.total * (limit + 1),
@@ -171,10 +167,13 @@ def _iter_checkpoints(
         )
 
 
-def _iter_times(
+def iter_time_rules(
     evaluator: Evaluator, workload: TrainWorkload, layout: Layout, estimate: Estimate
 ) -> Iterator[RuleOfThumb]:
-    """Yield QLoRA's time by the article, beside our two steps."""
+    """Yield QLoRA's time by the article.
+
+    It stands beside our own steps of both.
+    """
     plain = replace(
         workload,
         method=Method.LORA,
@@ -202,12 +201,5 @@ def _iter_times(
         )
 
 
-def _compare(name: str, rule: int, our_bytes: int, why: str, source: str) -> RuleOfThumb:
-    return RuleOfThumb(
-        name=name,
-        bytes=rule,
-        our_bytes=our_bytes,
-        off_by=compute_deviation(rule, our_bytes),
-        why=why,
-        source=source,
-    )
+def _make(name: str, rule: int, our_bytes: int | None, why: str, source: str) -> RuleBytes:
+    return RuleBytes(name=name, bytes=rule, our_bytes=our_bytes, why=why, source=source)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from service.estimator.cache import PlanCache
+from service.estimator.cache import MAX_CONFIGURATIONS, PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.memory.answer.corrections import (
     CALIBRATED,
@@ -26,6 +26,7 @@ from service.estimator.values.corrections import (
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import IdentityMemo
 from service.estimator.values.result import Detail, Estimate, Throughput
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.planner.fit.hardware import (
@@ -33,6 +34,7 @@ from service.planner.fit.hardware import (
     list_kernel_warnings,
     select_attention_kernel,
 )
+from service.planner.fit.rule_of_thumb import RuleBytes
 from service.planner.fit.unmet_needs import UnmetNeeds
 
 Config = tuple[Workload, Layout]
@@ -59,6 +61,10 @@ class Evaluator:
     lower_bound: LowerBound = lambda _workload, _layout: None
     """Lower bound of the numbers of any replayed answer; None where it is unknown."""
     works: WorkCache = field(default_factory=WorkCache)
+    rules: IdentityMemo[tuple[RuleBytes, ...]] = field(
+        default_factory=lambda: IdentityMemo(MAX_CONFIGURATIONS)
+    )
+    """Rules of thumb, by what they are made of."""
     time_floor: float = 1.0
     """Lower bound of any configuration's time over that at the rates of the GPU's kind."""
 
@@ -232,5 +238,6 @@ def make_evaluator(
         outlined=partial(evaluate, detail=Detail.NUMBERS),
         lower_bound=estimate_lower_bound,
         works=recordings.works,
+        rules=recordings.get_identity_memo("rules of thumb"),
         time_floor=time_floor,
     )

@@ -21,6 +21,32 @@ class RuleOfThumb:
     our_seconds: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleBytes:
+    """Bytes that a rule says, before they are compared.
+
+    They compare with ``our_bytes``; None are those of the device.
+    """
+
+    name: str
+    bytes: int
+    why: str
+    source: str
+    our_bytes: int | None = None
+
+    def compare(self, device_bytes: int) -> RuleOfThumb:
+        """Return the rule beside our figure."""
+        our_bytes = device_bytes if self.our_bytes is None else self.our_bytes
+        return RuleOfThumb(
+            name=self.name,
+            bytes=self.bytes,
+            our_bytes=our_bytes,
+            off_by=compute_deviation(self.bytes, our_bytes),
+            why=self.why,
+            source=self.source,
+        )
+
+
 def compute_deviation(rule: float, estimated: float) -> float:
     """Return a rule over our figure less one."""
     return round(rule / estimated - 1, 4)

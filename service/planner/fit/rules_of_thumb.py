@@ -4,7 +4,6 @@ Each says why it differs.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from service.estimator.memory.trained import Shards
 from service.estimator.model.recorded.items import get_reads
@@ -20,10 +19,10 @@ from service.estimator.values.workload import (
     TrainWorkload,
     Workload,
 )
-from service.planner.fit.article_rules import iter_article_rules
+from service.planner.fit.article_rules import iter_article_rules, iter_time_rules
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.llama_factory import SIZES_B, SOURCE, TableRow, find_column, find_row
-from service.planner.fit.rule_of_thumb import RuleOfThumb, compute_deviation
+from service.planner.fit.rule_of_thumb import RuleBytes, RuleOfThumb
 
 BITS = 8
 """Of a byte."""
@@ -63,25 +62,35 @@ def list_rules_of_thumb(
 
     Each is compared with the estimate.
     """
-    match workload:
-        case ServeWorkload():
-            return (_estimate_inference(evaluator, workload, layout, estimate),)
-        case TrainWorkload(method=Method.FULL):
-            states = _iter_bytes_per_parameter(evaluator, workload.precision, layout, estimate)
-        case _:
-            states = iter((_estimate_frozen(evaluator, workload, estimate),))
-    table = _iter_llama_factory(evaluator, workload, estimate)
-    return (
-        *states,
-        *table,
-        *_iter_activations(evaluator, workload, layout, estimate),
-        *iter_article_rules(evaluator, workload, layout, estimate),
+    if isinstance(workload, ServeWorkload):
+        rule = _estimate_inference(evaluator, workload, layout, estimate)
+        return (rule.compare(estimate.device_bytes),)
+    # Of an estimate the GPU's memory changes none of these: its instants are made once.
+    rules = evaluator.rules.get_or_make(
+        (evaluator.architecture, workload, layout, estimate.instants, estimate.checkpoint),
+        lambda: tuple(_iter_rule_bytes(evaluator, workload, layout, estimate)),
     )
+    comparisons = tuple([rule.compare(estimate.device_bytes) for rule in rules])
+    if workload.method is Method.QLORA:
+        return (*comparisons, *iter_time_rules(evaluator, workload, layout, estimate))
+    return comparisons
+
+
+def _iter_rule_bytes(
+    evaluator: Evaluator, workload: TrainWorkload, layout: Layout, estimate: Estimate
+) -> Iterator[RuleBytes]:
+    if workload.method is Method.FULL:
+        yield from _iter_bytes_per_parameter(evaluator, workload.precision, layout)
+    else:
+        yield _estimate_frozen(evaluator, workload)
+    yield from _iter_llama_factory(evaluator, workload, estimate)
+    yield from _iter_activations(evaluator, workload, layout, estimate)
+    yield from iter_article_rules(evaluator, workload, layout, estimate)
 
 
 def _estimate_inference(
     evaluator: Evaluator, workload: ServeWorkload, layout: Layout, estimate: Estimate
-) -> RuleOfThumb:
+) -> RuleBytes:
     weights = evaluator.architecture.weight_bytes(workload.weight_dtype) // _count_weight_ranks(
         layout
     )
@@ -96,12 +105,10 @@ def _estimate_inference(
     )
     rule_bytes = weights * INFERENCE_TENTHS // 10
     source = "EleutherAI, Transformer Math 101, inference"
-    return _compare_to_device("1.2 x weights", rule_bytes, why, estimate, source=source)
+    return RuleBytes(name="1.2 x weights", bytes=rule_bytes, why=why, source=source)
 
 
-def _estimate_frozen(
-    evaluator: Evaluator, workload: TrainWorkload, estimate: Estimate
-) -> RuleOfThumb:
+def _estimate_frozen(evaluator: Evaluator, workload: TrainWorkload) -> RuleBytes:
     total = evaluator.architecture.parameter_counts().total
     why = (
         "it counts the frozen base model and neither adapters, nor activations and logits, which "
@@ -110,14 +117,14 @@ def _estimate_frozen(
     if workload.method is Method.QLORA:
         rule_bytes = total * workload.quantization_bits // BITS
         name = f"{workload.quantization_bits / BITS:g} bytes per parameter (QLoRA)"
-        return _compare_to_device(name, rule_bytes, why, estimate, source="arXiv:2305.14314")
+        return RuleBytes(name=name, bytes=rule_bytes, why=why, source="arXiv:2305.14314")
     name = "2 bytes per parameter (LoRA)"
-    return _compare_to_device(name, total * HALF_BYTES, why, estimate, source="arXiv:2106.09685")
+    return RuleBytes(name=name, bytes=total * HALF_BYTES, why=why, source="arXiv:2106.09685")
 
 
 def _iter_llama_factory(
     evaluator: Evaluator, workload: TrainWorkload, estimate: Estimate
-) -> Iterator[RuleOfThumb]:
+) -> Iterator[RuleBytes]:
     """Yield the estimate of LLaMA-Factory's hardware table, where it has a row."""
     model = evaluator.architecture
     if get_reads(model) is not None:
@@ -132,10 +139,9 @@ def _iter_llama_factory(
     if row is None:
         return
     rule_bytes, why = _read_row(row, counts.total, estimate.num_gpus)
-    yield _compare_to_device("LLaMA-Factory's table", rule_bytes, why, estimate, source=SOURCE)
+    yield RuleBytes(name="LLaMA-Factory's table", bytes=rule_bytes, why=why, source=SOURCE)
 
 
-@lru_cache(512)
 def _read_row(row: TableRow, total: int, num_gpus: int) -> tuple[int, str]:
     """Return a row's bytes of a GPU, and how they are read."""
     column = find_column(total)
@@ -149,23 +155,13 @@ def _read_row(row: TableRow, total: int, num_gpus: int) -> tuple[int, str]:
 
 
 def _iter_bytes_per_parameter(
-    evaluator: Evaluator, precision: Precision, layout: Layout, estimate: Estimate
-) -> Iterator[RuleOfThumb]:
-    total = evaluator.architecture.parameter_counts().total
-    for name, rule_bytes, why, source in _list_bytes_per_parameter(total, precision, layout):
-        yield _compare_to_device(name, rule_bytes, why, estimate, source=source)
-
-
-@lru_cache(512)
-def _list_bytes_per_parameter(
-    num_parameters: int, precision: Precision, layout: Layout
-) -> tuple[tuple[str, int, str, str], ...]:
-    """Return name, bytes, reason and source of each rule."""
+    evaluator: Evaluator, precision: Precision, layout: Layout
+) -> Iterator[RuleBytes]:
+    num_parameters = evaluator.architecture.parameter_counts().total
     total, shards = (
         ceil_div(num_parameters, _count_weight_ranks(layout)),
         Shards.from_layout(layout, precision),
     )
-    rules = []
     bytes_per_param = precision.bytes_per_param
     shared = ceil_div(total * HALF_BYTES, shards.weights) + ceil_div(
         total * OPTIMIZER_BYTES, shards.optimizer
@@ -179,13 +175,13 @@ def _list_bytes_per_parameter(
             else f"{precision.name} has {bytes_per_param}, not"
         )
         why = f"{prefix} {policy}; activations, logits, temporaries and the context come on top"
-        rules.append((f"{num_bytes} bytes per parameter", rule_bytes, why, source))
-    return tuple(rules)
+        name = f"{num_bytes} bytes per parameter"
+        yield RuleBytes(name=name, bytes=rule_bytes, why=why, source=source)
 
 
 def _iter_activations(
     evaluator: Evaluator, workload: TrainWorkload, layout: Layout, estimate: Estimate
-) -> Iterator[RuleOfThumb]:
+) -> Iterator[RuleBytes]:
     """Yield Korthikanti's formulas against the estimated activations.
 
     Against the instant that has the most of them, since a peak early in forward or in the
@@ -219,11 +215,10 @@ def _iter_activations(
     rule_bytes = (
         per_layer * evaluator.architecture.num_hidden_layers * in_flight // layout.pipeline_parallel
     )
-    yield RuleOfThumb(
+    yield RuleBytes(
         name=name,
         bytes=rule_bytes,
         our_bytes=activation_bytes,
-        off_by=compute_deviation(rule_bytes, activation_bytes),
         why=f"against our activations where they are the most: {why}",
         source="arXiv:2205.05198, equations 1, 2 and 4",
     )
@@ -235,16 +230,3 @@ def _count_weight_ranks(layout: Layout) -> int:
     ZeRO is left out.
     """
     return layout.tensor_parallel * layout.pipeline_parallel
-
-
-def _compare_to_device(
-    name: str, num_bytes: int, why: str, estimate: Estimate, *, source: str
-) -> RuleOfThumb:
-    return RuleOfThumb(
-        name=name,
-        bytes=num_bytes,
-        our_bytes=estimate.device_bytes,
-        off_by=compute_deviation(num_bytes, estimate.device_bytes),
-        why=why,
-        source=source,
-    )

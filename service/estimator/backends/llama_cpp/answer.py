@@ -101,7 +101,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
         warnings=(
             *((_TOWER,) if model.images is not None else ()),
             *((_HOST,) if None in placement.devices or placement.host_experts else ()),
-            *device.list_warnings(workload.weight_dtype),
+            *question.list_warnings(workload.weight_dtype),
         ),
     )
 

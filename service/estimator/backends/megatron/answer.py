@@ -67,15 +67,7 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
             else timelines
         )
         partial_estimate = _explain_training(model, workload, layout, timelines)
-    warnings = device.list_warnings(workload.precision.compute_dtype)
-    return assemble(
-        partial_estimate,
-        corrections=corrections,
-        device=device,
-        warnings=warnings,
-        detail=question.detail,
-        level=question.level,
-    )
+    return assemble(partial_estimate, question, workload.precision.compute_dtype)
 
 
 def _outline_training(

@@ -11,8 +11,8 @@ from service.estimator.backends.paged_pool.memory_parts import (
     merge_components,
     sum_allocated_parts,
 )
+from service.estimator.memory.question import ServeQuestion
 from service.estimator.values.result import (
-    Detail,
     Estimate,
     Instant,
     Interval,
@@ -109,7 +109,7 @@ class PoolTotals:
 
 
 def build_pool_estimate(
-    totals: PoolTotals, demand: PoolDemand, *, detail: Detail, warnings: tuple[str, ...]
+    totals: PoolTotals, demand: PoolDemand, question: ServeQuestion
 ) -> Estimate:
     """Return the estimate of an engine that fills a pool.
 
@@ -127,7 +127,7 @@ def build_pool_estimate(
         device_interval=totals.device,
         peak_instant="prefill",
         interval_kind="engine",
-        components=totals.components if detail.is_explained else (),
+        components=totals.components if question.detail.is_explained else (),
         instants=(*totals.instants, _build_decode(totals, demand.state_bytes)),
         stages=memory.stages,
         host_bytes_per_node=memory.host_bytes,
@@ -143,8 +143,13 @@ def build_pool_estimate(
             max_concurrency=memory.max_concurrency,
             smallest_bytes=memory.smallest_bytes,
             required_high_bytes=demand.required_high_bytes,
+            engine_version=question.release,
         ),
-        warnings=(*memory.warnings, *_find_shortfalls(totals, demand), *warnings),
+        warnings=(
+            *memory.warnings,
+            *_find_shortfalls(totals, demand),
+            *question.list_warnings(question.workload.weight_dtype),
+        ),
     )
 
 

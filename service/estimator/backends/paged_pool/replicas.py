@@ -26,12 +26,7 @@ def answer_replica(
     replica = (cache.get_model_key(question.model), question.replica_key)
     key = (replica, workload.num_sequences, question.accepted_tokens)
     pool = pools.get_or_make(key, fill_pool)
-    return build_pool_estimate(
-        pool.totals,
-        pool.count_demand(workload),
-        detail=question.detail,
-        warnings=question.device.list_warnings(workload.weight_dtype),
-    )
+    return build_pool_estimate(pool.totals, pool.count_demand(workload), question)
 
 
 def make_library_parts(

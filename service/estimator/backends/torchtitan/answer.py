@@ -86,11 +86,8 @@ def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
             kind="torchtitan",
             stream_bytes=_stream_bytes(job.static_memory, peaks),
         ),
-        corrections=question.corrections,
-        device=question.device,
-        warnings=question.device.list_warnings(question.workload.precision.compute_dtype),
-        detail=question.detail,
-        level=question.level,
+        question,
+        question.workload.precision.compute_dtype,
     )
 
 
@@ -109,11 +106,8 @@ def _answer_pipeline(
     stages = walk.list_stages(split_model(question.model, name_torchtitan_split(local.layout)))
     return assemble(
         explain_pipeline(question, stages, job.checkpoint),
-        corrections=question.corrections,
-        device=question.device,
-        warnings=question.device.list_warnings(question.workload.precision.compute_dtype),
-        detail=question.detail,
-        level=question.level,
+        question,
+        question.workload.precision.compute_dtype,
     )
 
 

@@ -26,33 +26,24 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     if ranks > 1:
         shard = cache.get_shard(question.model, ranks, TRANSFORMERS)
         question = replace(question, model=shard)
-    return assemble(
-        _explain_once(question, cache),
-        corrections=question.corrections,
-        device=question.device,
-        warnings=question.device.list_warnings(question.workload.weight_dtype),
-        detail=question.detail,
-        level=question.level,
-    )
+    return assemble(_explain_once(question, cache), question, question.workload.weight_dtype)
 
 
 def _explain_once(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
     """Return the partial estimate of a replica.
 
-    It is made once where nothing measured corrects it: of a GPU its kernels and what it has change
-    a replica, of the intervals' level nothing does.
+    It is made once where nothing measured corrects it: of a GPU its kernels alone change a replica,
+    of the intervals' level nothing does. What it has beside them is told at last.
     """
     make = explain if question.model.generates else explain_encoding
     if question.corrections is not None:
         return make(question, cache)
     memo: Memo[PartialEstimate] = cache.get_memo("explained replicas")
-    device = question.device
     key = (
         cache.get_model_key(question.model),
         question.workload,
         question.layout,
         question.detail,
-        find_kernel_buffers(device),
-        device.usable_bytes,
+        find_kernel_buffers(question.device),
     )
     return memo.get_or_make(key, lambda: make(question, cache))

@@ -4,7 +4,7 @@ Prompts are prefilled, and decode is that with the full cache.
 """
 
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
@@ -107,7 +107,7 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
         ),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=parts["load"]["weights"] + cache_bytes,
-        components=partial(build_serving_components, model, workload, peak.parts),
+        components=lru_cache(1)(partial(build_serving_components, model, workload, peak.parts)),
         approximate=model.spec.approximate,
         kind="inference",
         family=get_served_family(model, workload, scheme),

@@ -77,11 +77,8 @@ def _answer_step(question: TrainQuestion, cache: PassCache) -> Estimate:
         partial_estimate = memo.get_or_make(key, lambda: _estimate_step(question, cache))
     return assemble(
         partial_estimate,
-        corrections=question.corrections,
-        device=question.device,
-        warnings=question.device.list_warnings(question.workload.precision.compute_dtype),
-        detail=question.detail,
-        level=question.level,
+        question,
+        question.workload.precision.compute_dtype,
     )
 
 

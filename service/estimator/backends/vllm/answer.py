@@ -107,12 +107,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
     if pool is None:
         settings = resolve_settings(question, release, max_model_len, scheduled)
         pool = pools.store((key, max_model_len, scheduled), _fill_pool(question, settings))
-    return build_pool_estimate(
-        pool.totals,
-        pool.count_demand(workload),
-        detail=question.detail,
-        warnings=device.list_warnings(workload.weight_dtype),
-    )
+    return build_pool_estimate(pool.totals, pool.count_demand(workload), question)
 
 
 def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:

@@ -23,7 +23,7 @@ from service.estimator.memory.answer.full_gpu import (
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.answer.slack import compute_slack
 from service.estimator.memory.answer.workspaces import get_workspaces
-from service.estimator.memory.intervals.ends import LEVEL, get_residual_ends
+from service.estimator.memory.intervals.ends import get_residual_ends
 from service.estimator.memory.overheads.overheads import (
     Overhead,
     add_overheads,
@@ -31,14 +31,17 @@ from service.estimator.memory.overheads.overheads import (
     estimate_communicators,
     get_context_overhead,
 )
+from service.estimator.memory.question import Question
 from service.estimator.values.corrections import SHIPPED_SPEEDS, Corrections
 from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
 from service.estimator.values.result import (
     Basis,
     Component,
     Detail,
     Estimate,
     Interval,
+    Serving,
     Stage,
 )
 
@@ -62,19 +65,13 @@ class _Quantities:
     device_interval: Interval
 
 
-def assemble(
-    partial_estimate: PartialEstimate,
-    *,
-    corrections: Corrections | None,
-    device: Device | None = None,
-    warnings: tuple[str, ...] = (),
-    detail: Detail = Detail.FULL,
-    level: float = LEVEL,
-) -> Estimate:
-    """Return the estimate with its intervals of the given level.
+def assemble(partial_estimate: PartialEstimate, question: Question, dtype: DType) -> Estimate:
+    """Return the estimate of a question that computes in a format.
 
-    Its bytes are those of the peak. ``warnings`` are about the device; others stand before them.
+    Its bytes are those of the peak, its intervals of the question's level.
     """
+    corrections, device = question.corrections, question.device
+    detail, level = question.detail, question.level
     quantities = _compute_quantities(partial_estimate, corrections, device, level)
     evidence = _select_evidence(corrections, raised=quantities.raised)
     allocated, reserved = partial_estimate.peak.allocated_bytes, quantities.reserved_bytes
@@ -104,13 +101,14 @@ def assemble(
         nvme_bytes_per_node=partial_estimate.nvme_bytes_per_node,
         nvme_bytes=partial_estimate.nvme_bytes,
         checkpoint=partial_estimate.checkpoint,
-        serving=partial_estimate.serving,
+        serving=_complete_serving(partial_estimate.serving, question),
         warnings=(
             *partial_estimate.warnings,
             *_list_memory_warnings(partial_estimate),
-            *warnings,
+            *device.list_warnings(dtype),
             *_list_import_warnings(corrections),
             *_list_reading_warnings(corrections, raised=quantities.raised),
+            *question.effects,
         ),
         basis=evidence.basis if evidence is not None else "analytic",
         calibration=evidence.calibration if evidence is not None else None,
@@ -124,30 +122,37 @@ def assemble(
     )
 
 
+def _complete_serving(serving: Serving | None, question: Question) -> Serving | None:
+    """Return a replica with the memory of its GPU and its release."""
+    if serving is None:
+        return None
+    return replace(
+        serving, budget_bytes=question.device.usable_bytes, engine_version=question.release
+    )
+
+
 def _compute_quantities(
     partial_estimate: PartialEstimate,
     corrections: Corrections | None,
-    device: Device | None,
+    device: Device,
     level: float,
 ) -> _Quantities:
     """Return the reserved bytes, and what is on the device beside them."""
     allocated = partial_estimate.peak.allocated_bytes
     links = estimate_communicators(partial_estimate.linked_gpus)
-    context = get_context_overhead(device.name if device else "", partial_estimate.run_kind)
+    context = get_context_overhead(device.name, partial_estimate.run_kind)
     context = correct_context(context, links, corrections, level)
     workspaces = get_workspaces(device, partial_estimate.kind, partial_estimate.replayed)
     unlimited_slack = correct_slack(
         compute_slack(partial_estimate, level), allocated + workspaces.point, corrections
     )
-    slack = unlimited_slack
-    if device is not None:
-        slack = limit_slack(
-            unlimited_slack,
-            allocated,
-            device.usable_bytes - context.point - links.point - workspaces.point,
-            partial_estimate.allocator,
-            select_replay(partial_estimate, corrections),
-        )
+    slack = limit_slack(
+        unlimited_slack,
+        allocated,
+        device.usable_bytes - context.point - links.point - workspaces.point,
+        partial_estimate.allocator,
+        select_replay(partial_estimate, corrections),
+    )
     reserved = allocated + workspaces.point + slack.point
     allocated_kind, reserved_kind = select_kinds(partial_estimate, device, reserved)
     allocated_interval = compute_allocated_interval(

@@ -29,6 +29,6 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:  # noqa: ARG0
             components=tuple,
             kind="inference",
         ),
-        corrections=question.corrections,
-        device=question.device,
+        question,
+        question.workload.weight_dtype,
     )
