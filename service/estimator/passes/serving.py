@@ -74,6 +74,7 @@ def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> No
     if generation is None:
         tape.free(logits)
     else:
+        tape.free(hidden)
         choose_tokens(ctx, generation, logits, model.vocab_size, held_scores)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from service.estimator.values.batches import SequencePacking
+from service.estimator.values.generation import Client
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import Sharding
 from service.estimator.values.precision import POLICIES
@@ -70,6 +71,18 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
         ("llama", _NARROW | _REENTRANT, 4314096, 4824032),
         ("llama4_text", _AUTOCAST, 44546552, 45382120),
         ("gpt_neox", _AUTOCAST | {"method": Method.PEFT, "peft": "miss"}, 7776896, 8172144),
+        (
+            "llama",
+            _FULL
+            | _AUTOCAST
+            | {
+                "padding_mask": True,
+                "sequence_length": 136,
+                "head": Head("sequence_classification"),
+            },
+            8888672,
+            11132912,
+        ),
         ("falcon", _REENTRANT, 5331608, 5942920),
         (
             "roberta",
@@ -129,6 +142,17 @@ def test_what_scales_logits_is_served(
 
     assert abs(peaks["prefill"] - prefill) <= _SCALARS
     assert abs(peaks["decode"] - decode) <= _SCALARS
+
+
+def test_generate_samples_without_the_hidden_state() -> None:
+    """What the model returned is all that is left of its forward while a token is chosen."""
+    options = {"client": Client.GENERATE, "num_sequences": 4, "prompt_tokens": 2}
+    changes = {"vocab_size": 8000}
+
+    peaks = estimate_peaks(Question(model="qwen2", base=SERVE, options=options, changes=changes))
+
+    assert abs(peaks["prefill"] - 5182656) <= 512
+    assert abs(peaks["decode"] - 5313952) <= 512
 
 
 _PARTS = frozenset({"layout", "changes", "head", "layers"})

@@ -8,7 +8,6 @@ from service.estimator.tape.ops import attention_kernels as kernels
 from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.tape.ops.context_attention import exchange_heads, ring_flash
 from service.estimator.tape.ops.cudnn_attention import run_cudnn_attention
-from service.estimator.tape.ops.elementwise import chain
 from service.estimator.tape.ops.products import autocast_input, view_heads
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
@@ -65,16 +64,17 @@ def attend(
     is_xformers = ctx.settings.unsloth and ctx.settings.attention is not Kernel.FLASH
     ungrouped = kernel is Kernel.EFFICIENT or (kernel is Kernel.MATH and masked) or is_xformers
     repeats = ungrouped and not ctx.shape.decoding
-    k, v = (
+    # transformers has names for what it repeated until the kernel is through.
+    names = [
         kernels.repeat_kv(tape, part, heads) if repeats else tape.alias(part)
         for part in (key, value)
-    )
+    ]
     # Autocast casts the last argument first.
-    v, k = (chain(tape, part, autocast_input) for part in (v, k))
+    v, k = (autocast_input(tape, part) for part in reversed(names))
     q = autocast_input(tape, query)
     if ctx.settings.context_ranks > 1:
         mixed = _attend_across_ranks(ctx, q, k, v, heads)
-        tape.free(q, k, v)
+        tape.free(q, k, v, *names)
         return mixed
     cudnn = ctx.settings.cudnn and ctx.settings.attention is Kernel.SDPA and not is_xformers
     seen = replace(heads, num_kv_heads=heads.num_heads) if ungrouped else heads
@@ -86,7 +86,7 @@ def attend(
         mixed = kernels.run_efficient_attention(tape, q, k, v, heads)
     else:
         mixed = kernels.run_flash_attention(tape, q, k, v, seen)
-    tape.free(q, k, v)
+    tape.free(q, k, v, *names)
     return mixed
 
 
