@@ -6,6 +6,7 @@ from functools import partial
 
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
+from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.speed.learning import correct_rates
 from service.estimator.speed.rates import get_rates
@@ -29,10 +30,17 @@ FASTER = 1.5
 _NUDGE = 1.1
 
 
-def parse_question(request: ProbeRequest) -> tuple[ProbeQuestion, Mapping[str, object]]:
+ReadArchitecture = Callable[[Mapping[str, object]], Architecture]
+"""Returns the architecture of a config.json."""
+
+
+def parse_question(
+    request: ProbeRequest, read: ReadArchitecture = architecture_from_config
+) -> tuple[ProbeQuestion, Mapping[str, object]]:
     """Parse a request into its question and the model's config.
 
-    Raises Refusal for a request that lacks either.
+    ``read`` may know types that are written nowhere here. Raises Refusal for a request that lacks
+    either.
     """
     config = request.model.hf_config
     if config is None:
@@ -42,7 +50,7 @@ def parse_question(request: ProbeRequest) -> tuple[ProbeQuestion, Mapping[str, o
         )
         raise Refusal(FailureKind.INVALID_REQUEST, message)
     try:
-        architecture = architecture_from_config(config)
+        architecture = read(config)
     except EstimatorError as error:
         raise Refusal(FailureKind.INVALID_REQUEST, error.message) from error
     question = ProbeQuestion(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.narrowing import is_recorded
 from service.probing.lines import is_determined
 from service.probing.stack import LayerStack, get_layer_stack
 
@@ -46,7 +47,7 @@ def iter_slicings(architecture: Architecture, *, adapted: bool) -> Iterator[tupl
     no other.
     """
     stack = get_layer_stack(architecture)
-    if architecture.shares_weights:
+    if architecture.shares_weights or is_recorded(architecture):
         return
     if architecture.family in PERIODIC_FAMILIES:
         candidates = [_find_windows(stack)]

@@ -17,6 +17,7 @@ from service.probing.refusal import Refusal
 from worker.probes.answer import extrapolate_plan
 from worker.probes.artifacts import ArtifactWriter
 from worker.probes.attention.names import AttentionShape, Kernel, select_cuda_kernel
+from worker.probes.models.recording import read_or_record
 from worker.probes.progress import Emit, ProgressReporter
 from worker.probes.ranks.group import check_rank
 from worker.probes.ranks.parallelize import check_layout
@@ -36,7 +37,7 @@ def measure(request: ProbeRequest, emit: Emit, *, backend: Backend | None = None
     Raises Refusal.
     """
     device = backend or load_backend(request.device)
-    question, config = parse_question(request)
+    question, config = parse_question(request, read_or_record(request.task.workload))
     _check(question)
     analytic = AnalyticEstimates(question)
     setup = make_probe_setup(question, config, request.rank)

@@ -10,7 +10,7 @@ from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.ops.products import allocate_integers, linear
 from service.estimator.tape.programs.interpreter import Frame
-from service.estimator.tape.programs.program import GraphNode, Operation, flatten
+from service.estimator.tape.programs.program import GraphNode, Operation, Release, flatten
 from service.estimator.tape.programs.recorded_pass import Domain, RecordedPass
 from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.dtypes import DType
@@ -103,7 +103,9 @@ class RecordedWalk(ModelWalk):
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
         """Record the head and the loss, unusual ones as they ran."""
         if self.model.finish_logits is None:
-            return super().loss(hidden, keeps_logits=keeps_logits)
+            loss = super().loss(hidden, keeps_logits=keeps_logits)
+            self._release_beside(hidden)
+            return loss
         tape, frame = self.tape, self.frame
         tape.ledger.enter(Section.LOSS_FORWARD)
         frame.run(self.recorded.tail, Category.LOGITS)
@@ -117,6 +119,17 @@ class RecordedWalk(ModelWalk):
             message = f"an evaluation of {self.model.family}, whose pass without labels has no loss"
             raise NotModelledError(message, field="workload.evaluation", modelled=[])
         return frame.get_value(loss)
+
+    def _release_beside(self, hidden: Value) -> None:
+        """Release what the model's own frame held until the loss was there.
+
+        MiniCPM3 divides what its head reads, and names what it divided beside it.
+        """
+        for part in flatten(self.recorded.tail):
+            if isinstance(part, Release):
+                storage = self.frame.storages[part.storage]
+                if storage is not None and storage is not hidden.storage:
+                    self.tape.release(storage)
 
     def _call_linear(self, layer: Linear, x: Value, numel: Size) -> Value:
         ctx, model = self.ctx, self.model

@@ -17,6 +17,7 @@ from service.db.records.measurements import ReportedPlan
 from service.db.session import transaction
 from service.estimator.values.dtypes import DType
 from service.jobs.contract import (
+    FailureKind,
     MeasureRequest,
     Planned,
     ProbeDevice,
@@ -63,6 +64,10 @@ def plan_dry_run(sessions: Sessions, request: MeasureRequest, *, settings: Setti
     """
     check_measurable(request)
     reported = _find_reported_host(sessions, request, gone_after_s=settings.lease_s)
+    if "recording" in request.model.architecture:
+        message = "a probe records this model before it plans its run: ask without dry_run"
+        outcome = ProbeFailure(kind=FailureKind.UNSUPPORTED, message=message)
+        return DryRun(outcome=outcome, reported=reported)
     try:
         question, _ = parse_question(
             request.make_probe_request(deadline_s=settings.probe_deadline_s)

@@ -17,7 +17,7 @@ from service.estimator.rules.obstacles import (
 from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Workload
+from service.estimator.values.workload import TrainWorkload, Workload
 from service.jobs.artifacts import NO_SNAPSHOT, ArtifactName
 from service.jobs.contract import MeasureRequest, ProbeDevice
 
@@ -46,17 +46,39 @@ def check_plannable(architecture: Architecture, workload: Workload, layout: Layo
 
     A probe plans its runs with the estimator, which must have an answer.
     """
-    refuse_recording(architecture)
+    _check_recording(architecture, workload, layout)
     for field, message in find_model_obstacles(architecture, workload, layout):
         raise InvalidRequestError(message, errors=[{"field": field, "message": message}])
     check_in_transformers(architecture, workload, layout)
 
 
+def _check_recording(architecture: Architecture, workload: Workload, layout: Layout) -> None:
+    """Refuse what no probe runs of a recorded model.
+
+    Runs of a causal language model's step alone are held to recordings.
+    """
+    if not is_recorded(architecture):
+        return
+    if (
+        isinstance(workload, TrainWorkload)
+        and layout.num_gpus == 1
+        and architecture.recorded.has_plain_loss
+        and architecture.recorded.reads is None
+    ):
+        return
+    modelled = [
+        "a training step of a causal language model on one GPU",
+        "families with a module of their own (headroom families)",
+    ]
+    what = f"this measurement of a recording of {architecture.family}"
+    raise NotModelledError(what, field="model", modelled=modelled)
+
+
 def refuse_recording(architecture: Architecture) -> None:
-    """Refuse a measurement of a model whose passes were recorded."""
+    """Refuse a measurement elsewhere of a model whose passes were recorded."""
     if is_recorded(architecture):
         modelled = ["families with a module of their own (headroom families)"]
-        what = f"measurements of a recording of {architecture.family}"
+        what = f"imported measurements of a recording of {architecture.family}"
         raise NotModelledError(what, field="model", modelled=modelled)
 
 

@@ -22,7 +22,6 @@ from worker.probes.architecture.static import count_parameters
 
 EXTENT = Extent(batch=7, length=384)
 """Sequences and tokens of the pass that is compared: no recording runs it."""
-HALF = VARIANTS["half"]
 
 
 def measure(model_type: str) -> Row:
@@ -74,7 +73,10 @@ def compare_steps(model: RecordedArchitecture, config: Mapping[str, Any]) -> tup
     Of a class without a loss they are those of a pass without labels; images are of their one size.
     """
     reads = model.recorded.reads
-    variant = HALF if model.recorded.trains else VARIANTS["half/forward"]
+    phase = "" if model.recorded.trains else "/forward"
+    # FNet's transforms have no half precision.
+    formats = "half" if f"half{phase}" in model.recorded.passes else "fp32"
+    variant = VARIANTS[f"{formats}{phase}"]
     extent = EXTENT if reads is None or reads.grows else replace(EXTENT, length=1)
     with make_fake_model(config, settle_config(config), variant) as fake:
         return trace_peak(fake, variant, extent), compute_peak(model, variant, extent)

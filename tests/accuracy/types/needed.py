@@ -8,7 +8,7 @@ NEEDED: Mapping[str, Mapping[str, Any]] = {
     "informer": {"prediction_length": 24},
     "time_series_transformer": {"prediction_length": 24},
     "aya_vision": {"vision_config": {"model_type": "siglip_vision_model"}},
-    "dots1": {"n_routed_experts": 8, "n_shared_experts": 1},
+    "dots1": {"n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2},
     "esm": {"vocab_size": 33, "pad_token_id": 1},
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128},

@@ -25,17 +25,22 @@ class on the meta device for {exact} ({share}), {all_share} of all that are list
 A training step in bfloat16 of {scored} recorded types was compared with a plain pass of the model, at
 7 sequences of 384 tokens, 7 images or 7 stretches of 7.7 s of audio, which made no recording, and of
 a class without a loss a pass without labels: errors have a median of {median}, a 95th percentile of
-{p95} and a maximum of {maximum}.
+{p95} and a maximum of {maximum}. {shipped} of them are recorded with all layers of their default
+config, and shipped. Others are tried by `python -m tests.accuracy.types.shallow` with few layers:
+recorded and compared so {shallow}, refused {refused}, each with the reason in its row. Of {running} one
+pass runs on tensors without data, which is what recordings are made of, and no more was tried here;
+of {untried} nothing was.
 
 | column | says |
 | --- | --- |
 | parameters | of the default config: exact where no word is beside it |
-| step | `module`: written by hand, in [accuracy.md](accuracy.md); an error: recorded, and compared as above; `on demand`: not measured here; [a worker](howto/models-without-a-module.md) tries to record it, proves what it records by a plain pass, and refuses in words what it cannot; `refused`: that was tried, and why not |
+| step | `module`: written by hand, in [accuracy.md](accuracy.md); an error: recorded, and compared as above, where it says so with few layers; `on demand`: not tried here; [a worker](howto/models-without-a-module.md) tries to record it, proves what it records by a plain pass, and refuses in words what it cannot; `refused`: that was tried, and why not |
 | serving | passes that the recording has, in engine `transformers`: with a cache, or `forward` from an image, a video or audio |
 | LoRA, FSDP2 | answered by the module, or by the recording's frozen passes and its layers |
 | engines | with code of their own for the class: {engines} |
 
 """
+_UNTRIED = "on demand"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,11 @@ def render(rows: Sequence[Row]) -> str:
         share=f"{summary.share:.1%}",
         all_share=f"{summary.exact / len(rows):.1%}",
         scored=len(errors),
+        shipped=sum(row.error is not None and not row.shallow for row in rows),
+        shallow=sum(row.shallow for row in rows),
+        refused=sum(bool(row.refused) for row in rows),
+        running=sum(row.runs for row in rows),
+        untried=sum(_format_step(row) == _UNTRIED for row in rows),
         median=f"{median(errors):.4%}",
         p95=f"{quantiles(errors, n=20, method='inclusive')[-1]:.4%}",
         maximum=f"{errors[-1]:.4%}",
@@ -122,10 +132,12 @@ def _format_step(row: Row) -> str:
     if row.written:
         return "module"
     if row.error is not None:
-        return f"{row.error:.4%}"
+        return f"{row.error:.4%}{', few layers' if row.shallow else ''}"
     if row.refused:
         return f"refused: {row.refused.replace('|', '/')}"
-    return "" if row.counted is None else "on demand"
+    if row.runs:
+        return f"{_UNTRIED}, a pass runs"
+    return "" if row.counted is None else _UNTRIED
 
 
 def _format_serving(row: Row) -> str:

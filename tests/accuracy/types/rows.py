@@ -8,6 +8,9 @@ from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "data" / "types.jsonl"
 
+_RARE = frozenset({"runs", "shallow"})
+"""Fields that are left out where they are false."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -15,7 +18,9 @@ class Row:
 
     ``counted`` and ``answered`` are parameters of the default config, by transformers' own class on
     the meta device and by Headroom; ``reason`` says why there are none. ``traced`` and ``recorded``
-    are highest live bytes of a training step in bfloat16, by a plain pass and by the recording.
+    are highest live bytes of a training step in bfloat16, by a plain pass and by the recording;
+    where ``shallow``, of a config of few layers, whose recording is not shipped. Where ``runs``,
+    one pass of it runs on tensors without data, as a recording needs, and none was made.
     """
 
     model_type: str
@@ -29,6 +34,8 @@ class Row:
     traced: int | None = None
     recorded: int | None = None
     refused: str = ""
+    shallow: bool = False
+    runs: bool = False
     releases: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -58,7 +65,8 @@ def write_rows(rows: Iterable[Row], path: Path = RESULTS) -> None:
 
 def write_row(row: Row) -> str:
     """Return the line of a row, without what is empty."""
-    return json.dumps({name: value for name, value in asdict(row).items() if value or value == 0})
+    fields = asdict(row).items()
+    return json.dumps({name: v for name, v in fields if v or (v == 0 and name not in _RARE)})
 
 
 def _read_row(line: str) -> Row:

@@ -1,21 +1,21 @@
 """A written family beside a recording of its type, and a trace of the model of both."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
-from service.estimator.model.recorded.architecture import build_recorded
+from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Workload
+from service.estimator.values.workload import TrainWorkload, Workload
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, make_task
 from service.probing.refusal import Refusal
-from tests.accuracy.written.questions import QUESTIONS, make_workload
+from tests.accuracy.written.questions import QUESTIONS, make_config, make_workload
 from tests.accuracy.written.rows import Instants, Row
-from tests.tiny_models import tiny_config
 from worker.probes.architecture.listening.variants import VARIANTS
 from worker.probes.architecture.record import record_model
 from worker.probes.measure import measure
@@ -39,7 +39,7 @@ def compare(
     record: Record = record_anew,
 ) -> Iterator[Row]:
     """Yield a row of each question, those that share variants recorded once."""
-    config = tiny_config(model_type)
+    config = make_config(model_type)
     written = architecture_from_config(config)
     recordings: dict[tuple[str, ...], Architecture | str] = {}
     for name in names:
@@ -52,7 +52,8 @@ def compare(
             yield Row(model_type=model_type, question=name, refusal=f"recording: {recorded}")
             continue
         try:
-            answers = [_answer(model, workload) for model in (written, recorded)]
+            told = _tell_items(recorded, workload)
+            answers = [_answer(written, workload), _answer(recorded, told)]
         except (EstimatorError, LookupError) as error:
             yield Row(model_type=model_type, question=name, refusal=f"estimate: {error!r}")
             continue
@@ -76,6 +77,14 @@ def _build(
         return str(error)
     except Exception as error:  # noqa: BLE001 - a row says what is raised
         return repr(error)
+
+
+def _tell_items(model: Architecture, workload: Workload) -> Workload:
+    """Return a workload as a recording has it, in which an image is one item."""
+    reads = model.recorded.reads if isinstance(model, RecordedArchitecture) else None
+    if reads is None or reads.grows or not isinstance(workload, TrainWorkload):
+        return workload
+    return replace(workload, sequence_length=1)
 
 
 def _answer(model: Architecture, workload: Workload) -> Instants:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tests.accuracy.written.rows import Row
 
-_ENCODERS = ("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
+_ENCODERS = ("bert", "camembert", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,13 @@ _STEP = TrainWorkload(sequence_length=192, micro_batch_size=4, precision=POLICIE
 _LORA: Mapping[str, Any] = {"method": Method.LORA, "lora": Lora(rank=8)}
 _CHECKPOINTED: Mapping[str, Any] = {"activation_checkpointing": Checkpointing.FULL}
 _REPLICA = ServeWorkload(num_sequences=4, prompt_tokens=180, output_tokens=12, client=Client.LOOP)
-_SCANS: Mapping[str, int] = {"falcon_mamba": 16, "jamba": 16, "mamba": 16}
-"""Most tokens of types whose states take a step for each."""
+_MOST_TOKENS: Mapping[str, int] = {"falcon_mamba": 16, "jamba": 16, "mamba": 16, "vit": 17}
+"""Tokens of types whose states take a step for each, and of the patches of an image."""
+_FURTHER: Mapping[str, Mapping[str, object]] = {
+    "t5": {"decoder_start_token_id": 0},
+    "whisper": {"max_target_positions": 512},
+}
+"""Fields that a recording needs beside the small config: the first token, enough positions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +63,16 @@ QUESTIONS: Mapping[str, Question] = {
 """By name; those that share a variant stand together."""
 
 
+def make_config(model_type: str) -> Mapping[str, object]:
+    """Return the small config that both answers are of."""
+    return tiny_config(model_type) | _FURTHER.get(model_type, {})
+
+
 def make_workload(model_type: str, question: str) -> Workload:
     """Return a question's workload, short enough for the type's scans and positions."""
     workload = QUESTIONS[question].workload
-    config = tiny_config(model_type)
-    most = _SCANS.get(model_type, int(str(config.get("max_position_embeddings", 512))))
+    config = make_config(model_type)
+    most = _MOST_TOKENS.get(model_type, int(str(config.get("max_position_embeddings", 512))))
     if isinstance(workload, TrainWorkload):
         return replace(workload, sequence_length=min(workload.sequence_length, most))
     return replace(workload, prompt_tokens=min(workload.prompt_tokens, most - 12))

@@ -1,5 +1,6 @@
 """Depth at which a model shows all kinds of its layers."""
 
+import re
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from transformers import PreTrainedConfig
 
 _MIN_LAYERS = 3
 """Layers that show a first, a middle and a last one."""
+_FRACTIONS = re.compile("drop|rate|prob|scal")
+"""Names of fields that are multiplied with, or drawn against."""
 _SCALARS = (bool, int, float, str, tuple, type(None))
 Signature = tuple[object, ...]
 
@@ -35,13 +38,16 @@ def find_stack(model: nn.Module) -> Stack:
 
 
 def _sign(layer: nn.Module) -> Signature:
-    """Return the classes, switches and shapes of a layer, without its place."""
+    """Return the classes, switches and shapes of a layer, without its place.
+
+    Of a rate at which something is dropped, and of a scale, only what decides which operators run.
+    """
     modules = tuple(
         (
             name,
             type(module).__name__,
             tuple(
-                (field, value)
+                (field, _reduce(field, value))
                 for field, value in sorted(vars(module).items())
                 if isinstance(value, _SCALARS) and not _is_place(field)
             ),
@@ -52,8 +58,19 @@ def _sign(layer: nn.Module) -> Signature:
     return (modules, shapes)
 
 
+def _reduce(field: str, value: object) -> object:
+    """Return a field as it decides what a layer runs.
+
+    Rates of stochastic depth grow from layer to layer, and MiniCPM3 scales its residuals by the
+    number of its layers: such fractions have no part in sizes, but for none and all.
+    """
+    is_fraction = isinstance(value, float) and value not in {0.0, 1.0}
+    return "a fraction" if is_fraction and _FRACTIONS.search(field) else value
+
+
 def _is_place(field: str) -> bool:
-    return "idx" in field or "index" in field or field == "layer_id"
+    """Return whether a field tells a layer's number, or of how many it is one."""
+    return "idx" in field or "index" in field or field in {"layer_id", "num_hidden_layers"}
 
 
 def list_needed(signatures: Sequence[Signature]) -> Iterator[tuple[int, ...]]:
@@ -78,10 +95,10 @@ def differs_in_depth_alone(
 
     An encoder beside the stack may have been shortened in its place.
     """
-    first = find_stack(short)
+    layers = dict(short.named_modules()).get(stack.prefix.removesuffix("."))
     return (
-        first.prefix == stack.prefix
-        and first.signatures == tuple(stack.signatures[place] for place in places)
+        isinstance(layers, nn.ModuleList)
+        and tuple(map(_sign, layers)) == tuple(stack.signatures[place] for place in places)
         and _list_outer(model, stack) == _list_outer(short, stack)
     )
 

@@ -28,7 +28,10 @@ from transformers import (
 )
 
 from service.estimator.model.config_reader import put_known_model_type
-from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.families.registry import (
+    architecture_from_config,
+    list_model_types,
+)
 from service.estimator.model.saved_modules import select_saved_modules
 from service.estimator.values.dtypes import DType
 from service.estimator.values.heads import Head
@@ -36,6 +39,7 @@ from service.estimator.values.workload import Lora
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from service.probing.stack import get_layer_stack
+from worker.probes.architecture.listening.model_class import build_any_model, settle_config
 from worker.probes.models.truncate_config import truncate_config
 
 TORCH_DTYPES = {DType.FP32: torch.float32, DType.BF16: torch.bfloat16, DType.FP16: torch.float16}
@@ -91,6 +95,8 @@ def build_model(
 
     ``attention`` is transformers' attn_implementation: ``eager`` or ``sdpa``.
     """
+    if is_recorded_type(config):
+        return _build_recorded_type(config, dtype=dtype, attention=attention, device=device)
     hf_config = build_hf_config(config, layers)
     auto_class = get_auto_class(config)
     if not auto_class._model_mapping[type(hf_config)]._supports_sdpa:  # noqa: SLF001 - the factories' only table
@@ -106,6 +112,23 @@ def build_model(
     return model
 
 
+def is_recorded_type(config: Mapping[str, object]) -> bool:
+    """Return whether a config's type has no module here, so that its passes are recorded."""
+    return str(put_known_model_type(config).get("model_type")) not in list_model_types()
+
+
+def _build_recorded_type(
+    config: Mapping[str, object], *, dtype: DType, attention: str, device: str
+) -> PreTrainedModel:
+    """Build the model whose passes are recorded, with all of its layers."""
+    with torch.device(device):
+        model = build_any_model(
+            config, settle_config(config), dtype=_get_torch_dtype(dtype), attention=attention
+        )
+    fill_weights(model.parameters())
+    return model
+
+
 def get_auto_class(config: Mapping[str, object]) -> Any:  # noqa: ANN401 - the factories have no common type
     """Return the auto class for the head that a config names."""
     own_class = _AUTO_CLASSES.get(str(config["model_type"]), AutoModelForCausalLM)
@@ -113,7 +136,9 @@ def get_auto_class(config: Mapping[str, object]) -> Any:  # noqa: ANN401 - the f
 
 
 def get_head(config: Mapping[str, object]) -> Head:
-    """Return the head that a config names."""
+    """Return the head that a config names, the class's own where the type has no module here."""
+    if is_recorded_type(config):
+        return Head.DEFAULT
     return Head(architecture_from_config(config).spec.head)
 
 

@@ -187,15 +187,16 @@ def _check_nested_quantization(config: Mapping[str, object]) -> None:
 
 
 def check_depth(config: Mapping[str, object]) -> None:
-    """Refuse a stack with more layers than ``MAX_LAYERS``.
+    """Refuse a stack with more layers than ``MAX_LAYERS``, or with fewer than none.
 
     The stack may be the model's or that of a part of it.
     """
     for name, value in config.items():
         if isinstance(value, Mapping):
             check_depth(value)
-        elif name in _DEPTHS and isinstance(value, int) and value > MAX_LAYERS:
-            message = f"{name} is {value}; at most {MAX_LAYERS} layers are answered"
+        elif name in _DEPTHS and isinstance(value, int) and not 0 <= value <= MAX_LAYERS:
+            bound = f"at most {MAX_LAYERS}" if value > 0 else "no fewer than 0"
+            message = f"{name} is {value}; {bound} layers are answered"
             raise InvalidConfigError(message, field=name)
 
 
@@ -226,7 +227,7 @@ def architecture_from_spec(spec: Mapping[str, object]) -> Architecture:
     if not isinstance(family, str):
         message = "architecture lacks 'family', which says how to read it"
         raise InvalidConfigError(message, field="family")
-    if family not in _FAMILIES and family != SCALED:
+    if "recording" in spec or (family not in _FAMILIES and family != SCALED):
         raise UnknownModelTypeError(family, list_model_types())
     check_depth(spec)
     module = _load_module(family)

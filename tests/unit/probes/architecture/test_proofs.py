@@ -43,6 +43,17 @@ _SIZES = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+_MINICPM3 = {
+    "model_type": "minicpm3",
+    "num_hidden_layers": 1,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 16,
+    "v_head_dim": 16,
+    "scale_emb": 12,
+    "dim_model_base": 16,
+}
 HALF = VARIANTS["half"]
 EXTENT = Extent(batch=2, length=128)
 
@@ -87,6 +98,39 @@ def test_a_model_shortened_elsewhere_is_not_its_first_layers() -> None:
     assert differs_in_depth_alone(model, Layers(3, 4), stack, places)
     assert not differs_in_depth_alone(model, Layers(6, 2), stack, places)
     assert not differs_in_depth_alone(model, Layers(3, 2), stack, places)
+
+
+def test_rates_that_grow_from_layer_to_layer_make_no_kinds() -> None:
+    """None and some do: a layer that drops nothing has no operator for it."""
+    layers = [Layers(1, 1) for _ in range(5)]
+    for place, layer in enumerate(layers):
+        layer.drop_rate = place * 0.025
+        layer.residual_scale = 1.4 / 5**0.5
+        layer.num_hidden_layers = 5
+    model = nn.Module()
+    model.layers = nn.ModuleList(layers)
+
+    signatures = find_stack(model).signatures
+
+    assert [signatures.index(signature) for signature in signatures] == [0, 1, 1, 1, 1]
+    assert list(list_needed(signatures)) == [(0, 1, 2)]
+
+
+def test_a_larger_tower_beside_the_shortened_stack_is_not_taken_for_it() -> None:
+    """The stack of a short model is the one that was found in the long one."""
+    model, short = Layers(6, 40), Layers(3, 40)
+    stack = find_stack(model)
+
+    assert find_stack(short).prefix != stack.prefix
+    assert differs_in_depth_alone(model, short, stack, (0, 1, 2))
+
+
+def test_what_a_head_divides_ends_with_the_forward_pass() -> None:
+    """MiniCPM3 names what its head's input is made of until the loss is there."""
+    recorded = record_kept(_SIZES | _MINICPM3, "half")
+
+    assert recorded.passes["half"].has_plain_loss
+    assert recorded.difference <= 4
 
 
 def test_layers_of_every_kind_are_enough() -> None:

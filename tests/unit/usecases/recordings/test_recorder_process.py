@@ -44,6 +44,7 @@ def nest(depth: int) -> dict[str, object]:
     [
         ({"num_hidden_layers": 10**9}, "num_hidden_layers"),
         ({"text_config": {"num_hidden_layers": 10**9}}, "num_hidden_layers"),
+        ({"num_hidden_layers": -5}, "num_hidden_layers"),
         ({"hidden_size": 2**60}, "hidden_size"),
         ({"text_config": {"hidden_size": -(2**60)}}, "text_config.hidden_size"),
         ({"layer_types": ["full"] * 20_000}, "layer_types"),

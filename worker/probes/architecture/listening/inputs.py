@@ -7,12 +7,17 @@ import torch
 from transformers import PreTrainedModel
 
 from service.estimator.model.recorded.inputs import RecordedInput
+from service.jobs.contract import FailureKind
+from service.probing.refusal import Refusal
 from worker.probes.architecture.listening.reading import find_reading
 
 _OF_ONE_CLASS = re.compile(r"For(Image|Video|Audio|Sequence)Classification(WithTeacher)?$")
 """Models whose label is a class of each item."""
 _OF_PIXELS = {"ForSemanticSegmentation": torch.long, "ForDepthEstimation": torch.float32}
 """Models whose labels are one for each pixel, by the end of their names."""
+
+_FRAMES_PER_POSITION = 2
+"""Frames of a spectrogram for a position of an encoder, whose second convolution has a stride."""
 
 
 def make_batch(model: PreTrainedModel, batch: int, length: int) -> dict[str, torch.Tensor]:
@@ -26,8 +31,31 @@ def make_batch(model: PreTrainedModel, batch: int, length: int) -> dict[str, tor
         items = make_items(model, reading, batch, length)
         return {reading.name: items} | _make_labels(model, reading, batch)
     ids = torch.zeros((batch, length), dtype=torch.long, device=model.device)
+    if _reads_audio_beside_text(model):
+        return {"labels": ids, "input_features": _make_spectrogram(model, batch)}
     is_other = model.config.is_encoder_decoder or model.loss_type == "ForMaskedLM"
     return {"input_ids": ids, "labels": torch.zeros_like(ids) if is_other else ids}
+
+
+def _reads_audio_beside_text(model: PreTrainedModel) -> bool:
+    """Return whether an encoder reads audio, of which a decoder writes text."""
+    arguments = inspect.signature(model.forward).parameters
+    return "input_ids" not in arguments and "input_features" in arguments
+
+
+def _make_spectrogram(model: PreTrainedModel, batch: int) -> torch.Tensor:
+    """Return audio of the one length that an encoder takes, Whisper's 30 s.
+
+    Raises Refusal where the config does not say how long that is.
+    """
+    positions, bins = (
+        getattr(model.config, name, None) for name in ("max_source_positions", "num_mel_bins")
+    )
+    if not isinstance(positions, int) or not isinstance(bins, int):
+        message = f"the config of {model.config.model_type} does not say how long its audio is"
+        raise Refusal(FailureKind.UNSUPPORTED, message)
+    shape = (batch, bins, positions * _FRAMES_PER_POSITION)
+    return torch.zeros(shape, dtype=model.dtype, device=model.device)
 
 
 def make_inputs(model: PreTrainedModel, batch: int, length: int) -> dict[str, torch.Tensor]:

@@ -12,7 +12,8 @@ from service.estimator.model.modules.mlp.feedforward import GatedFeedForward
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.nodes import Node, Parameter, Value
+from service.estimator.tape.ledger import Category
+from service.estimator.tape.nodes import Node, Parameter, Value, count_bytes
 from service.estimator.tape.ops.elementwise import (
     activate_saving_output,
     cast,
@@ -71,6 +72,7 @@ class Llama4Attention:
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the block's attention; ``x`` stays with the caller."""
         tape, tokens = ctx.tape, ctx.shape.tokens
+        scales: tuple[Value, ...] = ()
         query, key, value = (ctx.linear(layer, x, scope) for layer in self.projections)
         if self.rotary:
             query, key = rotate_complex_jointly(
@@ -88,15 +90,17 @@ class Llama4Attention:
                     lambda t, heads: rms_norm_without_weight(t, heads, tokens(self.num_kv_heads)),
                 )
         elif self.scaled:
-            dtype = query.dtype
-            wide = chain(tape, query, lambda t, heads: multiply_by_table(t, heads, DType.FP32))
+            dtype, scales = query.dtype, (_make_scales(ctx),)
+            wide = chain(
+                tape, query, lambda t, heads: multiply_by_table(t, heads, DType.FP32, scales)
+            )
             query = chain(tape, wide, lambda t, heads: cast(t, heads, dtype))
         key, value = ctx.update_cache(
             key, value, self.num_kv_heads * self.head_dim, self.sliding_window
         )
         mixed = attend(ctx, query, key, value, self._build_attention_config())
         result = ctx.linear(self.output, mixed, scope)
-        tape.free(mixed, query, key, value)
+        tape.free(mixed, query, key, value, *scales)
         return result
 
     def _build_attention_config(self) -> AttentionConfig:
@@ -108,6 +112,13 @@ class Llama4Attention:
             dropout=self.dropout,
             casts_back=False,
         )
+
+
+def _make_scales(ctx: Recording) -> Value:
+    """Return a layer's own scale of each position, which its product keeps."""
+    numel = ctx.shape.positions(1)
+    storage = ctx.tape.allocate(Category.ACTIVATIONS, count_bytes(numel, DType.FP32))
+    return Value(storage, numel, DType.FP32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
