@@ -103,9 +103,9 @@ class RecordedWalk(ModelWalk):
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
         """Record the head and the loss, unusual ones as they ran."""
         if self.model.finish_logits is None:
-            loss = super().loss(hidden, keeps_logits=keeps_logits)
+            entropy = super().loss(hidden, keeps_logits=keeps_logits)
             self._release_beside(hidden)
-            return loss
+            return entropy
         tape, frame = self.tape, self.frame
         tape.ledger.enter(Section.LOSS_FORWARD)
         frame.run(self.recorded.tail, Category.LOGITS)

@@ -26,6 +26,13 @@ EXPLAINED = (
         "written and traced; the step's peak is equal",
     ),
     Explained(
+        types=("vit",),
+        instants=("forward",),
+        most_bytes=164,
+        reason="the scores of an image's classes count as forward in a recording, as loss where "
+        "they are written and traced; the step's peak is equal",
+    ),
+    Explained(
         types=("bloom",),
         instants=("forward",),
         most_bytes=16,

@@ -65,7 +65,7 @@ QUESTIONS: Mapping[str, Question] = {
 
 def make_config(model_type: str) -> Mapping[str, object]:
     """Return the small config that both answers are of."""
-    return tiny_config(model_type) | _FURTHER.get(model_type, {})
+    return {**tiny_config(model_type), **_FURTHER.get(model_type, {})}
 
 
 def make_workload(model_type: str, question: str) -> Workload:

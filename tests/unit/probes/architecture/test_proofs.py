@@ -104,9 +104,8 @@ def test_rates_that_grow_from_layer_to_layer_make_no_kinds() -> None:
     """None and some do: a layer that drops nothing has no operator for it."""
     layers = [Layers(1, 1) for _ in range(5)]
     for place, layer in enumerate(layers):
-        layer.drop_rate = place * 0.025
-        layer.residual_scale = 1.4 / 5**0.5
-        layer.num_hidden_layers = 5
+        rates = {"drop_rate": place * 0.025, "residual_scale": 1.4 / 5**0.5}
+        vars(layer).update(rates | {"num_hidden_layers": 5})
     model = nn.Module()
     model.layers = nn.ModuleList(layers)
 
