@@ -17,10 +17,10 @@ from service.probing.refusal import Refusal
 from worker.probes.answer import extrapolate_plan
 from worker.probes.artifacts import ArtifactWriter
 from worker.probes.attention.names import AttentionShape, Kernel, select_cuda_kernel
-from worker.probes.models.recording import read_or_record
 from worker.probes.progress import Emit, ProgressReporter
 from worker.probes.ranks.group import check_rank
 from worker.probes.ranks.parallelize import check_layout
+from worker.probes.recording import read_or_record
 from worker.probes.report import (
     RunContext,
     build_probe_reading,

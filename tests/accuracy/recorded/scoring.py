@@ -14,9 +14,9 @@ from service.probing.refusal import Refusal
 from tests.accuracy.recorded.configs import make_config
 from worker.probes.architecture.check import compute_peak, trace_peak
 from worker.probes.architecture.listening.listen import Extent, make_fake_model
-from worker.probes.architecture.listening.model_class import build_any_model, build_config
 from worker.probes.architecture.listening.variants import VARIANTS
 from worker.probes.architecture.record import record_model
+from worker.probes.models.model_class import build_any_model, build_config
 
 VARIANT = VARIANTS["half"]
 EXTENT = Extent(batch=7, length=384)

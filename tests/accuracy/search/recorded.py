@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from service.estimator.model.architecture import Architecture
-from worker.probes.architecture.listening.model_class import find_class
 from worker.probes.models import build
+from worker.probes.models.model_class import find_class
 
 
 @contextmanager

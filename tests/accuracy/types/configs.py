@@ -8,7 +8,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 from service.probing.refusal import Refusal
 from tests.accuracy.types.needed import NEEDED
-from worker.probes.architecture.listening.model_class import build_config
+from worker.probes.models.model_class import build_config
 
 _NOISE = frozenset({"_name_or_path", "dtype", "torch_dtype", "transformers_version"})
 NO_SIZES = frozenset(

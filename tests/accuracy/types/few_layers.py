@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.accuracy.types.configs import make_default_config
-from worker.probes.architecture.listening.model_class import build_config
+from worker.probes.models.model_class import build_config
 
 LAYERS = 4
 """Of each stack, unless its first layers show fewer kinds than all of them."""

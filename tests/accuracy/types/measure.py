@@ -16,9 +16,9 @@ from tests.accuracy.types.needed import NEEDED
 from tests.accuracy.types.rows import Row, read_rows
 from worker.probes.architecture.check import compute_peak, trace_peak
 from worker.probes.architecture.listening.listen import Extent, make_fake_model
-from worker.probes.architecture.listening.model_class import find_class, settle_config
 from worker.probes.architecture.listening.variants import VARIANTS
 from worker.probes.architecture.static import count_parameters
+from worker.probes.models.model_class import find_class, settle_config
 
 EXTENT = Extent(batch=7, length=384)
 """Sequences and tokens of the pass that is compared: no recording runs it."""

@@ -24,10 +24,10 @@ from tests.accuracy.types.measure import compare_steps
 from tests.accuracy.types.rows import RESULTS, Row, read_rows, write_row, write_rows
 from worker.probes.architecture.hearing import Hearing, describe_failure
 from worker.probes.architecture.listening.listen import Extent, NoLossError, make_fake_model
-from worker.probes.architecture.listening.model_class import build_any_model, settle_config
 from worker.probes.architecture.listening.reading import find_reading
 from worker.probes.architecture.listening.variants import VARIANTS
 from worker.probes.architecture.record import record_model
+from worker.probes.models.model_class import build_any_model, settle_config
 
 SECONDS = 60
 """Of a processor, for a type."""

@@ -21,8 +21,8 @@ from service.jobs.contract import FailureKind, ModelSource, ProbeDevice, ProbeRe
 from service.probing.refusal import Refusal
 from tests.recordings import HELIUM
 from tests.traces.recording import record_kept
+from worker.probes import recording
 from worker.probes.measure import measure
-from worker.probes.models import recording
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"

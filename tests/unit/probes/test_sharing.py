@@ -10,7 +10,7 @@ import pytest
 
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.sharing import HelperError, run_each
+from worker.probes.run.sharing import HelperError, run_each
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -15,7 +15,7 @@ from typing import IO
 
 from service.probing.refusal import Refusal
 from service.runtime.line_process import die_with_parent
-from worker.probes.sharing import HelperError
+from worker.probes.run.sharing import HelperError
 
 MEMORY_BYTES = 4 * 2**30
 """What a recording may take beyond the libraries: a model of 512 layers takes a tenth."""

@@ -65,6 +65,21 @@ def check_recording(
     return difference if difference > _LOSS_GRADIENT else 0
 
 
+def check_weights(recorded: RecordedModel, model: PreTrainedModel) -> None:
+    """Refuse a recording that counts weights otherwise than the model has them.
+
+    Layers that share their weights (Zamba) would each count their own.
+    """
+    counted = build_recorded(recorded).counts.total
+    total = sum(weight.numel() for weight in model.parameters())
+    if counted != total:
+        message = (
+            f"the layers of this model share weights: {total:,} parameters, and {counted:,} where "
+            "each had its own"
+        )
+        raise Refusal(FailureKind.UNSUPPORTED, message)
+
+
 def holds_for_one(
     recorded: RecordedModel, fake: PreTrainedModel, variant: Variant, domain: Domain
 ) -> bool:

@@ -69,7 +69,7 @@ def _reduce(field: str, value: object) -> object:
 
 
 def _is_place(field: str) -> bool:
-    """Return whether a field tells a layer's number, or of how many it is one."""
+    """Return whether a field tells a layer's place."""
     return "idx" in field or "index" in field or field in {"layer_id", "num_hidden_layers"}
 
 

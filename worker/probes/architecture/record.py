@@ -14,7 +14,7 @@ from service.estimator.tape.programs.recorded_pass import WHOLE, Domain
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.caches import hear_caches
-from worker.probes.architecture.check import check_recording, holds_for_one
+from worker.probes.architecture.check import check_recording, check_weights, holds_for_one
 from worker.probes.architecture.depth import (
     Signature,
     Stack,
@@ -27,7 +27,6 @@ from worker.probes.architecture.describe import describe_model, find_head, name_
 from worker.probes.architecture.hearing import DoesNotRunError, Hearing
 from worker.probes.architecture.listening.anchor import find_embedder
 from worker.probes.architecture.listening.listen import NoLossError, Variant, make_fake_model
-from worker.probes.architecture.listening.model_class import build_any_model, settle_config
 from worker.probes.architecture.listening.reading import find_reading
 from worker.probes.architecture.listening.variants import VARIANTS, list_served, list_steps
 from worker.probes.architecture.pieces import (
@@ -38,7 +37,8 @@ from worker.probes.architecture.pieces import (
     unify_kinds,
 )
 from worker.probes.architecture.programs import LoweredPass, lower_flat, lower_pass
-from worker.probes.sharing import run_each
+from worker.probes.models.model_class import build_any_model, settle_config
+from worker.probes.run.sharing import run_each
 
 
 def record_model(
@@ -62,8 +62,9 @@ def record_model(
         processes=processes,
         on_begin=on_begin,
     )
-    short = _record_short(recorder)
-    return recorder.record() if short is None else short
+    recorded = _record_short(recorder) or recorder.record()
+    check_weights(recorded, recorder.model)
+    return recorded
 
 
 def _build_meta(config: Mapping[str, Any], hf_config: PreTrainedConfig) -> PreTrainedModel:

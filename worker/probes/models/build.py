@@ -39,7 +39,7 @@ from service.estimator.values.workload import Lora
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from service.probing.stack import get_layer_stack
-from worker.probes.architecture.listening.model_class import build_any_model, settle_config
+from worker.probes.models.model_class import build_any_model, settle_config
 from worker.probes.models.truncate_config import truncate_config
 
 TORCH_DTYPES = {DType.FP32: torch.float32, DType.BF16: torch.bfloat16, DType.FP16: torch.float16}
@@ -113,7 +113,7 @@ def build_model(
 
 
 def is_recorded_type(config: Mapping[str, object]) -> bool:
-    """Return whether a config's type has no module here, so that its passes are recorded."""
+    """Return whether a config's type has no module here."""
     return str(put_known_model_type(config).get("model_type")) not in list_model_types()
 
 
@@ -136,7 +136,10 @@ def get_auto_class(config: Mapping[str, object]) -> Any:  # noqa: ANN401 - the f
 
 
 def get_head(config: Mapping[str, object]) -> Head:
-    """Return the head that a config names, the class's own where the type has no module here."""
+    """Return the head that a config names.
+
+    It is the class's own where the type has no module here.
+    """
     if is_recorded_type(config):
         return Head.DEFAULT
     return Head(architecture_from_config(config).spec.head)

@@ -187,7 +187,7 @@ def _check_nested_quantization(config: Mapping[str, object]) -> None:
 
 
 def check_depth(config: Mapping[str, object]) -> None:
-    """Refuse a stack with more layers than ``MAX_LAYERS``, or with fewer than none.
+    """Refuse too many layers of a stack, and fewer than none.
 
     The stack may be the model's or that of a part of it.
     """
@@ -196,8 +196,7 @@ def check_depth(config: Mapping[str, object]) -> None:
             check_depth(value)
         elif name in _DEPTHS and isinstance(value, int) and not 0 <= value <= MAX_LAYERS:
             bound = f"at most {MAX_LAYERS}" if value > 0 else "no fewer than 0"
-            message = f"{name} is {value}; {bound} layers are answered"
-            raise InvalidConfigError(message, field=name)
+            raise InvalidConfigError(f"{name} is {value}; {bound} layers are answered", field=name)
 
 
 def _load_family(family: str) -> ModuleType:

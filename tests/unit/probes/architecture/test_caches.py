@@ -9,8 +9,8 @@ from service.estimator.model.recorded.recorded_model import CachedHeads, CachePa
 from tests.tiny_models import tiny_config
 from worker.probes.architecture import caches
 from worker.probes.architecture.caches import group_layers, hear_caches, read_layer
-from worker.probes.architecture.listening.model_class import build_any_model, build_config
 from worker.probes.architecture.plans import list_plan, select_plan
+from worker.probes.models.model_class import build_any_model, build_config
 
 HEADS = CachedHeads(num_heads=2, key_size=32, value_size=32)
 STATE = SequenceState(convolution=(288, 4), recurrent=(8, 32, 16))

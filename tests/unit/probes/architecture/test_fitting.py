@@ -10,8 +10,8 @@ from service.estimator.tape.programs.stepped_sizes import SteppedSize
 from worker.probes.architecture.check import exclude_weights
 from worker.probes.architecture.describe import name_embeddings
 from worker.probes.architecture.listening.listen import Extent
-from worker.probes.architecture.listening.model_class import build_any_model, build_config
 from worker.probes.architecture.polynomials import fit_size
+from worker.probes.models.model_class import build_any_model, build_config
 from worker.probes.trace.recorder import record_storages
 
 FIVE = tuple(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from service.probing.refusal import Refusal
-from worker.probes.architecture.listening.model_class import build_config, find_class
 from worker.probes.architecture.static import count_parameters
+from worker.probes.models.model_class import build_config, find_class
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, unset_fake_temporarily
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from worker.probes.architecture.listening.model_class import build_any_model
+from worker.probes.models.model_class import build_any_model
 
 
 def build_fake(

@@ -44,9 +44,9 @@ def _reads_audio_beside_text(model: PreTrainedModel) -> bool:
 
 
 def _make_spectrogram(model: PreTrainedModel, batch: int) -> torch.Tensor:
-    """Return audio of the one length that an encoder takes, Whisper's 30 s.
+    """Return audio of the one length that an encoder takes.
 
-    Raises Refusal where the config does not say how long that is.
+    Whisper's are 30 s. Raises Refusal where the config does not say how long that is.
     """
     positions, bins = (
         getattr(model.config, name, None) for name in ("max_source_positions", "num_mel_bins")

@@ -12,8 +12,8 @@ from service.estimator.tape.programs.recorded_pass import RecordedPass
 from worker.probes.architecture.caches import hear_caches
 from worker.probes.architecture.depth import find_stack
 from worker.probes.architecture.describe import describe_model
-from worker.probes.architecture.listening.model_class import build_any_model, build_config
 from worker.probes.architecture.programs import LoweredPass
+from worker.probes.models.model_class import build_any_model, build_config
 
 _EMPTY = Program(values=(), num_storages=0, inputs=0, instructions=(), output=0)
 
