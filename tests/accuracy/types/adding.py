@@ -29,9 +29,9 @@ from tests.accuracy.types.measure import EXTENT
 from tests.accuracy.types.shipping import FOLDER, LIMIT, read_index, write_json
 from worker.probes.architecture.check import compute_peak, trace_peak
 from worker.probes.architecture.listening.listen import Phase, make_fake_model
-from worker.probes.architecture.listening.model_class import settle_config
 from worker.probes.architecture.listening.variants import VARIANTS
 from worker.probes.architecture.record import record_model
+from worker.probes.models.model_class import settle_config
 
 PROCESSOR_S = 900
 
