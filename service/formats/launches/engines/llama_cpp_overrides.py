@@ -10,7 +10,8 @@ from itertools import product
 ALL_LAYERS = 999
 """Any number beyond a model's layers means all, and this one is beyond any model's."""
 _MAX_CHARACTERS = 4096
-_MAX_LAYERS = 1000
+_MAX_DIGITS = 3
+"""Digits of a layer's number; models have fewer than a thousand."""
 _PARTS = {"up", "down", "gate"}
 _WHOLE = frozenset({"", ".*", ".+"})
 _ANY_LAYER = frozenset({*_WHOLE, "*", "d+", "[0-9]+", "(d+)", "([0-9]+)", "(?:d+)", "d*", "[0-9]*"})
@@ -70,7 +71,7 @@ def _expand(alternatives: str) -> set[int] | None:
         if not choices or "".join(choices) != alternative:
             return None
         digits = [_list_digits(choice) for choice in choices]
-        if len(digits) > len(str(_MAX_LAYERS)) or not all(digits):
+        if len(digits) > _MAX_DIGITS or not all(digits):
             return None
         numbers |= {int("".join(number)) for number in product(*digits)}
     return numbers

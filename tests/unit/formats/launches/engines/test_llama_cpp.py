@@ -9,6 +9,7 @@ from service.base.errors import InvalidRequestError
 from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Attention, Engine, Quantization, ServeWorkload
+from service.formats.launches.engines.llama_cpp_overrides import ALL_LAYERS, count_host_experts
 from service.formats.launches.values.errors import LaunchFormatError
 from tests.unit.formats.launches.asking import (
     GPU,
@@ -197,3 +198,24 @@ def test_a_model_that_nobody_knows_has_an_open_context() -> None:
     question = ask_command("llama-server -m unheard-of-Q8_0.gguf", gpu=GPU)
 
     assert "workload.max_model_len" in {one.field for one in question.questions}
+
+
+@pytest.mark.parametrize(
+    ("text", "layers"),
+    [
+        ("exps=CPU", ALL_LAYERS),
+        (r"blk\..*\.ffn_.*_exps.*=CPU", ALL_LAYERS),
+        (r"blk\.[0-9]+\.ffn_(?:up|gate|down)_exps\.weight=CPU", ALL_LAYERS),
+        (r"blk\.(1[0-9]|2[0-3])\.ffn_.*_exps\.=CPU", 14),
+        (r"blk\.0\.ffn_.*_exps.=CPU,blk\.1\.ffn_.*_exps.=CPU", 2),
+        (r"blk\.[0-9][0-9][0-9][0-9]\.ffn_.*_exps.=CPU", None),
+        (r"blk\.\d+\.ffn_.*_exps=CUDA1", None),
+        ("exps=CPU,attn=CPU", None),
+        ("=CPU", None),
+        ("exps", None),
+        ("(" * 4000 + "exps=CPU", None),
+    ],
+)
+def test_an_override_of_experts_is_counted_in_layers(text: str, layers: int | None) -> None:
+    """Its pattern is not run, whatever it is; parts of experts have no word."""
+    assert count_host_experts(text) == layers
