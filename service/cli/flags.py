@@ -219,7 +219,7 @@ def _add_flag(group: argparse._ArgumentGroup, flag: Flag) -> None:
 def _make_reader(flag: Flag) -> Any:  # noqa: ANN401 - argparse takes any callable of one text
     if flag.path[-1] == "sequence_lengths":
         return _parse_lengths
-    if flag.path[-1] == "pipeline_layers":
+    if flag.path[-1] in {"pipeline_layers", "tensor_split"}:
         return _parse_numbers
     if list in flag.kinds:
         return partial(_parse_list, words=flag.choices)

@@ -285,3 +285,11 @@ def test_equal_numbers_of_layers_are_said_once() -> None:
         with pytest.raises(UsageError, match="2") as refused:
             ask(*TRAIN, "--pipeline-layers", text)
         assert "invalid" not in refused.value.message
+
+
+def test_shares_of_gpus_are_numbers() -> None:
+    """They were read as words, which no request takes."""
+    words = "llama-2-7b --task serve --num-sequences 1 --prompt-tokens 8 --engine llama_cpp"
+    document = ask(*words.split(), "--pipeline-parallel", "2", "--tensor-split", "3,1.5")
+
+    assert document["workload"]["tensor_split"] == [3, 1.5]  # type: ignore[index]  # objects
