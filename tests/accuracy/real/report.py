@@ -42,9 +42,10 @@ buckets anew in its second step. FSDP2's gathers and reductions run on streams, 
 
 _HOST_OF_CLIENTS = """\
 *measured* has the fastest and the slowest warm step of a run, or its one warm generation. Each client ran while the process of
-the next one started, whose imports take a host's cores and caches for some seconds; what waits for the host differs by that. Run 13's
-steps become a third shorter within five, and the generations of 27 and 29 ended six seconds after their processes began (those
-of 22 and 25 after eleven). The answers hold for a host that is left alone.
+the next one started, whose imports take a host's cores and caches for some seconds; what waits for the host differs by that: the
+generations of 27 and 29 ended six seconds after their processes began (those of 22 and 25 after eleven). Run 13's steps become a
+third shorter within five, twenty-five seconds after it began, and steps of 7 and 19 differ by as much: what is rented beside a
+host is in no record. The answers hold for a host that is left alone.
 """
 
 
