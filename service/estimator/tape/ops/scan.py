@@ -113,12 +113,14 @@ def scan(
     def backward(_: Storage) -> None:
         tape.release(*early)
         early.clear()
+        # C's gradient is gathered position by position, before the first one's decay has its own.
+        read = tape.scratch(reading.numel, dtype)
         grads = [tape.scratch(decay.numel, DType.FP32) for _ in range(FULL_GRADIENTS)]
         carried = tape.scratch(state, DType.FP32)
         tape.release(grads.pop(), carried)
         tape.send(decay, grads[0])
         tape.send(entering, grads[1])
-        tape.send(reading, tape.scratch(reading.numel, dtype))
+        tape.send(reading, read)
 
     if records:
         y.node, y.requires_grad = tape.append(Node(saved, backward)), True

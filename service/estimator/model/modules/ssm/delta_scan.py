@@ -8,7 +8,7 @@ from service.estimator.model.recording import Recording
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.nodes import Node, Value
 from service.estimator.tape.ops.delta_rule.loop import ChunkLoop
 from service.estimator.tape.ops.delta_rule.scan import scan_chunks, solve_triangular
 from service.estimator.tape.ops.elementwise import cast, chain, multiply
@@ -86,7 +86,7 @@ class DeltaScan:
         ]
         tape.free(*parts)
         state = sizes.per_sequence(self.num_heads * self.key_dim * self.value_dim)
-        out, last, named = self._scan_padded(ctx, padded, state)
+        out, last, named, unread = self._scan_padded(ctx, padded, state)
         if ctx.cache is None:
             tape.release(last)
         if chunks.has_several_chunks:
@@ -97,16 +97,22 @@ class DeltaScan:
         )
         y = chain(tape, cut, lambda t, v: _copy_to_dtype(t, v, like.dtype))
         tape.free(*named)
+        if not chunks.has_several_chunks:
+            # Nothing reads the only chunk's state: what leads there ends with its names.
+            for node in unread:
+                tape.release(*node.saved)
+                node.saved = []
         if ctx.cache is not None:
             tape.release(last)
         return y
 
     def _scan_padded(
         self, ctx: Recording, padded: list[Value], state: Size
-    ) -> tuple[Value, Storage, list[Value]]:
+    ) -> tuple[Value, Storage, list[Value], list[Node]]:
         """Return the output of all chunks, padding included, and the last state.
 
-        Also returns what else has a name until the output is there.
+        Also returns what else has a name until the output is there, and the nodes of what the
+        chunks' states alone read.
         """
         tape, chunks = ctx.tape, self.chunks
         square = chunks.per_chunk(self.num_heads * chunks.side**2)
@@ -134,7 +140,9 @@ class DeltaScan:
             tape, grown, lambda t, v: multiply_broadcast(t, query, v, query.numel)
         )
         tape.free(query)
+        before = len(tape.nodes)
         written, ending = self._fade_keys(ctx, key, summed)
+        unread = [node for node in tape.nodes[before:] if isinstance(node, Node)]
         loop = ChunkLoop(
             new_values=fresh,
             decayed_keys=k_cumdecay,
@@ -151,7 +159,8 @@ class DeltaScan:
         )
         corrected = scan_chunks(tape, loop)
         factors = (strong, entering, decayed, system, pairs, summed, mask)
-        return outputs, last, [*factors, *loop.operands, value, strength, fading, *corrected]
+        named = [*factors, *loop.operands, value, strength, fading, *corrected]
+        return outputs, last, named, unread
 
     def _fade_keys(self, ctx: Recording, key: Value, summed: Value) -> tuple[Value, Value]:
         """Return the faded keys, and the decay of each chunk.
