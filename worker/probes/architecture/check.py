@@ -65,7 +65,7 @@ def check_recording(
     return difference if difference > _LOSS_GRADIENT else 0
 
 
-def check_weights(recorded: RecordedModel, model: PreTrainedModel) -> None:
+def check_weights(recorded: RecordedModel, model: nn.Module) -> None:
     """Refuse a recording that counts weights otherwise than the model has them.
 
     Layers that share their weights (Zamba) would each count their own.

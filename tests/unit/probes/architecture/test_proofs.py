@@ -132,6 +132,12 @@ def test_what_a_head_divides_ends_with_the_forward_pass() -> None:
     assert recorded.difference <= 4
 
 
+def test_a_recording_has_as_many_weights_as_its_model() -> None:
+    """Layers that share theirs, as Zamba's do, would count them each."""
+    with pytest.raises(Refusal, match="share weights: 84 parameters"):
+        check.check_weights(record_layer(), Layers(1, 2))
+
+
 def test_layers_of_every_kind_are_enough() -> None:
     """The first of each kind and one more, else as many of the first as show all of them."""
     slow, fast = ("slow",), ("fast",)
