@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 
 from service.api.computing.budgets import Budget
+from service.api.computing.means import make_means
 from service.api.computing.searches import FewestGpus, find_fewest
 from service.api.http.computing import run_search
 from service.api.http.dependencies import Dependencies
@@ -25,9 +26,12 @@ from service.planner.fit.replay_need import is_replayable
 from service.planner.fit.verdict import Verdict
 from service.usecases.hooks.decision import HookQuestion, Shortage
 from service.usecases.questions.fit import FitQuestion
+from service.usecases.questions.how_many import HowManyQuestion
 
 _REPLICAS = frozenset({"data_parallel"})
 """Words that another number of GPUs changes by itself."""
+_MOMENT_S = 0.1
+"""Longest wait for a search that may run beside the server: a process that starts takes longer."""
 _STILL_LOOKING = "ask again for how many GPUs it needs"
 _LINKED = "for how many GPUs it needs see"
 """Goes on with the link, which ends the line."""
@@ -70,7 +74,8 @@ def find_shortage(
         # What it would need on more GPUs rests on what it does not say.
         return Shortage(reason=_explain(job), lacks_memory=True)
     if job.report.verdict is Verdict.DOES_NOT_FIT:
-        way_out = deps.way_outs.find(job.key, partial(_look_for_more, deps, job), wait_s=wait_s)
+        look = _look_for_more if wait_s > _MOMENT_S else _look_beside
+        way_out = deps.way_outs.find(job.key, partial(look, deps, job), wait_s=wait_s)
         return way_out or Shortage(
             reason=_explain(job),
             nothing_fits=_LINKED if is_linked else _STILL_LOOKING,
@@ -90,15 +95,33 @@ def _explain(job: JudgedJob) -> str:
     return f"headroom: does not fit{whatever}: {describe_need(job)}"
 
 
+def _look_beside(deps: Dependencies, job: JudgedJob, give_way: Callable[[], None]) -> Shortage:
+    """Return the fewest GPUs, by a process that leaves this interpreter alone."""
+    check = give_way if deps.searches.is_here else deps.way_outs.check_running
+    return _look(job, partial(run_search, deps, find_fewest), deps, check)
+
+
 def _look_for_more(deps: Dependencies, job: JudgedJob, give_way: Callable[[], None]) -> Shortage:
+    """Return the fewest GPUs for somebody who waits."""
+
+    def search(question: HowManyQuestion, budget: Budget) -> FewestGpus:
+        return find_fewest(question, make_means(budget, deps.plans, deps.corrections))
+
+    return _look(job, search, deps, give_way)
+
+
+def _look(
+    job: JudgedJob,
+    run: Callable[[HowManyQuestion, Budget], FewestGpus],
+    deps: Dependencies,
+    check: Callable[[], None],
+) -> Shortage:
     """Return the fewest GPUs that hold what these do not."""
     reason, question = _explain(job), job.question
-    # A process beside this one takes no time of the interpreter that answers.
-    check = give_way if deps.searches.is_here else deps.way_outs.check_running
     budget = Budget(seconds=deps.settings.question_budget_s, check_caller=check)
     try:
         search = decode(drop_replicas(question.request, job.fit_question.workload), HowManyRequest)
-        fewest = run_search(deps, find_fewest, read_how_many(search, job.model), budget)
+        fewest = run(read_how_many(search, job.model), budget)
     except (ServiceError, EstimatorError):
         return Shortage(reason=reason, lacks_memory=True)
     if fewest.num_gpus is None:
