@@ -123,6 +123,8 @@ class Architecture:
     """Everything from the token embeddings, which it takes over, to the first layer, tables
     included.
     """
+    finish_body: Finish | None = None
+    """The last operation of the body, whose output takes the last hidden state's name."""
     finish_hidden: Finish | None = None
     """Operations between the last hidden state, which stays with the caller, and the head."""
     shifts_labels: bool = True

@@ -101,7 +101,12 @@ class ModelWalk:
             self.units.open_head()
         final = model.final_norm
         y = normalise_last(ctx, final, x) if final is not None else tape.alias(x)
-        tape.free(x, *embedded.names, *embedded.layer_args)
+        tape.free(x)
+        if model.finish_body is not None:
+            finished = model.finish_body(ctx, y)
+            tape.free(y)
+            y = finished
+        tape.free(*embedded.names, *embedded.layer_args)
         tape.release(*self.forward_storages)
         if first is not None:
             tape.release(first)

@@ -83,6 +83,7 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
             8888672,
             11132912,
         ),
+        ("opt", _LORA | {"changes": {"word_embed_proj_dim": 64}}, 6062432, 6555984),
         ("qwen3_next", _FULL, 7100520, 9238120),
         ("jamba", {}, 39227384, 44359680),
         ("falcon", _REENTRANT, 5331608, 5942920),

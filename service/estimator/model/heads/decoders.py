@@ -18,8 +18,6 @@ _LINE = frozenset({"bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "mpt"})
 """Families whose token classification calls its loss itself, in the dtype of the scores."""
 _CLASSIFIERS = _LINE | {"gpt_neox"}
 """Families whose token classifier is no ``score``."""
-_NARROWED = frozenset({"opt"})
-"""Families whose backbone itself has what stands before the output layer."""
 _NAMES = {
     Head.SEQUENCE_CLASSIFICATION: "score",
     Head.TOKEN_CLASSIFICATION: "score",
@@ -53,6 +51,6 @@ def put_task_head(plain: Architecture) -> Architecture:
         plain,
         head=output if spec.num_labels else NO_OUTPUT,
         task=task,
-        finish_hidden=plain.finish_hidden if spec.family in _NARROWED else None,
+        finish_hidden=None,
         finish_logits=None,
     )

@@ -49,7 +49,8 @@ def get_two_stacks(case: Case) -> EncoderDecoder:
 def has_unscaled_hidden(case: Case) -> bool:
     """Return whether the head takes the last hidden state as it is."""
     tree = case.model.tree
-    return tree.finish_hidden is None and tree.finish_logits is None and not tree.head.bias
+    finishes = (tree.finish_body, tree.finish_hidden, tree.finish_logits)
+    return finishes == (None,) * 3 and not tree.head.bias
 
 
 def has_unscaled_logits(case: Case) -> bool:
@@ -59,7 +60,8 @@ def has_unscaled_logits(case: Case) -> bool:
 
 def has_backbone_hidden(case: Case) -> bool:
     """Return whether the head reads what a text decoder's backbone returns."""
-    return is_text_decoder(case) and case.model.tree.finish_hidden is None
+    tree = case.model.tree
+    return is_text_decoder(case) and tree.finish_body is None and tree.finish_hidden is None
 
 
 def describe_reader(case: Case) -> str:

@@ -201,7 +201,7 @@ def build(spec: OptSpec) -> Architecture:
         stem=tuple(weight for layer in projections for weight in layer.weights()),
         outer_linears=projections,
         embed=embed,
-        finish_hidden=(lambda ctx, x: ctx.linear(project_out, x, ""))
+        finish_body=(lambda ctx, x: ctx.linear(project_out, x, ""))
         if project_out is not None
         else None,
     )
