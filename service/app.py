@@ -28,6 +28,7 @@ from service.api.computing.turns import Turns
 from service.api.http.auth import Access, Guard, TokenVerifier
 from service.api.http.dependencies import OTHER_TURNS, Dependencies
 from service.api.http.rate_limits import make_rate_charge, make_rate_throttle
+from service.api.kept_caches import list_caches
 from service.api.metrics.registry import BuildInfo, Metrics
 from service.api.recording_lifespans import make_recording_lifespans
 from service.api.resources import fit
@@ -62,6 +63,7 @@ from service.usecases.operations.metrics_snapshot import (
     take_metrics_snapshot,
 )
 from service.usecases.operations.refresh import Refresher
+from service.usecases.operations.weighing import CacheScales
 from service.usecases.recordings.counting import WeightCounter
 from service.usecases.stored import Sessions
 from service.usecases.stored_specs import models as stored_models
@@ -247,10 +249,11 @@ def _make_refreshers(
         on_count=deps.metrics.set_resident_bytes,
         on_empty=deps.metrics.count_emptied_caches,
     )
+    scales = CacheScales(partial(list_caches, deps), on_weighed=deps.metrics.set_cache)
     refreshers = [
         Refresher(tasks, interval_s=REFRESH_INTERVAL_S),
         Refresher((flush,), interval_s=REFRESH_INTERVAL_S, runs_at_end=True),
-        Refresher((memory.check,), interval_s=REFRESH_INTERVAL_S),
+        Refresher((memory.check, scales.weigh_next), interval_s=REFRESH_INTERVAL_S),
     ]
     if tokens is not None:
         # An issuer that hangs must not keep the keys from being read.

@@ -17,6 +17,8 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORWARDED = frozenset(
     {b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip"}
 )
+_MOST_CHARS = 255 + len(":65535")
+"""Of a name or an address with its port: no name of DNS is longer (RFC 1035, 2.3.4)."""
 _FORWARDED_STARTS = (b"x-forwarded", b"x-original-", b"x-envoy-", b"cf-")
 """What proxies name their own headers by: RFC 7239's forerunners, ingress-nginx's originals,
 Envoy's and Cloudflare's.
@@ -124,9 +126,16 @@ def _is_same_host(origin: str, host: str | None) -> bool:
     return origin.partition("://")[2] == host
 
 
-@lru_cache(256)
 def _read_name(host: str) -> str | None:
-    """Return the name of a ``Host``, if it has one."""
+    """Return the name of a ``Host``, if it has one.
+
+    What is longer than any is not kept: it may have as many bytes as all headers.
+    """
+    return _read_short_name(host) if len(host) <= _MOST_CHARS else None
+
+
+@lru_cache(256)
+def _read_short_name(host: str) -> str | None:
     try:
         name = urlsplit(f"//{host}").hostname
     except ValueError:
@@ -134,7 +143,6 @@ def _read_name(host: str) -> str | None:
     return None if name is None else name.removesuffix(".")
 
 
-@lru_cache(256)
 def _is_local_host(host: str) -> bool:
     name = _read_name(host) or ""
     return name == "localhost" or name.endswith(".localhost") or _is_loopback(name)

@@ -9,13 +9,13 @@ configuration.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from functools import lru_cache
 from hashlib import sha256
 from operator import attrgetter
 
 from service.calibration.evidence import Quantity
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 
 KEY_VERSION = "v2"
@@ -96,7 +96,7 @@ def build_calibration_key(architecture: Architecture, workload: Workload, layout
     return _hash_question(_CurveQuestion(architecture, workload, layout))
 
 
-@lru_cache(maxsize=4096)
+@keep_latest(4096)
 def _hash_question(question: _CurveQuestion) -> str:
     moving = {
         "model": question.architecture.fingerprint(depth=False),

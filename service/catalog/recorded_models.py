@@ -8,12 +8,13 @@ catalogue does not have.
 import json
 import zlib
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.values.memo import keep_latest
 
 _FOLDER = Path(__file__).with_name("recordings")
 _GZIP = 31
@@ -40,7 +41,7 @@ def read_packed_recording(name: str) -> bytes:
     return (_FOLDER / f"{name}.json.gz").read_bytes()
 
 
-@lru_cache(_MAX_DECODED)
+@keep_latest(_MAX_DECODED)
 def load_recorded_architecture(name: str) -> Architecture:
     """Return the architecture of a shipped recording."""
     # A cold command that names another model does not pay for this.

@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache
 from math import inf, log
 
 from service.catalog.models import list_all_models
+from service.estimator.values.memo import keep_latest
 
 _TOKEN = re.compile(r"\d+(?:\.\d+)*[bmx](?![a-z])|[a-z]+|\d+(?:\.\d+)*")
 _FILLERS = frozenset({"the", "model", "hf", "v", "meta"})
@@ -66,7 +67,7 @@ class PackedModel:
     quantization: str | None
 
 
-@lru_cache(4096)
+@keep_latest(4096)
 def split_name(text: str) -> tuple[str, ...]:
     """Return the tokens, releases and sizes of a name."""
     tokens: list[str] = _TOKEN.findall(text.casefold().replace("_", "-"))

@@ -5,7 +5,7 @@ from typing import Any
 from service.estimator.backends.pass_cache import MAX_PASSES, PassCache
 from service.estimator.passes.stored_recordings import RecordingStore
 from service.estimator.speed.throughput import WorkCache
-from service.estimator.values.memo import IdentityMemo
+from service.estimator.values.memo import IdentityMemo, Memo
 
 MAX_CONFIGURATIONS = 512
 """Those that are asked about again and again."""
@@ -30,9 +30,7 @@ class PlanCache(PassCache):
             return memo
         return self._identity_memos.setdefault(name, IdentityMemo(MAX_CONFIGURATIONS))
 
-    def clear(self) -> None:
-        """Keep nothing any more; what is asked next is made anew."""
-        super().clear()
-        self.works.clear()
-        for memo in list(self._identity_memos.values()):
-            memo.clear()
+    def list_memos(self) -> dict[str, Memo[Any]]:
+        """Return all that is kept, by kind; any thread may ask."""
+        identities = {name: memo.memo for name, memo in list(self._identity_memos.items())}
+        return {**super().list_memos(), **self.works.list_memos(), **identities}

@@ -4,7 +4,8 @@ The server's application is asked in this process, without a socket. Nine of ten
 serving, one about training; of one in a thousand the allocator is replayed.
 
 With ``--varied`` they are about every model that is shipped, each in another layout than before,
-two of three about training and replayed; the guard of the memory looks at every twentieth.
+two of three about training and replayed; with ``--mixed`` of every kind, batches, remedies and
+searches too. The guard of the memory looks at every twentieth of both.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from service.api.resources.fit import FAST_ROUTE
 from service.app import ROUTERS
 from service.catalog.models import list_model_names
 from service.usecases.operations.kept_memory import KeptMemory
+from tests.load.mixed import iter_mixed
 from tests.unit.api.builders import parts
 
 SERVED = ("llama-3.1-8b", "llama-3.1-70b", "qwen2.5-7b", "mistral-7b-v0.1")
@@ -76,14 +78,14 @@ def make_training(number: int) -> dict[str, Any]:
     return question if number % 100 == 0 else question | {"include": []}
 
 
-def iter_varied_bodies() -> Iterator[bytes]:
-    """Yield bodies about all models without end, no two alike."""
+def iter_varied() -> Iterator[tuple[str, bytes]]:
+    """Yield paths and bodies about all models without end, no two alike."""
     names = sorted(list_model_names())
     for number in count():
         turn, place = divmod(number, len(names))
         make = make_varied_serving if number % 3 == 2 else make_varied_training
         question = {"model": names[place], "gpu": GPUS[2], "remedies": False, **make(turn)}
-        yield json.dumps(question).encode()
+        yield "/v1/fit", json.dumps(question).encode()
 
 
 def make_varied_serving(turn: int) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def make_varied_training(turn: int) -> dict[str, Any]:
     }
 
 
-async def ask(app: ASGIApp, body: bytes) -> tuple[int, bytes]:
+async def ask(app: ASGIApp, body: bytes, path: str = "/v1/fit") -> tuple[int, bytes]:
     """Return the status and the body of the answer to a question."""
     messages: list[Any] = []
 
@@ -122,8 +124,8 @@ async def ask(app: ASGIApp, body: bytes) -> tuple[int, bytes]:
         "http_version": "1.1",
         "method": "POST",
         "scheme": "http",
-        "path": "/v1/fit",
-        "raw_path": b"/v1/fit",
+        "path": path,
+        "raw_path": path.encode(),
         "query_string": b"",
         "root_path": "",
         "headers": [
@@ -161,8 +163,8 @@ async def measure(number: int) -> Table:
     return table
 
 
-async def measure_varied(number: int, max_bytes: int) -> Table:
-    """Ask so many questions about all models, and return the memory on the way.
+async def measure_guarded(asked: Iterator[tuple[str, bytes]], number: int, max_bytes: int) -> Table:
+    """Ask so many questions, and return the memory on the way.
 
     What a model cannot be asked is refused, and counts as a question too.
     """
@@ -176,13 +178,12 @@ async def measure_varied(number: int, max_bytes: int) -> Table:
         on_empty=lambda: emptied.append(len(resident)),
         max_bytes=max_bytes,
     )
-    bodies = iter_varied_bodies()
     table = Table("questions", "most MB since", "emptied", "seconds of a processor")
     for step in range(STEPS):
-        for place, body in enumerate(islice(bodies, number // STEPS)):
-            status, answer = await ask(app, body)
+        for place, (path, body) in enumerate(islice(asked, number // STEPS)):
+            status, answer = await ask(app, body, path)
             if status not in {OK, REFUSED}:
-                message = f"{body.decode()} was answered with {status}: {answer.decode()}"
+                message = f"{path} {body!r} was answered with {status}: {answer!r}"
                 raise RuntimeError(message)
             if place % LOOK_EVERY == 0:
                 guard.check()
@@ -201,11 +202,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.load.memory", description=__doc__)
     parser.add_argument("--questions", type=int, default=1_000_000)
     parser.add_argument("--varied", action="store_true", help="ask about all models")
-    parser.add_argument("--bound-mib", type=int, default=512, help="of the guard, if varied")
+    parser.add_argument("--mixed", action="store_true", help="ask questions of every kind")
+    parser.add_argument("--bound-mib", type=int, default=512, help="of the guard, if there is one")
     options = parser.parse_args(arguments)
+    asked = iter_mixed() if options.mixed else iter_varied()
     measured = (
-        measure_varied(options.questions, options.bound_mib * 2**20)
-        if options.varied
+        measure_guarded(asked, options.questions, options.bound_mib * 2**20)
+        if options.varied or options.mixed
         else measure(options.questions)
     )
     Console(width=120).print(asyncio.run(measured))

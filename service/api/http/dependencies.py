@@ -18,6 +18,7 @@ from service.api.http.auth import Guard, make_open_guard
 from service.api.metrics.registry import Metrics
 from service.catalog.models import forget_architectures
 from service.estimator.cache import PlanCache
+from service.estimator.values.memo import forget_latest
 from service.jobs.notify import Notify
 from service.runtime.settings import Settings
 from service.usecases.access.keys import AuditEvent
@@ -127,6 +128,7 @@ class Dependencies:
         self.evaluators.clear()
         self.specs.clear()
         forget_architectures()
+        forget_latest()
 
 
 def get_dependencies(request: Request[Any, Any, Any]) -> Dependencies:

@@ -71,6 +71,7 @@ class Metrics:
             "search_cache_bytes", "Bytes of finished answers of searches that are kept."
         )
         self._resident, self._emptied_caches = self._make_memory_series()
+        self._cache_values, self._cache_bytes = self._make_cache_series()
         self._layouts = self._make_counter(
             "searched_layouts", "Layouts that searches considered.", "question"
         )
@@ -157,6 +158,11 @@ class Metrics:
         """Set the memory that this process has."""
         self._resident.set(num_bytes)
 
+    def set_cache(self, name: str, num_values: int, num_bytes: int) -> None:
+        """Set how much a cache of this process keeps."""
+        self._cache_values.labels(name).set(num_values)
+        self._cache_bytes.labels(name).set(num_bytes)
+
     def count_emptied_caches(self) -> None:
         """Count a process that forgot what it kept."""
         self._emptied_caches.inc()
@@ -207,8 +213,20 @@ class Metrics:
             "emptied_caches", "Times that a process forgot what it kept, having grown too large."
         )
 
-    def _make_gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"headroom_{name}", text, registry=self._registry, multiprocess_mode="livesum")
+    def _make_cache_series(self) -> tuple[Gauge, Gauge]:
+        values = self._make_gauge("cache_values", "Values that are kept.", "cache")
+        return values, self._make_gauge(
+            "cache_bytes", "Bytes of values that are kept, told by samples.", "cache"
+        )
+
+    def _make_gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(
+            f"headroom_{name}",
+            text,
+            labels,
+            registry=self._registry,
+            multiprocess_mode="livesum",
+        )
 
     def _make_counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"headroom_{name}", text, labels, registry=self._registry)

@@ -1,10 +1,11 @@
 """Defaults of a request, and the lines that name them."""
 
 from collections.abc import Hashable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from msgspec import UNSET, UnsetType
+
+from service.estimator.values.memo import keep_latest
 
 
 def apply_defaults(
@@ -22,7 +23,7 @@ def apply_defaults(
     return values, assumptions
 
 
-@lru_cache(1024)
+@keep_latest(1024)
 def _format_assumption(prefix: str, name: str, default: Hashable) -> str:
     return f"{prefix}.{name} = {'none' if default is None else default}"
 

@@ -5,7 +5,6 @@ Names are resolved and defaults filled; nothing is guessed.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from msgspec import Struct, UnsetType
 
@@ -19,6 +18,7 @@ from service.estimator.model.quantization.loading import adopt_cache_format, as_
 from service.estimator.values.device import UNKNOWN_VENDOR, Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.formats.quantities import parse_bytes
 from service.planner.fit.confidence import check_confidence, list_confidence_notes
@@ -156,6 +156,6 @@ def read_device(reference: GpuReference) -> Device:
     return _get_catalogue_device(reference)
 
 
-@lru_cache(512)
+@keep_latest(512)
 def _get_catalogue_device(name: str) -> Device:
     return resolve_device(name)

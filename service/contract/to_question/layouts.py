@@ -1,7 +1,6 @@
 """Layouts of requests as layouts of the estimator."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from msgspec import UnsetType
@@ -11,6 +10,7 @@ from service.contract.to_question.defaults import apply_defaults, copy_set_field
 from service.estimator.model.pipelines.megatron import read_layout_string
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout, Sharding
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.pipeline import ONE_CHUNK, PipelineSplit
 from service.formats.quantities import parse_bytes
 
@@ -37,7 +37,7 @@ _LAYOUT_OPTIONAL = (
 )
 
 
-@lru_cache(1024)
+@keep_latest(1024)
 def read_layout(
     request: LayoutRequest | UnsetType, *, serves: bool = False
 ) -> tuple[Layout, tuple[str, ...]]:

@@ -5,7 +5,7 @@ GPU. So workload, layout and GPU are read by their bytes, and what was read is k
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -26,6 +26,7 @@ from service.contract.to_question.layouts import read_layout
 from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import keep_latest
 from service.planner.fit.confidence import check_confidence
 
 T = TypeVar("T")
@@ -100,7 +101,7 @@ def decode_pieces(body: bytes) -> tuple[bytes, FitPieces]:
 
 def _keep_short(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
     """Cache the values read from short pieces."""
-    kept = lru_cache(MAX_PIECES)(read)
+    kept = keep_latest(MAX_PIECES)(read)
 
     def get(piece: bytes) -> T:
         return kept(piece) if len(piece) <= MAX_PIECE_BYTES else read(piece)

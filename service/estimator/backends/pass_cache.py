@@ -50,11 +50,21 @@ class PassCache:
 
     def clear(self) -> None:
         """Keep nothing any more; what is asked next is made anew."""
-        self.replays.clear()
-        self._shared.clear()
-        memos: list[Memo[Any]] = [self._passes, self._shards, self._checks]
-        for memo in (*memos, self._models, self._model_keys, *list(self._memos.values())):
+        for memo in self.list_memos().values():
             memo.clear()
+
+    def list_memos(self) -> dict[str, Memo[Any]]:
+        """Return all that is kept, by a name of each kind; any thread may ask."""
+        return {
+            "passes": self._passes,
+            **self._shared.list_memos("passes"),
+            "shards": self._shards,
+            "models": self._models,
+            "model keys": self._model_keys,
+            "checks": self._checks,
+            **self.replays.list_memos(),
+            **self._memos,
+        }
 
     def with_cancellation(self, check: CancelCheck) -> Self:
         """Return the same cache with replays that can be cancelled.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import add, ge, itemgetter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.tensors import Weight
@@ -198,10 +198,9 @@ class SharedRecordings(Generic[S]):
         self._first: Memo[TrainingPass] = Memo(capacity)
         self._shared: Memo[S] = Memo(capacity)
 
-    def clear(self) -> None:
-        """Keep nothing any more."""
-        self._first.clear()
-        self._shared.clear()
+    def list_memos(self, kind: str) -> dict[str, Memo[Any]]:
+        """Return what is kept, by names after that of what is recorded."""
+        return {f"first {kind}": self._first, f"shared {kind}": self._shared}
 
     def find(self, model: Architecture, config: TrainingPass) -> S | None:
         """Return what a pass shares, None for one of its own."""

@@ -5,7 +5,7 @@ It selects the pass and the model that are timed.
 
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from service.estimator.memory.adapter_bases import resolve_base_weights
 from service.estimator.memory.lengths import has_packed_mask, resolve_decoder_length
@@ -56,10 +56,9 @@ class WorkCache:
         self._works: Memo[ForwardWork] = Memo(capacity)
         self._timers: Memo[StepTimer] = Memo(min(capacity, MAX_TIMERS))
 
-    def clear(self) -> None:
-        """Keep nothing any more."""
-        self._works.clear()
-        self._timers.clear()
+    def list_memos(self) -> dict[str, Memo[Any]]:
+        """Return what is kept, by a name of each kind."""
+        return {"works": self._works, "timers": self._timers}
 
     def get_forward_work(
         self, model: Architecture, dtype: DType, attention: Attention, *, length: int

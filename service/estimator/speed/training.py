@@ -5,7 +5,6 @@ adds.
 """
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from service.estimator.memory.optimizers.table import get_optimizer
 from service.estimator.memory.trained import TrainedParameters
@@ -23,7 +22,7 @@ from service.estimator.speed.stretches import BACKWARD_PRODUCTS, time_passes
 from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
-from service.estimator.values.memo import Memo
+from service.estimator.values.memo import Memo, keep_latest
 from service.estimator.values.precision import Precision
 from service.estimator.values.result import Throughput
 from service.estimator.values.workload import Framework, Method, TrainWorkload
@@ -211,7 +210,7 @@ _MOMENTS = 2
 """States that a precision policy counts: AdamW's."""
 
 
-@lru_cache(maxsize=256)
+@keep_latest(256)
 def _state_bytes_per_param(precision: Precision, num_states: int) -> int:
     moments = (num_states - _MOMENTS) * precision.optimizer_dtype.bytes_per_element
     both = precision.param_dtype.bytes_per_element + precision.grad_dtype.bytes_per_element

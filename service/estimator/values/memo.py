@@ -1,12 +1,20 @@
 """Bounded caches of values that are made once."""
 
+import gc
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import lru_cache
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from functools import _lru_cache_wrapper
 
 V = TypeVar("V")
 _makes_values: ContextVar[bool] = ContextVar("makes_values", default=True)
+
+
+_functions: "list[_lru_cache_wrapper[Any]]" = []
 
 
 class NotKeptError(Exception):
@@ -33,6 +41,48 @@ def check_making() -> None:
         raise NotKeptError
 
 
+def keep_latest(
+    capacity: int,
+) -> "Callable[[Callable[..., V]], _lru_cache_wrapper[V]]":
+    """Keep the latest values of a function, until all are forgotten.
+
+    It is for functions of what is asked. Those of data that a release ships have few values, and
+    keep them for good.
+    """
+
+    def keep(function: Callable[..., V]) -> "_lru_cache_wrapper[V]":
+        kept = lru_cache(capacity)(function)
+        _functions.append(kept)
+        return kept
+
+    return keep
+
+
+def list_keeping_functions() -> "tuple[_lru_cache_wrapper[Any], ...]":
+    """Return the functions that keep their latest values."""
+    return tuple(_functions)
+
+
+def list_latest() -> list[tuple[object, object]]:
+    """Return arguments and values that functions keep; any thread may ask.
+
+    The garbage collector alone tells them: a type, and then an argument, its value and a type for
+    each.
+    """
+    pairs: list[tuple[object, object]] = []
+    for function in list_keeping_functions():
+        number = function.cache_info().currsize
+        held = gc.get_referents(function)[1 : 1 + 3 * number]
+        pairs += zip(held[0::3], held[1::3], strict=False)
+    return pairs
+
+
+def forget_latest() -> None:
+    """Forget what functions keep; any thread may."""
+    for function in list_keeping_functions():
+        function.cache_clear()
+
+
 class Memo(Generic[V]):
     """Values by key, of which the oldest is dropped first."""
 
@@ -50,6 +100,10 @@ class Memo(Generic[V]):
     def clear(self) -> None:
         """Keep nothing any more."""
         self._values.clear()
+
+    def list_items(self) -> list[tuple[object, V]]:
+        """Return the keys and values that are kept now; any thread may ask."""
+        return list(self._values.items())
 
     def get(self, key: object) -> V | None:
         """Return the value of a key, None where none is kept."""
@@ -87,6 +141,11 @@ class IdentityMemo(Generic[V]):
     def clear(self) -> None:
         """Keep nothing any more."""
         self._values.clear()
+
+    @property
+    def memo(self) -> Memo[tuple[tuple[object, ...], V]]:
+        """The values with their objects."""
+        return self._values
 
     def get_or_make(self, parts: tuple[object, ...], make: Callable[[], V]) -> V:
         """Return the value of some objects, made where none is kept."""

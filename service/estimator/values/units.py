@@ -3,7 +3,7 @@
 It is the only place that defines a GiB.
 """
 
-from functools import lru_cache
+from service.estimator.values.memo import keep_latest
 
 KIB = 1024
 MIB = 1024**2
@@ -24,7 +24,7 @@ def format_bytes(num_bytes: float) -> str:
     return f"{num_bytes:,.0f} B"
 
 
-@lru_cache(1024)
+@keep_latest(1024)
 def format_count(count: float) -> str:
     """Return a count in decimal steps, such as ``6.738e9``."""
     return f"{count:.4g}".replace("e+0", "e").replace("e+", "e")

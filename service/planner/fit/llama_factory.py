@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.workload import Method, TrainWorkload
 
@@ -71,7 +71,7 @@ _QUANTISED: Mapping[int, TableRow] = {
 ROWS = (_FULL, _PURE, _ADAPTED, *_QUANTISED.values())
 
 
-@lru_cache(maxsize=256)
+@keep_latest(256)
 def find_column(num_parameters: int) -> int | None:
     """Return the column of a model's size.
 

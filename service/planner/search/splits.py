@@ -6,7 +6,7 @@ A framework and a model allow them, before their ranks are counted.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
 
 from service.estimator.model.architecture import Architecture
@@ -14,6 +14,7 @@ from service.estimator.model.pipelines.megatron import spread_layers
 from service.estimator.rules.grammar.facts import collect_facts
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import ContextMethod, Layout, Sharding
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.pipeline import EVEN, PipelineSplit
 from service.estimator.values.workload import Framework, ServeWorkload, TrainWorkload, Workload
 from service.planner.fit.evaluator import Config
@@ -258,7 +259,7 @@ def list_pipelines(num_layers: int, layout: Layout, values: Sequence[int]) -> Se
     )
 
 
-@lru_cache(maxsize=1024)
+@keep_latest(1024)
 def choose_split(num_layers: int, layout: Layout, stages: int) -> PipelineSplit:
     """Return how so many stages split the layers.
 

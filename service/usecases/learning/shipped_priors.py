@@ -3,6 +3,7 @@
 A fresh installation begins with what they teach.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -54,16 +55,20 @@ def load_shipped_members() -> tuple[Member, ...]:
     )
 
 
-@cache
 def load_shipped_evidence(address: str, quantity: Quantity) -> tuple[Evidence, ...]:
     """Return the shipped measurements of one key and quantity."""
-    return tuple(
-        sample
-        for curve, evidence_set in _load_shipped()
-        if evidence_set.environment.key.build_curve_key(curve) == address
-        for sample in evidence_set.evidence
-        if sample.quantity is quantity
-    )
+    return _index_shipped().get((address, quantity), ())
+
+
+@cache
+def _index_shipped() -> Mapping[tuple[str, Quantity], tuple[Evidence, ...]]:
+    index: dict[tuple[str, Quantity], tuple[Evidence, ...]] = {}
+    for curve, evidence_set in _load_shipped():
+        address = evidence_set.environment.key.build_curve_key(curve)
+        for sample in evidence_set.evidence:
+            key = (address, sample.quantity)
+            index[key] = (*index.get(key, ()), sample)
+    return index
 
 
 def make_group(evidence_set: EvidenceSet, quantity: Quantity) -> Group:

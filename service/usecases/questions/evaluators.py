@@ -28,6 +28,10 @@ class EvaluatorCache:
         """Drop all, and the models that they keep; any thread may."""
         self._evaluators = OrderedDict()
 
+    def list_kept(self) -> list[Evaluator]:
+        """Return all that are kept; any thread may ask."""
+        return list(self._evaluators.values())
+
     def get(
         self, question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections
     ) -> Evaluator:

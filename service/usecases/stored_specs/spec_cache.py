@@ -83,6 +83,10 @@ class SpecCache:
             self._catalogue[name] = model
         return model
 
+    def list_kept(self) -> tuple[NamedModel, ...]:
+        """Return the models that are kept; any thread may ask."""
+        return (*list(self._catalogue.values()), *list(self._stored.values()))
+
     def get_version(self, name: str) -> str | None:
         """Return the version of a model that is known without the database."""
         cached = self.get_cached(name)

@@ -1,13 +1,13 @@
 """Pipeline stages: the layers of their chunks."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.moe.tree import MoeSpec
 from service.estimator.model.pipelines.chunks import Chunk, list_stage_positions
 from service.estimator.model.pipelines.split import get_pipeline, split_model
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import keep_latest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def list_distinct_stages(model: Architecture, layout: Layout) -> ByStage:
     return tuple({chunks: (stage, chunks) for stage, chunks in reversed(all_stages)}.values())[::-1]
 
 
-@lru_cache(maxsize=1024)
+@keep_latest(1024)
 def _list_stage_chunks(split: tuple[Chunk, ...], leading: int, layout: Layout) -> ByStage:
     chunks = tuple(_count_layers(chunk, leading) for chunk in split)
     return tuple(

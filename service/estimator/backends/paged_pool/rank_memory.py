@@ -6,7 +6,6 @@ key and value heads are replicated where there are fewer than ranks.
 """
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from service.estimator.backends.paged_pool.activation_peak import (
     SharedBuffers,
@@ -34,6 +33,7 @@ from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.units import ceil_div
 
 VOCABULARY_MULTIPLE = 64
@@ -174,7 +174,7 @@ def add_draft(
     )
 
 
-@lru_cache(1024)
+@keep_latest(1024)
 def _build_ranks(query: _RankQuery) -> tuple[Rank, ...]:
     _, pipeline = query.degrees
     _, expert_spread, _ = query.experts
@@ -231,7 +231,7 @@ def split_layers(num_layers: int, stages: int) -> tuple[int, ...]:
     return tuple(layers)
 
 
-@lru_cache(4096)
+@keep_latest(4096)
 def _count_widest(query: _RankQuery) -> tuple[tuple[int, int], SharedBuffers | None]:
     """Return a token's elements at the widest point, experts' apart."""
     local, (_, _, num_token_ranks) = _split_model(query.leave_out_spread()), query.experts
@@ -245,7 +245,7 @@ def _count_widest(query: _RankQuery) -> tuple[tuple[int, int], SharedBuffers | N
     return peak_elements, find_shared_buffers(local, num_token_ranks=num_token_ranks)
 
 
-@lru_cache(256)
+@keep_latest(256)
 def _split_model(query: _RankQuery) -> Architecture:
     """Return a rank's part of a model, with its vocabulary padded."""
     model, tensor, expert_tensor = query.model, query.degrees[0], query.experts[0]

@@ -7,7 +7,6 @@ positions of the encoder.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain
 from typing import TypeGuard
 
@@ -22,6 +21,7 @@ from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.values.dtypes import DType
 from service.estimator.values.engine_versions import Version
 from service.estimator.values.errors import InvalidInputError, NotModelledError
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.units import ceil_div
 
 _OLDEST = Version(0, 33)
@@ -106,7 +106,7 @@ class _SpeechModel:
         return hash(self.model.spec)
 
 
-@lru_cache(64)
+@keep_latest(64)
 def _load_parts(speech: _SpeechModel) -> tuple[Architecture, SpeechEncoder]:
     model = speech.model
     layers = [(block, count) for block, count in model.blocks if not _decodes(block)]

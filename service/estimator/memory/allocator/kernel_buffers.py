@@ -1,7 +1,6 @@
 """Sizes of the buffers that kernels take of the allocator, by GPU."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from service.estimator.memory.overheads.gpu_properties import find_gpu_properties
@@ -11,6 +10,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.kernel_buffers import BufferKind, KernelBuffer
 from service.estimator.tape.sizes import Size
 from service.estimator.values.device import Device
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.units import GIB, MIB, ceil_div
 
 P = TypeVar("P", TrainingPass, ServingPass)
@@ -72,7 +72,7 @@ def select_kernels(config: P, kernels: KernelBuffers | None) -> P:
     return replace(config, **changes)
 
 
-@lru_cache(64)
+@keep_latest(64)
 def _find(
     gpu: str,
     compute_capability: str | None,

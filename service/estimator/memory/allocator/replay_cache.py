@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from copy import copy
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 from service.estimator.memory.allocator.caching_allocator import (
     BLOCK_BYTES,
@@ -100,10 +101,17 @@ class ReplayCache:
 
     def clear(self) -> None:
         """Keep nothing any more."""
-        self._logs.clear()
-        self._shared_logs.clear()
-        self._tensors.clear()
-        self._replays.clear()
+        for memo in self.list_memos().values():
+            memo.clear()
+
+    def list_memos(self) -> dict[str, Memo[Any]]:
+        """Return what is kept, by a name of each kind."""
+        return {
+            "logs": self._logs,
+            **self._shared_logs.list_memos("logs"),
+            "tensors": self._tensors,
+            "replays": self._replays,
+        }
 
     def with_cancellation(self, check: CancelCheck) -> "ReplayCache":
         """Return the same cache with replays that can be cancelled.

@@ -5,13 +5,13 @@ They are replayed where the order of a pass is known, else a ratio.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 
 from service.estimator.memory.allocator.replay import ReplayResult
 from service.estimator.memory.intervals.allocator_ratios import RATIOS
 from service.estimator.memory.intervals.ends import LEVEL, PER_MILLION, get_level_index
 from service.estimator.memory.overheads.overheads import Overhead
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.workload import Allocator
 
 _LARGE_BYTES = 10_000_000_000
@@ -89,7 +89,7 @@ def estimate_serving_slack(
     )
 
 
-@lru_cache(256)
+@keep_latest(256)
 def _get_ratios(kind: Allocator, runs: str, median: int, level: float) -> tuple[int, int, int]:
     """Return slack over allocated of a class of runs.
 
@@ -124,7 +124,7 @@ def get_replayed_slack(replayed: ReplayResult) -> Overhead:
     )
 
 
-@lru_cache(2048)
+@keep_latest(2048)
 def _make_replayed_slack(reserved: int, peak: int, workspaces: int, kind: Allocator) -> Overhead:
     """Return the slack of a replay, described once for all levels."""
     slack = reserved - peak - workspaces

@@ -5,12 +5,11 @@ Each thread that multiplies has a handle, and each handle a workspace that is ne
 (``CublasHandlePool.cpp``, ``getChosenWorkspaceSize``).
 """
 
-from functools import lru_cache
-
 from service.estimator.memory.allocator.kernel_buffers import find_kernel_buffers
 from service.estimator.memory.allocator.replay import ReplayResult
 from service.estimator.memory.overheads.overheads import Overhead
 from service.estimator.values.device import Device
+from service.estimator.values.memo import keep_latest
 
 _NUM_THREADS = {"inference": 1, "megatron": 0}
 """Megatron's own temporaries have the workspaces of PyTorch and of Transformer Engine."""
@@ -40,7 +39,7 @@ def get_workspaces(
     return _make_workspaces(num_bytes)
 
 
-@lru_cache(maxsize=256)
+@keep_latest(256)
 def _make_workspaces(num_bytes: int) -> Overhead:
     return Overhead(
         point=num_bytes,

@@ -8,17 +8,17 @@ stand at every level.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import ceil
 
 from service.estimator.memory.intervals.table import HIGHEST_PERCENT, LOWEST_PERCENT, POOLED, WIDTHS
+from service.estimator.values.memo import keep_latest
 
 LEVEL = 0.95
 PER_MILLION = 1_000_000
 LOWEST, HIGHEST = LOWEST_PERCENT / 100, HIGHEST_PERCENT / 100
 
 
-@lru_cache(256)
+@keep_latest(256)
 def get_level_index(level: float) -> int:
     """Return the index of a level in the table.
 
@@ -29,7 +29,7 @@ def get_level_index(level: float) -> int:
     return min(max(percent, LOWEST_PERCENT), HIGHEST_PERCENT) - LOWEST_PERCENT
 
 
-@lru_cache(1024)
+@keep_latest(1024)
 def get_residual_ends(kind: str, quantity: str, level: float = LEVEL) -> tuple[int, int]:
     """Return the lowest and highest reading over the answer.
 

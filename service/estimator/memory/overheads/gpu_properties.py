@@ -5,10 +5,10 @@ They are processors, second-level cache and cuBLAS's workspace.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from service.estimator.memory.overheads.card_processors import AMPERE_AND_ADA, BLACKWELL, TURING
 from service.estimator.values.device import Device
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.units import GIB, KIB, MIB
 
 _HOPPER_WORKSPACE = 32 * MIB
@@ -118,14 +118,14 @@ def get_gpu_properties(device: Device) -> GpuProperties:
     return replace(properties, num_processors=device.num_processors)
 
 
-@lru_cache(256)
+@keep_latest(256)
 def find_gpu_properties(gpu_name: str) -> GpuProperties | None:
     """Return the properties of a GPU that the table has."""
     matches = [name for name in _PROPERTIES if gpu_name == name or gpu_name.startswith(f"{name}-")]
     return _PROPERTIES[max(matches, key=len)] if matches else None
 
 
-@lru_cache(256)
+@keep_latest(256)
 def _find_properties(gpu_name: str, usable_bytes: int) -> GpuProperties:
     properties = find_gpu_properties(gpu_name)
     if properties is not None:

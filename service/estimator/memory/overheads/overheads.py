@@ -4,9 +4,9 @@ They are the allocator's slack, the CUDA context and communicators.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from service.estimator.memory.overheads.cuda_context import find_context
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.result import Interval
 from service.estimator.values.units import GIB
 
@@ -22,7 +22,7 @@ class Overhead:
     source: str
 
 
-@lru_cache(maxsize=256)
+@keep_latest(256)
 def get_context_overhead(gpu: str = "", kind: str = "") -> Overhead:
     """Return the CUDA context on a GPU of this name.
 
@@ -38,7 +38,7 @@ def get_context_overhead(gpu: str = "", kind: str = "") -> Overhead:
     )
 
 
-@lru_cache(maxsize=64)
+@keep_latest(64)
 def estimate_communicators(num_gpus: int) -> Overhead:
     """Return NCCL's buffers outside the allocator.
 

@@ -4,7 +4,6 @@ Its tree is read once.
 """
 
 import json
-from functools import lru_cache
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import (
@@ -12,6 +11,7 @@ from service.estimator.model.families.registry import (
     architecture_from_spec,
 )
 from service.estimator.values.errors import EstimatorError, NotModelledError
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.speculative import Speculative
 
 FIELD = "workload.speculative.draft"
@@ -32,7 +32,7 @@ def count_draft_tokens(speculative: Speculative | None) -> int:
     return 0 if speculative is None else speculative.num_tokens
 
 
-@lru_cache(64)
+@keep_latest(64)
 def _load_draft(config: str | None, spec: str | None) -> Architecture:
     try:
         if config is None:

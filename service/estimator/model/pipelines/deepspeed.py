@@ -6,7 +6,6 @@ Megatron-DeepSpeed's ``GPTModelPipe`` (``megatron/model/gpt_model.py``).
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from math import inf
 
@@ -14,6 +13,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.pipelines.chunks import Chunk
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import keep_latest
 
 _FIELD = "layout.partition_method"
 _BEFORE = ("_to_float16", "EmbeddingPipe")
@@ -79,7 +79,7 @@ def partition_uniform(num_items: int, num_parts: int) -> tuple[int, ...]:
     return tuple(part * per_part + min(part, extra) for part in range(num_parts + 1))
 
 
-@lru_cache(maxsize=256)
+@keep_latest(256)
 def partition_balanced(weights: Sequence[int], num_parts: int) -> tuple[int, ...]:
     """Return bounds of parts whose heaviest and lightest differ least.
 

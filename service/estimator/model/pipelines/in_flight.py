@@ -1,11 +1,11 @@
 """Micro-batches in flight on a stage while a pass runs."""
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from service.estimator.model.pipelines.passes import Pass, PassKind
 from service.estimator.model.pipelines.schedules import get_round_size, list_passes
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.pipeline import ONE_CHUNK, PipelineSchedule
 
 _STEADY_ROUNDS = 4
@@ -40,7 +40,7 @@ def list_moments(layout: Layout, stage: int, micro_batches: int) -> tuple[Moment
     )
 
 
-@lru_cache(maxsize=4096)
+@keep_latest(4096)
 def _list_moments(
     schedule: PipelineSchedule, stages: int, chunks: int, stage: int, micro_batches: int
 ) -> tuple[Moment, ...]:

@@ -3,13 +3,13 @@
 The slowest stage sets the pace.
 """
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pipelines.chunks import Chunk, list_stage_positions
 from service.estimator.model.pipelines.split import get_pipeline, split_model
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.pipeline import EVEN
 
 
@@ -35,7 +35,7 @@ def get_layers_divisor(model: Architecture, layout: Layout) -> float:
     return min(share.divisor for share in list_stage_shares(model, layout))
 
 
-@lru_cache(maxsize=1024)
+@keep_latest(1024)
 def _list_shares(chunks: tuple[Chunk, ...], layout: Layout) -> tuple[StageShare, ...]:
     total = sum(chunk.num_layers for chunk in chunks)
     by_stage: dict[int, tuple[int, int]] = {}

@@ -1,7 +1,5 @@
 """Chunks of a model on a pipeline, however it is split."""
 
-from functools import lru_cache
-
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pipelines.chunks import Chunk, build_chunks, check_sum
 from service.estimator.model.pipelines.deepspeed import split_by_method
@@ -13,6 +11,7 @@ from service.estimator.model.pipelines.megatron import (
 )
 from service.estimator.model.pipelines.torchtitan import split_as_torchtitan
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.pipeline import EVEN, PipelineSchedule, PipelineSplit
 
 
@@ -37,7 +36,7 @@ def get_pipeline(layout: Layout) -> Layout:
     )
 
 
-@lru_cache(maxsize=1024)
+@keep_latest(1024)
 def _make_pipeline(
     stages: int, virtual: int, split: PipelineSplit, schedule: PipelineSchedule | None
 ) -> Layout:
@@ -49,7 +48,7 @@ def _make_pipeline(
     )
 
 
-@lru_cache(maxsize=1024)
+@keep_latest(1024)
 def split_layers(layout: Layout, num_layers: int) -> tuple[Chunk, ...]:
     """Return the chunks of so many layers."""
     split = layout.pipeline_split

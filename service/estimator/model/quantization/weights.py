@@ -5,7 +5,6 @@ Some tensors are packed, others stay as they are.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import MappingProxyType
 
 from service.estimator.model.architecture import Architecture
@@ -21,6 +20,7 @@ from service.estimator.model.weights.scheme import Packing, Scheme, Scope
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
+from service.estimator.values.memo import keep_latest
 from service.estimator.values.workload import Quantization
 
 _EXPERTS = "mlp_experts"
@@ -193,7 +193,7 @@ def inspect_placements(model: Architecture, scheme: Scheme) -> tuple[bool, bool]
     return _inspect_placements(_WeightQuery(model.spec, scheme, DType.BF16, model))
 
 
-@lru_cache(256)
+@keep_latest(256)
 def _inspect_placements(query: _WeightQuery) -> tuple[bool, bool]:
     weights = tuple(iter_placements(query.model, query.scheme))
     return any(item.num_packed and item.num_unpacked for item in weights), any(
@@ -201,7 +201,7 @@ def _inspect_placements(query: _WeightQuery) -> tuple[bool, bool]:
     )
 
 
-@lru_cache(256)
+@keep_latest(256)
 def _weight_bytes(query: _WeightQuery) -> WeightBytes:
     parts = [
         stored_bytes(placement, query.scheme, query.dtype)

@@ -7,12 +7,12 @@ before it is used.
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from re import _constants as tokens  # type: ignore[attr-defined]  # the parser of ``re`` itself
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 from service.estimator.values.errors import InvalidConfigError
+from service.estimator.values.memo import keep_latest
 
 FIELD = "quantization_config.modules_to_not_convert"
 MAX_CHARACTERS = 1000
@@ -73,7 +73,7 @@ def _begins(pattern: str, name: str) -> bool:
     return size == len(name) or name[size] == "." or name[size - 1 : size] == "."
 
 
-@lru_cache(MAX_RULES)
+@keep_latest(MAX_RULES)
 def _compile(pattern: str, end: str = "") -> re.Pattern[str]:
     excerpt = pattern if len(pattern) <= _MAX_SHOWN else f"{pattern[:_MAX_SHOWN]}…"
     what = f"{excerpt!r} in the modules that are not quantised"
