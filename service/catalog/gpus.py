@@ -22,7 +22,7 @@ from service.catalog.gpu_names import (
     read_spelling,
 )
 from service.estimator.values.device import Device, parse_slice
-from service.estimator.values.units import GIB
+from service.estimator.values.units import GIB, format_bytes
 
 _DATA = Path(__file__).with_name("gpus.json")
 _COUNTED = re.compile(r"(?P<number>[0-9]{1,4}) ?[x*] ?(?P<name>.+)", re.IGNORECASE)
@@ -119,7 +119,11 @@ def _index(pairs: Iterable[tuple[str, GpuEntry]]) -> dict[str, tuple[GpuEntry, .
 
 
 def _explain_ambiguous(name: str, candidates: tuple[GpuEntry, ...]) -> str:
-    return f"GPU {name!r} is ambiguous: say {' or '.join(entry.name for entry in candidates)}."
+    names = [f"{entry.name} ({format_bytes(entry.capacity_bytes)})" for entry in candidates]
+    return (
+        f"GPU {name!r} is ambiguous: say {' or '.join(names)}; `headroom how-many` and `headroom "
+        "plan` answer for each."
+    )
 
 
 def _explain_profile(entry: GpuEntry, profile: str) -> str:
