@@ -21,10 +21,12 @@ from service.catalog.gpu_names import (
     normalize_name,
     read_spelling,
 )
+from service.catalog.instance_names import find_instance_gpu
 from service.estimator.values.device import Device, parse_slice
 from service.estimator.values.units import GIB, format_bytes
 
 _DATA = Path(__file__).with_name("gpus.json")
+_BARE_SIZE = re.compile(r"([0-9]{1,4})\s?(?:g|gb|gi|gib)(?:\s?(?:gpu|card|vram))?", re.IGNORECASE)
 _COUNTED = re.compile(r"(?P<number>[0-9]{1,4}) ?[x*] ?(?P<name>.+)", re.IGNORECASE)
 """A number of GPUs with their name: 2x RTX 5090."""
 
@@ -141,6 +143,12 @@ def _explain_unknown(name: str) -> str:
     foreign = explain_foreign(name)
     if foreign is not None:
         return foreign
+    rented = find_instance_gpu(name)
+    if rented is not None:
+        return f"{name!r} is a machine that is rented with its GPUs: say theirs, {rented}."
+    size = _BARE_SIZE.fullmatch(name.strip())
+    if size is not None:
+        return f"{name!r} is a size and no name: {BY_MEMORY.format(size=f'{size[1]}Gi')}."
     counted = _COUNTED.fullmatch(name.strip())
     if counted is not None and (matches := find_gpus(counted["name"])):
         names, number = " or ".join(entry.name for entry in matches), counted["number"]

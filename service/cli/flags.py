@@ -31,6 +31,12 @@ from service.terminal.foreign_flags import explain_foreign_flags
 _INTEGER = re.compile(r"-?[0-9]+")
 _SELECTIVE = re.compile(r"selective:([0-9]+)")
 _TASKS: dict[str, type[Struct]] = {"train": TrainRequest, "serve": ServeRequest}
+_OTHER_TASKS = {
+    **dict.fromkeys(
+        ("finetune", "fine-tune", "finetuning", "training", "sft", "pretrain"), "train"
+    ),
+    **dict.fromkeys(("inference", "infer", "serving", "generate", "predict", "chat"), "serve"),
+}
 _GROUPS: tuple[tuple[str, tuple[str, ...], type[Struct]], ...] = (
     ("training", ("workload",), TrainRequest),
     ("serving", ("workload",), ServeRequest),
@@ -57,7 +63,7 @@ def add_question(
     add_head(parser)
     parser.add_argument(
         "--task",
-        type=make_choice_reader(tuple(_TASKS)),
+        type=make_choice_reader(tuple(_TASKS), _OTHER_TASKS),
         metavar=format_choices(tuple(_TASKS)),
         help="train or serve; default the one that the other words belong to",
     )

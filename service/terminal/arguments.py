@@ -6,8 +6,9 @@ twice.
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 FITS = 0
@@ -191,29 +192,38 @@ def _record_flag(parser: argparse.ArgumentParser, action: argparse.Action) -> No
     parser.record_flag(action)
 
 
+NO_OTHERS: Mapping[str, str] = MappingProxyType({})
+
+
 class ChoiceReader:
     """Reader that takes one of some choices.
 
     argparse's own choices would not say which was meant.
     """
 
-    def __init__(self, choices: Sequence[str]) -> None:
-        """Keep the choices, which a shell's completion offers as well."""
-        self.choices = tuple(choices)
+    def __init__(self, choices: Sequence[str], others: Mapping[str, str] = NO_OTHERS) -> None:
+        """Keep the choices, which a shell's completion offers as well.
+
+        ``others`` are words that people say for some of them.
+        """
+        self.choices, self._others = tuple(choices), others
 
     def __call__(self, text: str) -> str:
         """Return the text, or refuse it with the nearest choice."""
         if text in self.choices:
             return text
-        near = get_close_matches(text, self.choices, n=1)
+        meant = self._others.get(text.casefold())
+        near = get_close_matches(text, self.choices, n=1) if meant is None else [meant]
         hint = f" Did you mean {near[0]!r}?" if near else ""
         message = f"unknown value {text!r}.{hint} Known: {', '.join(self.choices)}."
         raise argparse.ArgumentTypeError(message)
 
 
-def make_choice_reader(choices: Sequence[str]) -> ChoiceReader:
+def make_choice_reader(
+    choices: Sequence[str], others: Mapping[str, str] = NO_OTHERS
+) -> ChoiceReader:
     """Return a reader that takes one of these choices."""
-    return ChoiceReader(choices)
+    return ChoiceReader(choices, others)
 
 
 def format_choices(choices: Sequence[str]) -> str:

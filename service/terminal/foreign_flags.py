@@ -11,6 +11,12 @@ _WORDS_OF_OTHERS = {
         f"--{axis[0]}p": f" Did you mean --{axis}-parallel?"
         for axis in ("tensor", "data", "pipeline", "context", "expert")
     },
+    "--epochs": " All epochs' samples together: --num-samples N, for which the time is told.",
+    "--fp16": " Say the policy of number formats: --precision fp16, or amp_fp16 for autocast.",
+    "--bf16": " Say the policy of number formats: --precision bf16, or amp_bf16 for autocast.",
+    "--flash-attention": " Say the kernel: --attention flash.",
+    "--flash-attn": " Say the kernel: --attention flash.",
+    "--load-in-4bit": " To train: --method qlora. To serve: --quantization nf4.",
     "--limit-mm-per-prompt": " On engine vllm: --max-images-per-prompt N, "
     "--max-videos-per-prompt N. What a request brings: --image WxHxN, --video FxWxHxN.",
 }

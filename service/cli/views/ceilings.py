@@ -35,6 +35,8 @@ def _iter_lines(answer: Document) -> Iterator[str]:
         yield _describe_layout(answer)
         yield describe_balance(answer["fit"])
     yield answer["next"]["reason"]
+    if answer["value"] is None and answer["next"]["value"] is not None:
+        yield f"what would help is told by `headroom fit` of {answer['next']['value']:,}"
     yield f"evaluated {answer['num_evaluated']} configurations"
 
 

@@ -3,6 +3,7 @@
 from service.contract.schemas.ceilings import CeilingAnswer, NextAnswer
 from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_answer.requests import render_layout, render_workload
+from service.estimator.backends.paged_pool.pool import NO_START
 from service.estimator.values.result import EVALUATION
 from service.estimator.values.workload import TrainWorkload
 from service.planner.fit.verdict import Verdict
@@ -39,7 +40,8 @@ def _build_next(ceiling: Ceiling) -> NextAnswer:
     fits = following.judgement.verdict is not Verdict.DOES_NOT_FIT
     place = "a process can allocate" if deficit else "the engine's budget or the node has"
     when = _name_evaluation(following)
-    lacks = f"{following.value} needs {deficit or missing:,} bytes more than {place}{when}"
+    starts = "".join(f": {text}" for text in following.estimate.warnings if NO_START in text)
+    lacks = f"{following.value} needs {deficit or missing:,} bytes more than {place}{when}{starts}"
     tight = (
         f"{following.value} fits at the point, but the upper end of its interval is {missing:,} "
         f"bytes too high{when}"

@@ -27,7 +27,12 @@ GPUS = (
         "4090",
     ),
     ask("A 5090?", f"{_SMALL} --gpu 'rtx 5090'", FITS, "5090"),
-    ask("An A100?", f"{_SMALL} --gpu A100", REFUSED, "say A100-SXM4-40GB or A100-SXM4-80GB"),
+    ask(
+        "An A100?",
+        f"{_SMALL} --gpu A100",
+        REFUSED,
+        "say A100-SXM4-40GB (40.00 GiB) or A100-SXM4-80GB",
+    ),
     ask("A workstation's card?", f"{_SMALL} --gpu 'RTX 6000 Ada'", FITS),
     ask("A Jetson?", f"{_SMALL} --gpu 'Jetson AGX Orin 64GB'", FITS, "shares its memory"),
     ask("A DGX Spark?", f"{_SMALL} --gpu GB10", FITS, "shares its memory"),

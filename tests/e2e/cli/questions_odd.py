@@ -105,8 +105,11 @@ ODD = (
         REFUSED,
         "`headroom plan` takes --max-step-time-s",
     ),
-    ask("A P100?", f"fit gpt2 --gpu 'Tesla P100' {SERVE} {ONE}", REFUSED, "say P100-PCIE-16GB or"),
     ask(
-        "A GH200?", f"fit gpt2 --gpu GH200 {SERVE} {ONE}", REFUSED, "say GH200-96GB or GH200-144GB"
+        "A P100?",
+        f"fit gpt2 --gpu 'Tesla P100' {SERVE} {ONE}",
+        REFUSED,
+        "say P100-PCIE-16GB (16.00 GiB) or",
     ),
+    ask("A GH200?", f"fit gpt2 --gpu GH200 {SERVE} {ONE}", REFUSED, "or GH200-144GB ("),
 )

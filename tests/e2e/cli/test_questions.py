@@ -8,6 +8,7 @@ import pytest
 from service.__main__ import main
 from tests.e2e.cli.questions import TRAINING, Question
 from tests.e2e.cli.questions_found import COMMANDS, GPUS, MODELS
+from tests.e2e.cli.questions_named import NAMED_GPUS, NAMED_MODELS, NAMED_SWITCHES
 from tests.e2e.cli.questions_odd import ODD
 from tests.e2e.cli.questions_served import SERVING
 from tests.e2e.cli.questions_today import TODAY
@@ -23,12 +24,15 @@ QUESTIONS = (
     *OTHER_WORDS,
     *STARTS,
     *ODD,
+    *NAMED_GPUS,
+    *NAMED_SWITCHES,
+    *NAMED_MODELS,
 )
 
 NEXT_STEP = re.compile(
     r"did you mean|ask by |nearest names|known: |modelled: |possible: |it has: |expected |"
     r"at least |say |give |try `|would be right|what would help|what would fit|nothing known|"
-    r"are not enough",
+    r"are not enough|models of its family",
     re.IGNORECASE,
 )
 """What to do now, in one of the ways in which it is said."""
@@ -53,7 +57,7 @@ def test_a_question_is_answered_or_refused_with_what_would_be_right(
 
 def test_there_are_as_many_questions_as_were_asked() -> None:
     """None is dropped, none is asked twice."""
-    assert len({question.command for question in QUESTIONS}) == len(QUESTIONS) >= 140
+    assert len({question.command for question in QUESTIONS}) == len(QUESTIONS) >= 185
 
 
 def _run(command: str) -> int:

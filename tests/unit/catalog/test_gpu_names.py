@@ -225,7 +225,7 @@ def test_a_slice_is_named_as_drivers_labels_and_people_do(typed: str) -> None:
     [
         ("A100-SXM4-80GB/1g.5gb", "it has: 1g.10gb, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb"),
         ("T4/1g.5gb", "MIG does not cut it; it cuts A100"),
-        ("A100/1g.10gb", "ambiguous: say A100-SXM4-40GB or A100-SXM4-80GB"),
+        ("A100/1g.10gb", "ambiguous: say A100-SXM4-40GB (40.00 GiB) or A100-SXM4-80GB"),
     ],
 )
 def test_a_slice_that_does_not_exist_is_refused_with_those_that_do(typed: str, told: str) -> None:

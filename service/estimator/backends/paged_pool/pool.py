@@ -20,6 +20,9 @@ from service.estimator.values.result import (
     Stage,
 )
 
+NO_START = "the engine does not start"
+"""What a warning begins with about a pool that has no room."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineMemory:
@@ -202,11 +205,11 @@ def _explain_no_start(memory: EngineMemory, missing: int) -> str:
     """Return why an engine does not start."""
     if memory.start_tokens < memory.max_model_len:
         return (
-            "the engine does not start: its pool has no room for a token, for which its budget "
+            f"{NO_START}: its pool has no room for a token, for which its budget "
             f"lacks {missing:,} B"
         )
     return (
-        "the engine does not start: its pool has no room for one sequence of max_model_len "
+        f"{NO_START}: its pool has no room for one sequence of max_model_len "
         f"{memory.max_model_len:,} tokens, for which its budget lacks {missing:,} B; a lower "
         "max_model_len needs less"
     )

@@ -112,7 +112,8 @@ ENCODERS = (
         refusal=invalid(
             lambda case: (
                 f"{count_served_tokens(case)} decoder tokens, but {case.model.family} has "
-                f"learned positions for {case.model.learned_positions}"
+                f"learned positions for {case.model.learned_positions}; give prompt_tokens and "
+                "output_tokens that are no more together"
             )
         ),
         source="the model's position table (max_position_embeddings)",

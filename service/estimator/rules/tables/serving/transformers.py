@@ -210,7 +210,8 @@ _DECODERS = (
         refusal=invalid(
             lambda case: (
                 f"{case.tokens} tokens, but {case.model.family} has learned positions for "
-                f"{case.model.learned_positions}"
+                f"{case.model.learned_positions}; give prompt_tokens and output_tokens that are "
+                "no more together"
             )
         ),
         reason="{workload.prompt_tokens} + {workload.output_tokens} tokens, but {model.family} has "
