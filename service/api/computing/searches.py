@@ -17,8 +17,15 @@ from service.estimator.values.workload import Workload
 from service.planner.cluster.placement import Supply
 from service.planner.fit.fit import FitReport
 from service.planner.plans.offered import SearchCounts
+from service.usecases.postmortem.prediction import Prediction, predict
+from service.usecases.postmortem.values import Explanation
 from service.usecases.questions.ceilings import CeilingQuestion, answer_ceiling
 from service.usecases.questions.fit import FitQuestion, judge_fit
+from service.usecases.questions.generation import (
+    GenerationQuestion,
+    GenerationReport,
+    answer_generation,
+)
 from service.usecases.questions.how_many import HowManyQuestion, answer_how_many
 from service.usecases.questions.placement import place_plans
 from service.usecases.questions.plans import PlanQuestion, answer_plans
@@ -51,6 +58,14 @@ class RemedyJob:
     """Fit, and the question that it answers."""
 
     report: FitReport
+    question: FitQuestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureJob:
+    """What a log says of a run, and the question that ran."""
+
+    explanation: Explanation
     question: FitQuestion
 
 
@@ -148,3 +163,13 @@ def judge(question: FitQuestion, means: Means) -> FitReport:
 def add_remedies(job: RemedyJob, means: Means) -> FitReport:
     """Return the fit with the remedies that are asked for."""
     return add_fit_remedies(job.report, job.question, means.plans, means.find)
+
+
+def predict_failure(job: FailureJob, means: Means) -> tuple[Explanation, Prediction]:
+    """Return why a run failed, beside what was to be expected of it."""
+    return predict(job.explanation, job.question, plans=means.plans, find_corrections=means.find)
+
+
+def judge_call(question: GenerationQuestion, means: Means) -> GenerationReport:
+    """Return the fit of a pipeline's call."""
+    return answer_generation(question, check=means.check)

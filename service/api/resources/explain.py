@@ -9,7 +9,8 @@ from litestar.types import ASGIApp
 from msgspec import UnsetType, structs
 
 from service.api.computing.budgets import Budget
-from service.api.http.computing import compute_import, compute_search
+from service.api.computing.searches import FailureJob, predict_failure
+from service.api.http.computing import compute_import, compute_search, run_search
 from service.api.http.decoding import require_json
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
@@ -23,7 +24,6 @@ from service.contract.schemas.models import HubToken
 from service.contract.to_answer.explanations import build_explain_answer
 from service.contract.to_question.explanations import read_explained_question
 from service.contract.to_question.models import prefix_error_field
-from service.usecases.postmortem.prediction import predict
 from service.usecases.postmortem.values import Explanation
 from service.usecases.questions.fit import FitQuestion
 
@@ -87,12 +87,8 @@ def _explain(
     prediction = None
     if question is not None:
         with prefix_error_field("question"):
-            explanation, prediction = predict(
-                explanation,
-                question,
-                plans=deps.plans.with_cancellation(budget.check),
-                find_corrections=budget.limit(deps.corrections),
-            )
+            job = FailureJob(explanation=explanation, question=question)
+            explanation, prediction = run_search(deps, predict_failure, job, budget)
     return json_response(build_explain_answer(explanation, prediction))
 
 

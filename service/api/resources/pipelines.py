@@ -8,8 +8,10 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.api.computing.budgets import Budget
-from service.api.http.computing import compute_search
+from service.api.computing.searches import judge_call
+from service.api.http.computing import compute_search, run_search
 from service.api.http.decoding import read_body, read_query
+from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, Operation, Reply
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
@@ -79,13 +81,17 @@ def list_all(request: Request[Any, Any, Any]) -> ASGIApp:
 async def fit_pipeline(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say whether a call of a pipeline fits."""
     read = partial(read_body, request.scope, body, PipelineFitRequest)
-    return await compute_search(request, read, _answer)
+    return await compute_search(request, read, partial(_answer, get_dependencies(request)))
 
 
-def _answer(payload: PipelineFitRequest, budget: Budget) -> ASGIApp:
-    """Answer a question, whose recording may be a stranger's."""
+def _answer(deps: Dependencies, payload: PipelineFitRequest, budget: Budget) -> ASGIApp:
+    """Answer a question; one whose recording may be a stranger's, in a process beside this."""
     question = read_generation(payload)
-    report = answer_generation(question, check=budget.check)
+    report = (
+        answer_generation(question, check=budget.check)
+        if isinstance(payload.pipeline, str)
+        else run_search(deps, judge_call, question, budget)
+    )
     return json_response(build_generation_answer(report, question))
 
 

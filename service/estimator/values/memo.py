@@ -72,8 +72,8 @@ def list_latest() -> list[tuple[object, object]]:
     pairs: list[tuple[object, object]] = []
     for function in list_keeping_functions():
         number = function.cache_info().currsize
-        held = gc.get_referents(function)[1 : 1 + 3 * number]
-        pairs += zip(held[0::3], held[1::3], strict=False)
+        referents = gc.get_referents(function)[1 : 1 + 3 * number]
+        pairs += zip(referents[0::3], referents[1::3], strict=False)
     return pairs
 
 

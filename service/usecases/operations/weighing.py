@@ -104,12 +104,12 @@ def weigh_sample(cache: Cache, turn: int = 0) -> Weight:
     own_bytes = shared_bytes = 0
     for place, value in enumerate(sample):
         most = MOST_OBJECTS * (place + 1) // len(sample)
-        for held in _iter_objects(value, place, owners, but=cache.but, most=most):
-            size = sys.getsizeof(held)
-            if owners[id(held)] == place:
+        for part in _iter_objects(value, place, owners, but=cache.but, most=most):
+            size = sys.getsizeof(part)
+            if owners[id(part)] == place:
                 own_bytes += size
-            elif id(held) not in shared:
-                shared.add(id(held))
+            elif id(part) not in shared:
+                shared.add(id(part))
                 own_bytes -= size
                 shared_bytes += size
     return Weight(shared_bytes=shared_bytes, each_bytes=max(0, own_bytes) / len(sample))
@@ -121,18 +121,18 @@ def _iter_objects(
     """Yield what a value holds and did not yield yet, and what an earlier one holds too."""
     waiting = [value]
     while waiting and len(owners) < most:
-        held = waiting.pop()
-        if isinstance(held, (*_ENDS, *but)) or owners.get(id(held)) == place:
+        part = waiting.pop()
+        if isinstance(part, (*_ENDS, *but)) or owners.get(id(part)) == place:
             continue
-        is_new = id(held) not in owners
-        owners.setdefault(id(held), place)
-        yield held
+        is_new = id(part) not in owners
+        owners.setdefault(id(part), place)
+        yield part
         if is_new:
             # What is below of one that others hold is shared with it.
-            waiting += _list_held(held)
+            waiting += _list_referents(part)
 
 
-def _list_held(value: object) -> Sequence[object]:
+def _list_referents(value: object) -> Sequence[object]:
     """Return what an object refers to; of a function, what it closed over."""
     if isinstance(value, FunctionType):
         return value.__closure__ or ()

@@ -8,7 +8,8 @@ from litestar.params import FromPath, RawBody
 from litestar.types import ASGIApp
 
 from service.api.computing.budgets import Budget
-from service.api.http.computing import compute_search
+from service.api.computing.searches import judge
+from service.api.http.computing import compute_search, run_search
 from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
@@ -26,10 +27,8 @@ from service.contract.schemas.formats.renderings import (
 from service.contract.schemas.models import HubToken
 from service.contract.to_answer.formats.renderings import build_format, build_rendering_answer
 from service.contract.to_question.formats.renderings import read_rendering
-from service.estimator.cache import PlanCache
 from service.formats.manifests.registry import FORMATS
 from service.telemetry.spans import span
-from service.usecases.questions.fit import judge_fit
 from service.usecases.questions.renderings import RenderingQuestion
 from service.usecases.stored import make_page_by_name
 
@@ -106,11 +105,7 @@ def _read_rendering(request: Request[Any, Any, Any], word: str, body: RawBody) -
 
 def _answer(deps: Dependencies, question: RenderingQuestion, budget: Budget) -> ASGIApp:
     with span("rendering.judge", format=question.word):
-        report = judge_fit(
-            question.fit,
-            plans=PlanCache().with_cancellation(budget.check),
-            find_corrections=budget.limit(deps.corrections),
-        )
+        report = run_search(deps, judge, question.fit, budget)
     return json_response(build_rendering_answer(question, report))
 
 

@@ -1,8 +1,11 @@
 """Costly answers, computed in processes beside the server's."""
 
+import gzip
+import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -17,12 +20,13 @@ from service.api.computing.search_processes import (
     SearchProcesses,
 )
 from service.base.errors import UnavailableError
+from service.catalog.pipelines import shipped
 from service.runtime.children.pool import ChildPool
 from service.runtime.children.starting import ChildStarter
 from service.usecases.learning.corrections import CorrectionCache
 from tests.tiny_models import tiny_config
 from tests.unit.api.builders import FIT, parts, served
-from tests.unit.api.computing.asking import ask, drop_times, make_budget
+from tests.unit.api.computing.asking import ask, drop_times, make_both, make_budget
 from tests.unit.api.computing.functions import (
     die,
     get_pid,
@@ -54,12 +58,29 @@ LIMITS = {"max_gpus": 8, "gpus_per_node": 8}
 SEARCH = {"workload": FIT["workload"], "gpus": [FIT["gpu"]], "constraints": LIMITS}
 COUNT = {"workload": FIT["workload"], "gpu": FIT["gpu"]}
 MAXIMUM = COUNT | {"maximize": "micro_batch_size"}
+FAILURE = {
+    "content": (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.91 GiB. GPU 2 has a total "
+        "capacity of 14.61 GiB of which 1.99 GiB is free. Including non-PyTorch memory, this "
+        "process has 12.62 GiB memory in use. Of the allocated memory 8.50 GiB is allocated by "
+        "PyTorch, and 3.96 GiB is reserved by PyTorch but unallocated."
+    )
+}
+CALL = {"workload": {"task": "generate", "height": 512, "width": 512}, "gpu": FIT["gpu"]}
+
+
+def load_recording() -> dict[str, object]:
+    """Return a pipeline's recording as somebody posts it."""
+    file = Path(shipped.__file__).with_name("stable-diffusion-1.5.json.gz")
+    document: dict[str, object] = json.loads(gzip.decompress(file.read_bytes()))
+    return document
 
 
 @pytest.fixture(scope="module")
 def client(pool: ChildPool) -> Iterator[TestClient[Any]]:
     """Serve an API that computes there."""
-    with served(replace(parts(), searches=SearchProcesses(pool))) as client:
+    searches, _ = make_both(pool)
+    with served(replace(parts(), searches=searches)) as client:
         yield client
 
 
@@ -74,6 +95,9 @@ def client(pool: ChildPool) -> Iterator[TestClient[Any]]:
         ("/v1/ceilings", MAXIMUM | {"model": "bert-base"}),
         ("/v1/fit", FIT | {"model": HYBRID}),
         ("/v1/fit", FIT | {"model": SMALL, "gpu": {"memory_bytes": 2**28}}),
+        ("/v1/formats/slurm", FIT | {"model": HYBRID}),
+        ("/v1/explain", FAILURE | {"question": FIT | {"model": HYBRID, "gpu": "T4"}}),
+        ("/v1/pipelines/fit", CALL | {"pipeline": {"recording": load_recording()}}),
     ],
 )
 def test_answers_are_those_of_the_servers_process(
