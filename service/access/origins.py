@@ -131,11 +131,12 @@ def _read_name(host: str) -> str | None:
 
     What is longer than any is not kept: it may have as many bytes as all headers.
     """
-    return _read_short_name(host) if len(host) <= _MOST_CHARS else None
+    return parse_host_name(host) if len(host) <= _MOST_CHARS else None
 
 
 @lru_cache(256)
-def _read_short_name(host: str) -> str | None:
+def parse_host_name(host: str) -> str | None:
+    """Return the name in a short ``Host``, ``None`` where it has none."""
     try:
         name = urlsplit(f"//{host}").hostname
     except ValueError:

@@ -1,4 +1,4 @@
-"""Caches of a process, by the names that its metrics have for them."""
+"""Caches of a process, by their names in metrics."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,9 @@ def list_caches(deps: Dependencies) -> Mapping[str, Cache]:
             count=lambda: len(evaluators.list_kept()), list_values=evaluators.list_kept
         ),
         "functions": Cache(
-            count=lambda: sum(kept.cache_info().currsize for kept in list_keeping_functions()),
+            count=lambda: sum(
+                function.cache_info().currsize for function in list_keeping_functions()
+            ),
             list_values=list_latest,
             sample=_FUNCTION_VALUES,
         ),

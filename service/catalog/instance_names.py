@@ -42,6 +42,9 @@ INSTANCES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def find_instance_gpu(name: str) -> str | None:
-    """Return the SKU of the GPUs in a cloud's machine, ``None`` for what is no such name."""
+    """Return the SKU of the GPUs in a cloud's machine.
+
+    ``None`` for what is no such name.
+    """
     word = name.strip().casefold()
     return next((gpu for pattern, gpu in INSTANCES if pattern.fullmatch(word)), None)

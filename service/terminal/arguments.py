@@ -192,7 +192,7 @@ def _record_flag(parser: argparse.ArgumentParser, action: argparse.Action) -> No
     parser.record_flag(action)
 
 
-NO_OTHERS: Mapping[str, str] = MappingProxyType({})
+NO_SYNONYMS: Mapping[str, str] = MappingProxyType({})
 
 
 class ChoiceReader:
@@ -201,18 +201,18 @@ class ChoiceReader:
     argparse's own choices would not say which was meant.
     """
 
-    def __init__(self, choices: Sequence[str], others: Mapping[str, str] = NO_OTHERS) -> None:
+    def __init__(self, choices: Sequence[str], synonyms: Mapping[str, str] = NO_SYNONYMS) -> None:
         """Keep the choices, which a shell's completion offers as well.
 
-        ``others`` are words that people say for some of them.
+        ``synonyms`` are words that people say for some of them.
         """
-        self.choices, self._others = tuple(choices), others
+        self.choices, self._synonyms = tuple(choices), synonyms
 
     def __call__(self, text: str) -> str:
         """Return the text, or refuse it with the nearest choice."""
         if text in self.choices:
             return text
-        meant = self._others.get(text.casefold())
+        meant = self._synonyms.get(text.casefold())
         near = get_close_matches(text, self.choices, n=1) if meant is None else [meant]
         hint = f" Did you mean {near[0]!r}?" if near else ""
         message = f"unknown value {text!r}.{hint} Known: {', '.join(self.choices)}."
@@ -220,10 +220,10 @@ class ChoiceReader:
 
 
 def make_choice_reader(
-    choices: Sequence[str], others: Mapping[str, str] = NO_OTHERS
+    choices: Sequence[str], synonyms: Mapping[str, str] = NO_SYNONYMS
 ) -> ChoiceReader:
     """Return a reader that takes one of these choices."""
-    return ChoiceReader(choices, others)
+    return ChoiceReader(choices, synonyms)
 
 
 def format_choices(choices: Sequence[str]) -> str:

@@ -63,7 +63,7 @@ class RemedyJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureJob:
-    """What a log says of a run, and the question that ran."""
+    """A log of a run, and the question that ran."""
 
     explanation: Explanation
     question: FitQuestion
@@ -85,13 +85,13 @@ def answer_plan(job: PlanJob, means: Means) -> SearchAnswer:
     answer = partial(answer_plans, plans=means.plans, find_corrections=means.find)
     if supply is None:
         report = answer(question)
-        shown = build_plan_answer(report, question, prices, elapsed_s=perf_counter() - started)
+        built = build_plan_answer(report, question, prices, elapsed_s=perf_counter() - started)
     else:
         placed = place_plans(
             question, supply, answer, device_of=resolve_device, price_of=prices.get_price
         )
         report = placed.report
-        shown = build_plan_answer(
+        built = build_plan_answer(
             report,
             question,
             prices,
@@ -99,7 +99,7 @@ def answer_plan(job: PlanJob, means: Means) -> SearchAnswer:
             placements=placed.placements,
             warnings=job.warnings,
         )
-    return _finish(encode(shown), [offered.plan.searched for offered in report.plans.offer_plans])
+    return _finish(encode(built), [offered.plan.searched for offered in report.plans.offer_plans])
 
 
 def find_ceiling(question: CeilingQuestion, means: Means) -> SearchAnswer:
@@ -166,7 +166,7 @@ def add_remedies(job: RemedyJob, means: Means) -> FitReport:
 
 
 def predict_failure(job: FailureJob, means: Means) -> tuple[Explanation, Prediction]:
-    """Return why a run failed, beside what was to be expected of it."""
+    """Return why a run failed, beside its prediction."""
     return predict(job.explanation, job.question, plans=means.plans, find_corrections=means.find)
 
 

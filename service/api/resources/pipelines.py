@@ -85,7 +85,10 @@ async def fit_pipeline(request: Request[Any, Any, Any], body: RawBody) -> ASGIAp
 
 
 def _answer(deps: Dependencies, payload: PipelineFitRequest, budget: Budget) -> ASGIApp:
-    """Answer a question; one whose recording may be a stranger's, in a process beside this."""
+    """Answer a question.
+
+    One whose recording may be a stranger's is answered in a process beside this.
+    """
     question = read_generation(payload)
     report = (
         answer_generation(question, check=budget.check)

@@ -54,7 +54,7 @@ class PassCache:
             memo.clear()
 
     def list_memos(self) -> dict[str, Memo[Any]]:
-        """Return all that is kept, by a name of each kind; any thread may ask."""
+        """Return all that is kept, by kind; any thread may ask."""
         return {
             "passes": self._passes,
             **self._shared.list_memos("passes"),

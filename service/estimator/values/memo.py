@@ -51,9 +51,9 @@ def keep_latest(
     """
 
     def keep(function: Callable[..., V]) -> "_lru_cache_wrapper[V]":
-        kept = lru_cache(capacity)(function)
-        _functions.append(kept)
-        return kept
+        cached = lru_cache(capacity)(function)
+        _functions.append(cached)
+        return cached
 
     return keep
 
@@ -102,7 +102,7 @@ class Memo(Generic[V]):
         self._values.clear()
 
     def list_items(self) -> list[tuple[object, V]]:
-        """Return the keys and values that are kept now; any thread may ask."""
+        """Return the keys and values; any thread may ask."""
         return list(self._values.items())
 
     def get(self, key: object) -> V | None:

@@ -32,7 +32,10 @@ class Weight:
     each_bytes: float = 0.0
 
     def blend(self, new: "Weight") -> "Weight":
-        """Return the weight by this and a new sample, in which older ones count for less."""
+        """Return the weight by a new sample too.
+
+        Older ones count for less.
+        """
         old_share = 1 - _NEW_SHARE
         return Weight(
             shared_bytes=round(old_share * self.shared_bytes + _NEW_SHARE * new.shared_bytes),
@@ -58,7 +61,7 @@ class Cache:
 
 
 class CacheScales:
-    """Sizes of all caches of a process, of which one is weighed at each call."""
+    """Sizes of a process's caches: each call weighs one."""
 
     def __init__(
         self,
@@ -86,14 +89,14 @@ class CacheScales:
         if name in caches:
             new, old = weigh_sample(caches[name], self._round), self._weights.get(name)
             self._weights[name] = new if old is None else old.blend(new)
-        for told, cache in caches.items():
+        for label, cache in caches.items():
             number = cache.count()
-            weight = self._weights.get(told, Weight())
-            self._on_weighed(told, number, weight.count_bytes(number))
+            weight = self._weights.get(label, Weight())
+            self._on_weighed(label, number, weight.count_bytes(number))
 
 
 def weigh_sample(cache: Cache, turn: int = 0) -> Weight:
-    """Weigh some values of a cache, from all of its parts, others at each turn."""
+    """Weigh some values of a cache, others at each turn."""
     values = cache.list_values()
     step = max(1, len(values) // cache.sample)
     sample = values[turn % step :: step][: cache.sample]
@@ -118,7 +121,7 @@ def weigh_sample(cache: Cache, turn: int = 0) -> Weight:
 def _iter_objects(
     value: object, place: int, owners: dict[int, int], *, but: tuple[type, ...], most: int
 ) -> Iterator[object]:
-    """Yield what a value holds and did not yield yet, and what an earlier one holds too."""
+    """Yield new parts of a value, and those that earlier values share."""
     waiting = [value]
     while waiting and len(owners) < most:
         part = waiting.pop()
@@ -133,7 +136,10 @@ def _iter_objects(
 
 
 def _list_referents(value: object) -> Sequence[object]:
-    """Return what an object refers to; of a function, what it closed over."""
+    """Return what an object refers to.
+
+    Of a function that is what it closed over.
+    """
     if isinstance(value, FunctionType):
         return value.__closure__ or ()
     return gc.get_referents(value)

@@ -9,9 +9,9 @@ from service.base.site_errors import MisdirectedError
 
 def test_a_long_name_is_not_kept() -> None:
     """A header may have 64 KiB; what is longer than a name is none, and takes no memory."""
-    before = origins._read_short_name.cache_info().currsize
+    before = origins.parse_host_name.cache_info().currsize
     for number in range(8):
         with pytest.raises(MisdirectedError):
             KnownNames().require_name("/v1/fit", {b"host": f"{'a' * 60_000}{number}.example"})
 
-    assert origins._read_short_name.cache_info().currsize == before
+    assert origins.parse_host_name.cache_info().currsize == before
