@@ -26,17 +26,11 @@ from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import TrainRequest
 from service.estimator.values.heads import Head
 from service.terminal.arguments import Switch, format_choices, make_choice_reader, parse_positive
-from service.terminal.foreign_flags import explain_foreign_flags
+from service.terminal.foreign_flags import OTHER_TASKS, explain_foreign_flags
 
 _INTEGER = re.compile(r"-?[0-9]+")
 _SELECTIVE = re.compile(r"selective:([0-9]+)")
 _TASKS: dict[str, type[Struct]] = {"train": TrainRequest, "serve": ServeRequest}
-_OTHER_TASKS = {
-    **dict.fromkeys(
-        ("finetune", "fine-tune", "finetuning", "training", "sft", "pretrain"), "train"
-    ),
-    **dict.fromkeys(("inference", "infer", "serving", "generate", "predict", "chat"), "serve"),
-}
 _GROUPS: tuple[tuple[str, tuple[str, ...], type[Struct]], ...] = (
     ("training", ("workload",), TrainRequest),
     ("serving", ("workload",), ServeRequest),
@@ -63,7 +57,7 @@ def add_question(
     add_head(parser)
     parser.add_argument(
         "--task",
-        type=make_choice_reader(tuple(_TASKS), _OTHER_TASKS),
+        type=make_choice_reader(tuple(_TASKS), OTHER_TASKS),
         metavar=format_choices(tuple(_TASKS)),
         help="train or serve; default the one that the other words belong to",
     )

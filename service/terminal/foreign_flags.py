@@ -20,6 +20,13 @@ _WORDS_OF_OTHERS = {
     "--limit-mm-per-prompt": " On engine vllm: --max-images-per-prompt N, "
     "--max-videos-per-prompt N. What a request brings: --image WxHxN, --video FxWxHxN.",
 }
+OTHER_TASKS = {
+    **dict.fromkeys(
+        ("finetune", "fine-tune", "finetuning", "training", "sft", "pretrain"), "train"
+    ),
+    **dict.fromkeys(("inference", "infer", "serving", "generate", "predict", "chat"), "serve"),
+}
+"""Words that people say for a task, and the task."""
 
 
 def explain_foreign_flags(parser: argparse.ArgumentParser) -> None:

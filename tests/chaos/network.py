@@ -9,6 +9,7 @@ import heapq
 import os
 import random
 import selectors
+import socket
 import struct
 import subprocess
 import threading
@@ -85,6 +86,9 @@ class Network:
 def run_network(num_hosts: int) -> Iterator[Network]:
     """Run a network of so many hosts for the length of a block; nothing of it is left."""
     with ExitStack() as stack:
+        lock = stack.enter_context(socket.socket(socket.AF_UNIX))
+        # A second network would have the same addresses, and each would reach the other's hosts.
+        lock.bind(f"\0headroom-hosts-{SUBNET}")
         routes: dict[bytes, int] = {}
         here = _open_device(stack)
         _configure(here.name, (SERVERS, CLIENTS))
