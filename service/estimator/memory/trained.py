@@ -33,7 +33,7 @@ class TrainedParameters:
     grad_dtype: DType
     idle: int = 0
     """Trainable elements that nothing reads: they get neither gradients nor states, but master
-    copies.
+    copies. Such are a pooler's.
     """
     saved_head: SavedHead = NO_HEAD
     """Tensors beside ``weights`` that are trained in another format than these."""
@@ -138,7 +138,7 @@ def _exclude_idle(
         if pair[0].name not in idle and pair[0].kind not in workload.frozen
     )
     trained = sum(weight.numel * count for weight, count in stepped)
-    never_read = idle - model.never_trained
+    never_read = idle - model.fixed
     unread = [pair for pair in model.counts.tensors if pair[0].name in never_read]
     return TrainedParameters(
         frozen=model.counts.total - trained,

@@ -90,7 +90,9 @@ class Architecture:
     a head.
     """
     never_trained: frozenset[str] = frozenset()
-    """Names of the parameter tensors that the model itself never trains (Whisper's sinusoids)."""
+    """Names of the parameter tensors that get no gradient: those of ``fixed``, and unread ones."""
+    fixed: frozenset[str] = frozenset()
+    """Names of those that require none (Whisper's sinusoids), so that no optimizer gets them."""
     only_eager: bool = False
     """Whether SDPA cannot run its attention (a soft cap on scores), so that transformers falls back
     to eager.
@@ -100,9 +102,7 @@ class Architecture:
     always_masked: bool = False
     """Whether attention gets a mask even where a flag would do."""
     order: tuple[int, ...] = ()
-    """For each layer the index of its kind in ``blocks``; left out when equal layers stand
-    together.
-    """
+    """Each layer's index of its kind in ``blocks``; left out when equal layers stand together."""
     scales_embedding: bool = False
     """Whether the embedding module multiplies its rows by a constant (gemma)."""
     masks: tuple[int | None, ...] = (None,)

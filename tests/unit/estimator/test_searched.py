@@ -25,6 +25,7 @@ _SHARDED = {
     "precision": CAST_AT_GATHER,
 }
 _AUTOCAST = {"precision": POLICIES["amp_bf16"]}
+_MASTERS = {"precision": POLICIES["bf16_mixed"]}
 _LORA = {"method": Method.LORA, "lora": Lora()}
 _DORA = {"method": Method.LORA, "lora": Lora(variant="dora")}
 _FULL = {"activation_checkpointing": Checkpointing.FULL}
@@ -64,6 +65,15 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
             16258304,
             20923336,
         ),
+        ("bert", _MASTERS | {"head": Head.NONE}, 12955464, 13198668),
+        ("roberta", _MASTERS | {"head": Head.NONE}, 12957000, 13200204),
+        (
+            "bert",
+            _MASTERS | {"changes": {"tie_word_embeddings": False}},
+            15479404,
+            15991404,
+        ),
+        ("whisper", _MASTERS, 18133220, 18645220),
         ("llama", _FULL | _AUTOCAST | _DORA, 6094488, 7094944),
         ("llama", _FULL | _AUTOCAST | _DORA | {"sequence_length": 2}, 4625584, 5247344),
         ("glm", _AUTOCAST | _DORA, 10430112, 10862224),

@@ -121,6 +121,7 @@ def build(spec: WhisperSpec) -> EncoderDecoder:
         ),
         stem=(*_iter_convolution_weights(spec), audio_positions, *norms[0].weights()),
         never_trained=frozenset({audio_positions.name}),
+        fixed=frozenset({audio_positions.name}),
         masks=(),
         walker=WALKER,
         embed=lambda ctx, tokens: _embed_text(ctx, tokens, position_table, spec),
