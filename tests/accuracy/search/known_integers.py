@@ -106,7 +106,9 @@ def _makes_integers(func: Any, args: Sequence[Any], named: dict[str, Any]) -> bo
         return False
     if named.get("dtype") is not None:
         dtype: torch.dtype = named["dtype"]
-        return not dtype.is_floating_point and not dtype.is_complex
+        is_number = not dtype.is_floating_point and not dtype.is_complex
+        # FSDP2 gathers weights of several formats in a buffer of bytes, which no code reads.
+        return is_number and dtype is not torch.uint8
     if name == "full":
         return isinstance(args[1], int)
     if name == "arange":

@@ -25,6 +25,12 @@ _SHARDED = {
     "precision": CAST_AT_GATHER,
 }
 _AUTOCAST = {"precision": POLICIES["amp_bf16"]}
+_MIXED_UNITS = {
+    "layout": _SHARDED["layout"],
+    "sequence_length": 4,
+    "changes": {"vocab_size": 64, "num_hidden_layers": 4},
+}
+"""Weights in bf16 beside adapters in fp32, gathered as bytes, where gathering takes the most."""
 _MASTERS = {"precision": POLICIES["bf16_mixed"]}
 _LORA = {"method": Method.LORA, "lora": Lora()}
 _DORA = {"method": Method.LORA, "lora": Lora(variant="dora")}
@@ -65,6 +71,8 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
             16258304,
             20923336,
         ),
+        ("llama", _MIXED_UNITS | _DORA, 2551872, 1815888),
+        ("llama", _MIXED_UNITS | {"method": Method.PEFT, "peft": "miss"}, 1385832, 1138296),
         ("bert", _MASTERS | {"head": Head.NONE}, 12955464, 13198668),
         ("roberta", _MASTERS | {"head": Head.NONE}, 12957000, 13200204),
         (
