@@ -7,13 +7,31 @@ from service.estimator.model.weights.tensors import count_padded_elements
 from service.estimator.tape.units import FsdpConfig
 
 
-def count_root_adapters(ctx: Recording, model: Architecture, gathering: FsdpConfig) -> int:
+def count_added_to_root(
+    ctx: Recording, model: Architecture, gathering: FsdpConfig
+) -> tuple[int, int]:
+    """Return what adapting a model adds to its root unit.
+
+    They are elements to gather, and gradients in elements of adapters. FSDP2's unit has the copies
+    of a head that PEFT trains beside the frozen originals.
+    """
+    if ctx.settings.lora is None:
+        return 0, 0
+    adapters = _count_root_adapters(ctx, model, gathering)
+    is_by_tensor = not (gathering.fetches_modules or gathering.flat_parameters)
+    copied = [weight for weight, _ in model.weights() if weight.name in ctx.settings.saved]
+    copies = count_padded_elements(copied, gathering.uneven_ranks) if is_by_tensor else 0
+    return (
+        copies + gathering.to_gathered_elements(adapters),
+        adapters + gathering.to_adapter_elements(copies),
+    )
+
+
+def _count_root_adapters(ctx: Recording, model: Architecture, gathering: FsdpConfig) -> int:
     """Return the elements of adapters on linear layers of the root unit.
 
     Such are projections next to an embedding, and a head's own layers; layers of a tower are units.
     """
-    if ctx.settings.lora is None:
-        return 0
     in_units = {*model.tower_layer_weights}
     linears = [layer for layer in model.outer_linears if in_units.isdisjoint(layer.weights())]
     return count_padded_elements(list_adapter_factors(ctx, (), linears), gathering.uneven_ranks)

@@ -9,7 +9,7 @@ from service.estimator.model.modules.joined import normalise_last
 from service.estimator.model.recorded.narrowing import get_unread_names
 from service.estimator.model.recording import Recording
 from service.estimator.model.repeats import begins_alone, record_periods
-from service.estimator.model.root_unit import count_root_adapters, count_trained_outside
+from service.estimator.model.root_unit import count_added_to_root, count_trained_outside
 from service.estimator.model.task_head import TaskHead
 from service.estimator.model.weights.collectives import apply_sharded_linear
 from service.estimator.passes.heads import list_task_labels, record_task, record_task_loss
@@ -67,9 +67,9 @@ class ModelWalk:
             ends_in_head = not self.model.tied and not self.model.head.bias
             last = trains_whole_model and ends_in_head and self.model.task is None
             config = self.units.config
-            adapters = count_root_adapters(self.ctx, self.model, config)
+            added, _ = count_added_to_root(self.ctx, self.model, config)
             self.units.open_root(
-                self.model.root_elements + config.to_gathered_elements(adapters),
+                self.model.root_elements + added,
                 counts.largest_block,
                 head=head,
                 ends_in_head=last,
@@ -284,11 +284,11 @@ class ModelWalk:
         tape.run_backward()
         if self.units is not None:
             model, ctx, config = self.model, self.ctx, self.units.config
-            adapters, unread = count_root_adapters(ctx, model, config), get_unread_names(model)
-            trained = count_trained_outside(ctx, model, unread)
+            added, adapted = count_added_to_root(ctx, model, config)
+            trained = count_trained_outside(ctx, model, get_unread_names(model))
             self.units.close_root(
-                model.root_elements + config.to_gathered_elements(adapters),
-                trained if ctx.settings.trains_all else adapters,
+                model.root_elements + added,
+                trained if ctx.settings.trains_all else adapted,
             )
 
     def drop_tables(self) -> None:

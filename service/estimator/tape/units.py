@@ -79,11 +79,12 @@ class FsdpConfig:
         return not self.fetches_modules
 
     def to_gathered_elements(self, adapters: int) -> int:
-        """Return adapter elements as elements of gathered parameters.
-
-        Adapters may be wider.
-        """
+        """Return elements of adapters, which may be wider, as gathered ones."""
         return ceil_div(adapters * self.adapter_bytes, self.gather_bytes)
+
+    def to_adapter_elements(self, gathered: int) -> int:
+        """Return gathered elements as those of adapters, in which gradients are counted."""
+        return ceil_div(gathered * self.gather_bytes, self.adapter_bytes)
 
 
 class ShardedUnits:

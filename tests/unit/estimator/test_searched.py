@@ -20,11 +20,13 @@ from tests.accuracy.search.questions import SERVE, TRAIN, Question
 
 _SCALARS = 1600
 """Bytes of scalars, masks of images and rows of one number a token, which nobody counts."""
-_SHARDED = {
+_SHARDED: dict[str, Any] = {
     "layout": {"data_parallel": 8, "sharding": Sharding.FSDP2, "zero_stage": 3},
     "precision": CAST_AT_GATHER,
 }
 _AUTOCAST = {"precision": POLICIES["amp_bf16"]}
+_SHORT = {"sequence_length": 4}
+_SPREAD = _SHARDED | {"layout": _SHARDED["layout"] | {"data_parallel": 64}}
 _MIXED_UNITS = {
     "layout": _SHARDED["layout"],
     "sequence_length": 4,
@@ -70,6 +72,13 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
             _SHARDED | {"head": Head.NONE, "changes": {"vocab_size": 20000}, "micro_batch_size": 1},
             16258304,
             20923336,
+        ),
+        ("llama", _SHARDED | _LORA | _SHORT | {"head": Head.QUESTION_ANSWERING}, 1852800, 1691056),
+        (
+            "bert",
+            _SPREAD | _LORA | _SHORT | {"head": Head.SEQUENCE_CLASSIFICATION},
+            2429664,
+            2275416,
         ),
         ("llama", _MIXED_UNITS | _DORA, 2551872, 1815888),
         ("llama", _MIXED_UNITS | {"method": Method.PEFT, "peft": "miss"}, 1385832, 1138296),
