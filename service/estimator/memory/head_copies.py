@@ -8,11 +8,18 @@ the copies, which keep the number format of the weights where adapters are cast 
 from dataclasses import dataclass
 
 from service.estimator.memory.adapter_bases import resolve_base_weights
+from service.estimator.memory.optimizers.tensors import (
+    TrainedTensor,
+    count_row_elements,
+    list_tensors,
+    split_rows,
+)
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.task_head import get_saved_names, list_saved_modules
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.dtypes import DType
 from service.estimator.values.heads import Head
+from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Method, TrainWorkload
 
 _LATE = frozenset({Head.TOKEN_CLASSIFICATION, Head.QUESTION_ANSWERING})
@@ -35,6 +42,17 @@ class SavedHead:
     def num_bytes(self) -> int:
         """Bytes of all of them, and of their gradients."""
         return self.numel * self.dtype.bytes_per_element
+
+    def count_local_bytes(self, shards: int, *, by_rows: bool) -> int:
+        """Return those bytes on the rank with the most of them."""
+        if not by_rows:
+            return ceil_div(self.num_bytes, shards)
+        return count_row_elements(self.weights, shards) * self.dtype.bytes_per_element
+
+    def list_local_tensors(self, shards: int, *, by_rows: bool) -> tuple[TrainedTensor, ...]:
+        """Return the tensors to step, which FSDP2 splits by rows."""
+        tensors = list_tensors(self.weights)
+        return split_rows(tensors, shards) if by_rows else tensors
 
 
 NO_HEAD = SavedHead()

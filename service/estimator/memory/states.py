@@ -132,7 +132,7 @@ def compute_train_states(setup: TrainSetup) -> TrainStates:
     trained_bytes = width * (stored if shards.weights == shards.gradients else trained.trained)
     gradients = (
         stored * trained.grad_dtype.bytes_per_element
-        + ceil_div(trained.saved_head.num_bytes, shards.gradients)
+        + trained.saved_head.count_local_bytes(shards.gradients, by_rows=by_rows)
     ) * (not workload.optimizer_in_backward)
     in_main_buffer = (
         full
@@ -150,7 +150,7 @@ def compute_train_states(setup: TrainSetup) -> TrainStates:
         if full
         else trained_bytes
         + ceil_div(trained.idle * width, shards.weights)
-        + ceil_div(trained.saved_head.num_bytes, shards.weights),
+        + trained.saved_head.count_local_bytes(shards.weights, by_rows=by_rows),
         buffers=model.buffer_bytes_in(precision.param_dtype) * count_models(workload)
         + count_shared_buffers(model, workload, setup.base_weights.scheme),
         master_weights=_count_master_bytes(trained, shards.optimizer, stepped) if full else 0,
@@ -231,24 +231,28 @@ def _count_optimizer_bytes(setup: TrainSetup, stepped: int) -> tuple[int, int, i
     head, optimizer = setup.trained.saved_head, setup.optimizer
     if not head.weights:
         return states, temporaries, managed
-    tensors, width = list_tensors(head.weights), head.dtype.bytes_per_element
+    shards, by_rows = setup.shards.optimizer, setup.layout.sharding is Sharding.FSDP2
+    tensors, width = head.list_local_tensors(shards, by_rows=by_rows), head.dtype.bytes_per_element
     own = optimizer.step_bytes(tensors, width)
     return (
-        states + sum(list_head_states(head, optimizer, setup.shards.optimizer)),
+        states + sum(list_head_states(head, optimizer, shards, by_rows=by_rows)),
         temporaries + own if optimizer.per_element_temporaries else max(temporaries, own),
         managed + optimizer.managed_bytes(tensors, width),
     )
 
 
-def list_head_states(head: SavedHead, optimizer: Optimizer, shards: int = 1) -> list[int]:
+def list_head_states(
+    head: SavedHead, optimizer: Optimizer, shards: int = 1, *, by_rows: bool = False
+) -> list[int]:
     """Return the bytes of each state of a head beside adapters."""
     width, counts = head.dtype.bytes_per_element, optimizer.step_counts_on_device
+    parts = 1 if by_rows else shards
     return [
         size
-        for tensor in list_tensors(head.weights)
+        for tensor in head.list_local_tensors(shards, by_rows=by_rows)
         for size in (
             *[STEP_COUNT_BYTES] * counts,
-            *(ceil_div(state, shards) for state in optimizer.states(tensor, width).device),
+            *(ceil_div(state, parts) for state in optimizer.states(tensor, width).device),
         )
     ]
 

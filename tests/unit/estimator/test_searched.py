@@ -80,6 +80,15 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
             2429664,
             2275416,
         ),
+        (
+            "llama",
+            {"layout": _SPREAD["layout"], "changes": {"hidden_size": 1024}}
+            | _LORA
+            | _SHORT
+            | {"head": Head.QUESTION_ANSWERING},
+            33124856,
+            25839912,
+        ),
         ("llama", _MIXED_UNITS | _DORA, 2551872, 1815888),
         ("llama", _MIXED_UNITS | {"method": Method.PEFT, "peft": "miss"}, 1385832, 1138296),
         ("bert", _MASTERS | {"head": Head.NONE}, 12955464, 13198668),

@@ -4,6 +4,7 @@ They are weights, states and temporaries, each in the order it is made.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from service.estimator.memory.allocator.replay import GroupUpdate, JobTensors
 from service.estimator.memory.fsdp_buffers import NO_BUCKETS, Buckets
@@ -21,7 +22,6 @@ from service.estimator.memory.states import (
 from service.estimator.memory.trained import Shards, TrainedParameters
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Method, TrainWorkload
 
 FIRST_BUCKET_BYTES, BUCKET_BYTES = 2**20, 25 * 2**20
@@ -49,11 +49,12 @@ def list_training_tensors(
     optimizer = resolve_optimizer(workload, layout)
     width = trained.optimizer_dtype.bytes_per_element
     head = trained.saved_head
+    by_rows = layout.sharding is Sharding.FSDP2
     copies = [
-        ceil_div(weight.numel * head.dtype.bytes_per_element, shards.weights)
-        for weight, _ in head.weights
+        replace(head, weights=(pair,)).count_local_bytes(shards.weights, by_rows=by_rows)
+        for pair in head.weights
     ]
-    of_head = list_head_states(head, optimizer, shards.optimizer)
+    of_head = list_head_states(head, optimizer, shards.optimizer, by_rows=by_rows)
     base = _split_local(list_tensors(model.counts.tensors), layout, shards.weights)
     adapters = (
         _split_local(list_tensors(trained.weights), layout, shards.weights)
