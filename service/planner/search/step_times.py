@@ -111,31 +111,25 @@ class StepTimes:
         known is faster than it can be at best.
         """
         order = count()
-        fitting_options = [(option, fitting) for option in options if (fitting := batches(option))]
         heap: list[_HeapEntry] = [
             (self._get_lower_bound(option, fitting), (), next(order), option, ())
-            for option, fitting in fitting_options
+            for option in options
+            if (fitting := batches(option))
         ]
         heapify(heap)
         while heap:
             _, _, _, option, chain = heappop(heap)
+            if not is_open(option):
+                continue
             if chain:
                 yield self.get_seconds_per_token(option, chain[0]), option, chain[0]
                 following: Sequence[Chain] = [chain[1:]] if len(chain) > 1 else []
             else:
-                following = self._list_chains(batches(option)) if is_open(option) else []
+                following = self._list_chains(batches(option))
             for candidate in following:
                 seconds = self.get_seconds_per_token(option, candidate[0])
-                heappush(
-                    heap,
-                    (
-                        round_time(seconds),
-                        rank_complexity(option, candidate[0]),
-                        next(order),
-                        option,
-                        candidate,
-                    ),
-                )
+                rank = rank_complexity(option, candidate[0])
+                heappush(heap, (round_time(seconds), rank, next(order), option, candidate))
 
     def _list_chains(self, batches: Sequence[Batch]) -> Sequence[Chain]:
         """Return batches of one recomputation and accumulation, largest first.

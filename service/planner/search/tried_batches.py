@@ -45,9 +45,14 @@ class TriedBatches:
         self.refusal = self.refusal or refusal
 
     def is_open(self, option: LayoutOption) -> bool:
-        """Return whether an option is not ruled out yet."""
-        smallest = self.get_smallest(option)
-        return not any(
+        """Return whether an option is not ruled out yet.
+
+        It is ruled out once its least batch has failed, or the same one on more shards.
+        """
+        smallest, batches = self.get_smallest(option), self._space.list_batches(option)
+        if not self.is_first_smallest(batches):
+            return True
+        return not self.has_failed_on_more_shards(option, smallest) and not any(
             tried.missing_bytes and tried.batch == smallest for tried in self._tried.get(option, ())
         )
 

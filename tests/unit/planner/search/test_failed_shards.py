@@ -2,6 +2,7 @@
 estimate never fits.
 """
 
+from collections import Counter
 from contextlib import suppress
 from random import Random
 
@@ -20,6 +21,7 @@ from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
 from service.planner.search.search_space import Limits, Question
+from service.planner.search.tried_batches import TriedBatches
 from tests.unit.planner.builders import a_device, shallow
 
 MODELS = [shallow("tinyllama-1.1b", 2), shallow("gpt2", 3, "n_layer"), shallow("mixtral-8x7b", 1)]
@@ -102,3 +104,31 @@ def test_a_failure_counts_when_it_exceeds_the_rows_that_fill_tensors_up() -> Non
 
     assert not before
     assert failed.covers(few, batch)
+
+
+def test_an_option_is_closed_once_its_least_batch_failed_in_more_shards() -> None:
+    """Nothing of the same split on fewer ranks is timed or estimated any more."""
+    model, device = MODELS[0], a_device(900 * MIB)
+    question = Question(
+        workload=TrainWorkload(sequence_length=512),
+        layout=Layout(),
+        frameworks=frozenset({"fsdp2"}),
+    )
+    space = SearchSpace(model, question, Offer(device=device))
+    many, few = (
+        next(
+            option
+            for option in space.list_options(count)
+            if option.layout.data_parallel == count and option.layout.zero_stage
+        )
+        for count in (64, 32)
+    )
+    batches = TriedBatches(make_evaluator(model, device), space, Counter())
+
+    before = batches.is_open(few)
+    batches.try_smallest(many)
+
+    assert before
+    assert not batches.is_open(few)
+    assert batches.num_estimated == 1
+    assert not any(batches.fits(few, batch) for batch in space.list_batches(few))

@@ -208,3 +208,20 @@ def test_within_a_limit_of_time_plans_are_the_optimum(*, learns: bool, num_quest
     )  # as without limits: 99 of 100 and more
     assert sum(optimum is not None for _, optimum in found) > num_questions / 4
     assert sum(optimum is None for _, optimum in found) > num_questions / 8
+
+
+def test_an_option_that_is_closed_on_the_way_comes_no_more() -> None:
+    """Of each the fastest batch is yielded, and nothing after it was ruled out."""
+    question = Question(workload=RUN, layout=Layout(), limits=Limits(max_gpus=8))
+    subject = make_evaluator(MODEL, a_device(10**11), plans=PLANS)
+    space = SearchSpace(MODEL, question, Offer(device=subject.device))
+    options, closed = space.list_options(8), []
+
+    timed = StepTimes(subject, space).iter_by_time(
+        options, space.list_batches, is_open=lambda option: option not in closed
+    )
+    for _, option, _ in timed:
+        closed.append(option)
+
+    assert max(len(space.list_batches(option)) for option in options) > 1
+    assert Counter(closed) == Counter(options)
