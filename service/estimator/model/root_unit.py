@@ -4,7 +4,13 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.recording import Recording
 from service.estimator.model.unit_elements import list_adapter_factors
 from service.estimator.model.weights.tensors import count_padded_elements
-from service.estimator.tape.units import FsdpConfig
+from service.estimator.tape.units import FsdpConfig, ShardedUnits
+
+
+def open_joint_root(ctx: Recording, model: Architecture, units: ShardedUnits) -> None:
+    """Gather the root unit, head and all."""
+    added, _ = count_added_to_root(ctx, model, units.config)
+    units.open_root(model.counts.outside_blocks + added, model.counts.largest_block)
 
 
 def count_added_to_root(

@@ -9,6 +9,7 @@ from service.estimator.model.modules.vision.contrastive_loss import (
     record_contrastive_loss,
 )
 from service.estimator.model.modules.vision.image_shape import ImageShape, record_over_images
+from service.estimator.model.root_unit import open_joint_root
 from service.estimator.model.trees.vision import VisionModel
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape.ledger import Category, Section
@@ -59,7 +60,7 @@ class ClassifierStep(_ImageStep):
         """Record patches, layers and the last norm over all positions."""
         model, tape, ctx = self.tower_model(), self.tape, self.ctx
         if self.units is not None:
-            self.units.open_root(model.counts.outside_blocks, model.counts.largest_block)
+            open_joint_root(ctx, model, self.units)
         assert model.final_norm is not None  # noqa: S101 - every ViT has one
         first, x = model.get_tower().record(ctx, ids, self.image_shape())
         y = ctx.norm(model.final_norm, x, "")
@@ -113,7 +114,7 @@ class ContrastiveStep(_ImageStep):
         """
         ctx, model, shape = self.ctx, self.tower_model(), self.image_shape()
         if self.units is not None:
-            self.units.open_root(model.counts.outside_blocks, model.counts.largest_block)
+            open_joint_root(ctx, model, self.units)
         with record_over_images(ctx, shape):
             first, self.last_image_states = model.tower.record(ctx, self.images, shape)
             token = model.tower.get_class_token(ctx, self.last_image_states, shape)

@@ -89,6 +89,7 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
             33124856,
             25839912,
         ),
+        ("vit", {"layout": _SPREAD["layout"], "sequence_length": 17} | _LORA, 3436362, 3165046),
         ("llama", _MIXED_UNITS | _DORA, 2551872, 1815888),
         ("llama", _MIXED_UNITS | {"method": Method.PEFT, "peft": "miss"}, 1385832, 1138296),
         ("bert", _MASTERS | {"head": Head.NONE}, 12955464, 13198668),
