@@ -226,7 +226,7 @@ def test_dropout_in_the_math_kernel_does_not_transfer() -> None:
     ("asked", "kind", "words"),
     [
         (request(config=None), FailureKind.INVALID_REQUEST, "config.json"),
-        (request(config={"model_type": "nonesuch"}), FailureKind.INVALID_REQUEST, "nonesuch"),
+        (request(config={"model_type": "nonesuch"}), FailureKind.UNSUPPORTED, "nonesuch"),
         (request(layout=Layout(pipeline_parallel=2)), FailureKind.UNSUPPORTED, "pipeline"),
         (
             request(layout=Layout(data_parallel=2), rank=2),

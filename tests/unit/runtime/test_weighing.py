@@ -85,7 +85,7 @@ def test_values_of_functions_are_seen_and_forgotten() -> None:
 
     double("a")
     double("b")
-    seen = [pair for pair in list_latest() if pair[1] in {("a", "a"), ("b", "b")}]
+    seen = [pair for pair in list_latest() if pair[1] in [("a", "a"), ("b", "b")]]
     forget_latest()
 
     assert [key for key, _ in seen] == ["a", "b"]
