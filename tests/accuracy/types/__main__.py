@@ -7,18 +7,15 @@ docs/types.md from the rows and measures nothing; it needs no torch.
 
 import argparse
 import os
-import resource
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
+from tests.accuracy.types.limits import limit_process
 from tests.accuracy.types.report import PAGE, render
-from tests.accuracy.types.rows import RESULTS, Row, read_rows, write_row, write_rows
+from tests.accuracy.types.rows import Row, append_row, read_rows, write_rows
 
 SECONDS = 120
 """Of a processor, for a type."""
-MEMORY_BYTES = 4 * 2**30
-"""Beyond the libraries."""
 
 
 def main(arguments: list[str]) -> int:
@@ -47,25 +44,13 @@ def _measure_apart(model_type: str, measure: Callable[[str], Row]) -> Row:
     """Measure a type in a forked process, which writes its row."""
     child = os.fork()
     if not child:
-        _limit()
-        _append(measure(model_type))
+        limit_process(SECONDS)
+        append_row(measure(model_type))
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if status:
-        _append(Row(model_type=model_type, reason=f"not measured: it takes over {SECONDS} s"))
+        append_row(Row(model_type=model_type, reason=f"not measured: it takes over {SECONDS} s"))
     return read_rows()[model_type]
-
-
-def _append(row: Row, path: Path = RESULTS) -> None:
-    with path.open("a", encoding="utf-8") as lines:
-        lines.write(f"{write_row(row)}\n")
-
-
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    limit = pages * resource.getpagesize() + MEMORY_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 if __name__ == "__main__":

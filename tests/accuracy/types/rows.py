@@ -60,10 +60,16 @@ def read_rows(path: Path = RESULTS) -> dict[str, Row]:
 def write_rows(rows: Iterable[Row], path: Path = RESULTS) -> None:
     """Write all rows, sorted by type."""
     ordered = sorted(rows, key=lambda row: row.model_type.lower())
-    path.write_text("".join(f"{write_row(row)}\n" for row in ordered), encoding="utf-8")
+    path.write_text("".join(f"{_write_row(row)}\n" for row in ordered), encoding="utf-8")
 
 
-def write_row(row: Row) -> str:
+def append_row(row: Row, path: Path = RESULTS) -> None:
+    """Write a row behind those of a file, in the place of an earlier one of its type."""
+    with path.open("a", encoding="utf-8") as lines:
+        lines.write(f"{_write_row(row)}\n")
+
+
+def _write_row(row: Row) -> str:
     """Return the line of a row, without what is empty."""
     fields = asdict(row).items()
     return json.dumps({name: v for name, v in fields if v or (v == 0 and name not in _RARE)})

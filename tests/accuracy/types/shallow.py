@@ -8,20 +8,19 @@ tenth of the work: whether a recording can be made at all, and in the recorder's
 
 import argparse
 import os
-import resource
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
 from service.estimator.model.recorded.architecture import build_recorded
 from service.probing.refusal import Refusal
 from tests.accuracy.types.few_layers import make_shallow_config
+from tests.accuracy.types.limits import limit_process
 from tests.accuracy.types.measure import compare_steps
-from tests.accuracy.types.rows import RESULTS, Row, read_rows, write_row, write_rows
+from tests.accuracy.types.rows import Row, append_row, read_rows, write_rows
 from worker.probes.architecture.hearing import Hearing, describe_failure
 from worker.probes.architecture.listening.listen import Extent, NoLossError, make_fake_model
 from worker.probes.architecture.listening.reading import find_reading
@@ -31,8 +30,6 @@ from worker.probes.models.model_class import build_any_model, settle_config
 
 SECONDS = 60
 """Of a processor, for a type."""
-MEMORY_BYTES = 4 * 2**30
-"""Beyond the libraries, as a worker has it."""
 PASSES = ("half", "half/frozen", "half/prefill", "half/decode", "half/forward")
 """Variants that show each column of the page."""
 
@@ -64,13 +61,13 @@ def _try_apart(row: Row, try_type: Callable[[Row], Row]) -> None:
     """Try a type in a forked process, which appends its row."""
     child = os.fork()
     if not child:
-        _limit()
-        _append(_explain(row, try_type))
+        limit_process(SECONDS)
+        append_row(_explain(row, try_type))
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if status:
         reason = f"few layers of it take over {SECONDS} s of a processor or 4 GiB to record"
-        _append(replace(row, refused=reason))
+        append_row(replace(row, refused=reason))
 
 
 def _explain(row: Row, try_type: Callable[[Row], Row]) -> Row:
@@ -115,18 +112,6 @@ def _hear(row: Row) -> Row:
                 hearing.sign(extent)
                 break
     return replace(row, runs=True)
-
-
-def _append(row: Row, path: Path = RESULTS) -> None:
-    with path.open("a", encoding="utf-8") as lines:
-        lines.write(f"{write_row(row)}\n")
-
-
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    limit = pages * resource.getpagesize() + MEMORY_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 if __name__ == "__main__":
