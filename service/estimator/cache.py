@@ -5,7 +5,7 @@ from typing import Any
 from service.estimator.backends.pass_cache import MAX_PASSES, PassCache
 from service.estimator.passes.stored_recordings import RecordingStore
 from service.estimator.speed.throughput import WorkCache
-from service.estimator.values.memo import IdentityMemo, Memo
+from service.estimator.values.memo import Memo
 
 MAX_CONFIGURATIONS = 512
 """Those that are asked about again and again."""
@@ -21,16 +21,7 @@ class PlanCache(PassCache):
         """
         super().__init__(capacity, store=store)
         self.works = WorkCache(capacity)
-        self._identity_memos: dict[str, IdentityMemo[Any]] = {}
-
-    def get_identity_memo(self, name: str) -> IdentityMemo[Any]:
-        """Return a memo of values by the objects they come from."""
-        memo = self._identity_memos.get(name)
-        if memo is not None:
-            return memo
-        return self._identity_memos.setdefault(name, IdentityMemo(MAX_CONFIGURATIONS))
 
     def list_memos(self) -> dict[str, Memo[Any]]:
         """Return all that is kept, by kind; any thread may ask."""
-        identities = {name: memo.memo for name, memo in list(self._identity_memos.items())}
-        return {**super().list_memos(), **self.works.list_memos(), **identities}
+        return {**super().list_memos(), **self.works.list_memos()}

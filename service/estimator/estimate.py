@@ -7,7 +7,7 @@ from importlib import import_module
 
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.registry import select_backend
-from service.estimator.cache import PlanCache
+from service.estimator.cache import MAX_CONFIGURATIONS, PlanCache
 from service.estimator.memory.answer.corrections import CALIBRATED
 from service.estimator.memory.image_inputs import get_sequence_tokens, list_input_tokens
 from service.estimator.memory.intervals.ends import LEVEL
@@ -29,6 +29,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import parse_version
 from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Trainer
+from service.estimator.values.memo import get_or_make_of
 from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.workload import ServeWorkload, Workload
 
@@ -57,7 +58,8 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     plans = plans if plans is not None else PlanCache()
     effects: tuple[str, ...] = ()
     if detail.is_explained:
-        effects = plans.get_identity_memo("effects").get_or_make(
+        effects = get_or_make_of(
+            plans.get_memo("effects", MAX_CONFIGURATIONS),
             (model, workload, layout),
             lambda: list_effect_warnings(model, workload, layout, backend),
         )

@@ -125,30 +125,18 @@ class Memo(Generic[V]):
         return value
 
 
-class IdentityMemo(Generic[V]):
-    """Values by the very objects that they come from.
+OfObjects = tuple[tuple[object, ...], V]
+"""A value, and the very objects that it comes from."""
 
-    These never change. Who has these at hand finds a value without hashing them. They are kept
-    with it, so that no other takes the place of one.
+
+def get_or_make_of(
+    memo: Memo[OfObjects[V]], objects: tuple[object, ...], make: Callable[[], V]
+) -> V:
+    """Return the value of some objects, made where none is kept.
+
+    These never change. Who has them at hand finds a value without hashing them. They are kept with
+    it, so that no other takes the place of one.
     """
-
-    __slots__ = ("_values",)
-
-    def __init__(self, capacity: int) -> None:
-        """Keep at most ``capacity`` values."""
-        self._values: Memo[tuple[tuple[object, ...], V]] = Memo(capacity)
-
-    def clear(self) -> None:
-        """Keep nothing any more."""
-        self._values.clear()
-
-    @property
-    def memo(self) -> Memo[tuple[tuple[object, ...], V]]:
-        """The values with their objects."""
-        return self._values
-
-    def get_or_make(self, parts: tuple[object, ...], make: Callable[[], V]) -> V:
-        """Return the value of some objects, made where none is kept."""
-        key = tuple(map(id, parts))
-        entry = self._values.get(key)
-        return entry[1] if entry is not None else self._values.store(key, (parts, make()))[1]
+    key = tuple(map(id, objects))
+    entry = memo.get(key)
+    return entry[1] if entry is not None else memo.store(key, (objects, make()))[1]

@@ -26,7 +26,7 @@ from service.estimator.values.corrections import (
 from service.estimator.values.device import Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
-from service.estimator.values.memo import IdentityMemo
+from service.estimator.values.memo import Memo, OfObjects
 from service.estimator.values.result import Detail, Estimate, Throughput
 from service.estimator.values.workload import ServeWorkload, Workload
 from service.planner.fit.hardware import (
@@ -61,8 +61,8 @@ class Evaluator:
     lower_bound: LowerBound = lambda _workload, _layout: None
     """Lower bound of the numbers of any replayed answer; None where it is unknown."""
     works: WorkCache = field(default_factory=WorkCache)
-    rules: IdentityMemo[tuple[RuleBytes, ...]] = field(
-        default_factory=lambda: IdentityMemo(MAX_CONFIGURATIONS)
+    rules: Memo[OfObjects[tuple[RuleBytes, ...]]] = field(
+        default_factory=lambda: Memo(MAX_CONFIGURATIONS)
     )
     """Rules of thumb, by what they are made of."""
     time_floor: float = 1.0
@@ -238,6 +238,6 @@ def make_evaluator(
         outlined=partial(evaluate, detail=Detail.NUMBERS),
         lower_bound=estimate_lower_bound,
         works=recordings.works,
-        rules=recordings.get_identity_memo("rules of thumb"),
+        rules=recordings.get_memo("rules of thumb", MAX_CONFIGURATIONS),
         time_floor=time_floor,
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from service.estimator.memory.trained import Shards
 from service.estimator.model.recorded.items import get_reads
 from service.estimator.values.layout import Layout
+from service.estimator.values.memo import get_or_make_of
 from service.estimator.values.precision import Precision
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import ceil_div
@@ -66,7 +67,8 @@ def list_rules_of_thumb(
         rule = _estimate_inference(evaluator, workload, layout, estimate)
         return (rule.compare(estimate.device_bytes),)
     # Of an estimate the GPU's memory changes none of these: its instants are made once.
-    rules = evaluator.rules.get_or_make(
+    rules = get_or_make_of(
+        evaluator.rules,
         (evaluator.architecture, workload, layout, estimate.instants, estimate.checkpoint),
         lambda: tuple(_iter_rule_bytes(evaluator, workload, layout, estimate)),
     )

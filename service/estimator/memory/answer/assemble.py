@@ -123,7 +123,10 @@ def assemble(partial_estimate: PartialEstimate, question: Question, dtype: DType
 
 
 def _complete_serving(serving: Serving | None, question: Question) -> Serving | None:
-    """Return a replica with the memory of its GPU and its release."""
+    """Return a replica with the memory of its GPU and its release.
+
+    It may have been explained for a GPU of the same kernels and other memory.
+    """
     if serving is None:
         return None
     return replace(

@@ -3,6 +3,7 @@
 import re
 from pathlib import PurePosixPath
 
+from service.estimator.values.dtypes import CacheType
 from service.formats.launches.engines.engine_environment import (
     account_environment,
     name_variables,
@@ -50,7 +51,7 @@ _LEAST_BITS = 4
 """Formats of fewer bits have no term."""
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
 _CACHES = {"f16": "fp16", "bf16": "bf16", "f32": "fp32"}
-_BLOCKS = {name: name for name in ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")}
+_BLOCKS = {kind.value: kind.value for kind in sorted(CacheType, key=lambda kind: -kind.block_bytes)}
 """Types of a cache in blocks, the largest first."""
 _MICRO_BATCH, _BATCH = 512, 2048
 _SPLITS = {
