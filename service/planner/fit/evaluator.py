@@ -34,7 +34,7 @@ from service.planner.fit.hardware import (
     list_kernel_warnings,
     select_attention_kernel,
 )
-from service.planner.fit.rule_of_thumb import RuleBytes
+from service.planner.fit.rule_of_thumb import RulesOfThumb
 from service.planner.fit.unmet_needs import UnmetNeeds
 
 Config = tuple[Workload, Layout]
@@ -61,9 +61,7 @@ class Evaluator:
     lower_bound: LowerBound = lambda _workload, _layout: None
     """Lower bound of the numbers of any replayed answer; None where it is unknown."""
     works: WorkCache = field(default_factory=WorkCache)
-    rules: Memo[OfObjects[tuple[RuleBytes, ...]]] = field(
-        default_factory=lambda: Memo(MAX_CONFIGURATIONS)
-    )
+    rules: Memo[OfObjects[RulesOfThumb]] = field(default_factory=lambda: Memo(MAX_CONFIGURATIONS))
     """Rules of thumb, by what they are made of."""
     time_floor: float = 1.0
     """Lower bound of any configuration's time over that at the rates of the GPU's kind."""

@@ -1,5 +1,6 @@
-"""One rule of thumb beside our figure."""
+"""Rules of thumb beside our figures."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -45,6 +46,28 @@ class RuleBytes:
             why=self.why,
             source=self.source,
         )
+
+
+class RulesOfThumb:
+    """Rules of one configuration, and how they last compared.
+
+    The memory of a GPU, or the level of confidence, changes no comparison.
+    """
+
+    __slots__ = ("_latest", "_rules")
+
+    def __init__(self, rules: Iterable[RuleBytes]) -> None:
+        """Keep ``rules`` in their order."""
+        self._rules = tuple(rules)
+        self._latest: tuple[int, tuple[RuleOfThumb, ...]] | None = None
+
+    def compare(self, device_bytes: int) -> tuple[RuleOfThumb, ...]:
+        """Return the rules beside our figures; any thread may ask."""
+        latest = self._latest
+        if latest is None or latest[0] != device_bytes:
+            compared = tuple([rule.compare(device_bytes) for rule in self._rules])
+            latest = self._latest = device_bytes, compared
+        return latest[1]
 
 
 def compute_deviation(rule: float, estimated: float) -> float:

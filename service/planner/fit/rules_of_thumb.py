@@ -23,7 +23,7 @@ from service.estimator.values.workload import (
 from service.planner.fit.article_rules import iter_article_rules, iter_time_rules
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.llama_factory import SIZES_B, SOURCE, TableRow, find_column, find_row
-from service.planner.fit.rule_of_thumb import RuleBytes, RuleOfThumb
+from service.planner.fit.rule_of_thumb import RuleBytes, RuleOfThumb, RulesOfThumb
 
 BITS = 8
 """Of a byte."""
@@ -70,9 +70,9 @@ def list_rules_of_thumb(
     rules = get_or_make_of(
         evaluator.rules,
         (evaluator.architecture, workload, layout, estimate.instants, estimate.checkpoint),
-        lambda: tuple(_iter_rule_bytes(evaluator, workload, layout, estimate)),
+        lambda: RulesOfThumb(_iter_rule_bytes(evaluator, workload, layout, estimate)),
     )
-    comparisons = tuple([rule.compare(estimate.device_bytes) for rule in rules])
+    comparisons = rules.compare(estimate.device_bytes)
     if workload.method is Method.QLORA:
         return (*comparisons, *iter_time_rules(evaluator, workload, layout, estimate))
     return comparisons
