@@ -39,6 +39,15 @@ class Answer:
     choice: int = 0
 
 
+class BusyError(AskError):
+    """Headroom server that may say more at another try; ``known`` is what it says by now."""
+
+    def __init__(self, detail: str, known: Answer | None) -> None:
+        """Store the message and the answer."""
+        super().__init__(detail)
+        self.known = known
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
     """A server, by a client whose base is its address."""
@@ -56,7 +65,7 @@ class Asker:
         Of one that may get several kinds of GPUs there is an alternative for each. ``is_placed``
         says that it runs on the kind that it selects, also where its question names another.
 
-        Raises AskError where the server does not answer, or was too busy to.
+        Raises AskError where the server does not answer, and BusyError where it was too busy to.
         """
         body = {
             "objects": [_strip(document) for document in alternatives],
@@ -83,14 +92,19 @@ class Asker:
             raise AskError(message)
         try:
             decided = answer.json()
-            if decided["is_transient"]:
-                why = str(decided["sentence"]).removeprefix(UNKNOWN)
-                message = f"{self.client.base_url} is busy: {why}"
-                raise AskError(message)
-            return _read_answer(decided, len(alternatives))
+            decision, is_transient = (
+                _read_answer(decided, len(alternatives)),
+                decided["is_transient"],
+            )
         except (AttributeError, ValueError, KeyError, TypeError) as error:
             message = f"{self.client.base_url} answers something else than a decision: {error!r}"
             raise AskError(message) from error
+        if is_transient:
+            why = decision.sentence.removeprefix(UNKNOWN)
+            is_known = decision.verdict is not HookVerdict.UNKNOWN
+            message = f"{self.client.base_url} is busy: {why}"
+            raise BusyError(message, known=decision if is_known else None)
+        return decision
 
 
 def connect_to_server(url: str, headers: Mapping[str, str]) -> httpx.AsyncClient:

@@ -13,7 +13,7 @@ import anyio
 
 from service.formats.manifests.kueue import GATE, GATED_BY
 from service.kueue.api import Json, KubeApi, ObjectKey, get_metadata
-from service.kueue.asking import Answer, Asker
+from service.kueue.asking import Answer, Asker, BusyError
 from service.kueue.errors import NOT_FOUND, REFUSALS, AskError, KubeError
 from service.kueue.events import Notice
 from service.kueue.reports import Report, Reporter
@@ -106,13 +106,16 @@ async def ask_patiently(
 ) -> Answer:
     """Return the decision about an object, by its alternatives.
 
-    After several failures in a row it is that nothing can be said; raises AskError before that.
+    After several failures in a row it is what the server knows, or that nothing can be said; raises
+    AskError before that.
     """
     try:
         return await asker.ask(alternatives, mode, is_placed=is_placed)
     except AskError as error:
         if unanswered + 1 < MAX_ATTEMPTS:
             raise
+        if isinstance(error, BusyError) and error.known is not None:
+            return error.known
         decision = decide_unknown(error.detail, fails_closed=asker.fails_closed)
         return Answer(
             allowed=decision.action is not Action.REFUSE,

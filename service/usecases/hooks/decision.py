@@ -75,7 +75,7 @@ class Decision:
     """Of one GPU: at most where it fits."""
     usable_bytes: int | None = None
     is_transient: bool = False
-    """Whether another try may be answered, since the server was busy."""
+    """Whether another try may be answered: the server was busy, or is yet looking for a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +94,8 @@ class Shortage:
     nothing_fits: str | None = None
     lacks_memory: bool = False
     """Whether a GPU of the job is too small, not their number."""
+    is_final: bool = True
+    """Whether nobody looks for ``per_node`` any more."""
 
 
 SILENT = Decision(verdict=HookVerdict.NONE, action=Action.ALLOW)
@@ -136,12 +138,8 @@ def decide_shortage(
     ``requested`` is the number of GPUs that it asks for on each node. ``can_change`` says that it
     would run on another number as it is.
     """
-    changes = (
-        mode is Mode.CHANGE
-        and can_change
-        and not shortage.settings
-        and shortage.per_node not in {None, requested}
-    )
+    may_change = mode is Mode.CHANGE and can_change
+    changes = may_change and not shortage.settings and shortage.per_node not in {None, requested}
     action = Action.WARN if mode is Mode.WARN else Action.REFUSE
     return Decision(
         verdict=HookVerdict.DOES_NOT_FIT,
@@ -150,6 +148,7 @@ def decide_shortage(
         per_node=shortage.per_node,
         gpu=gpu,
         lacks_memory=shortage.lacks_memory,
+        is_transient=may_change and not shortage.is_final,
     )
 
 

@@ -27,15 +27,19 @@ Search = Callable[[Check], Shortage]
 class WayOuts:
     """Ways out of shortages, by question.
 
-    One search runs at a time. In this process it stands still while a hook answers, since threads
-    share one interpreter.
+    One search runs at a time for hooks that leave, and one for those that stay until it ends, which
+    queue behind no other. In this process it stands still while a hook answers, since threads share
+    one interpreter.
     """
 
     def __init__(self) -> None:
-        """Start empty; the thread starts with the first search."""
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="way-outs")
+        """Start empty; a thread starts with its first search."""
+        self._threads = {
+            is_awaited: ThreadPoolExecutor(1, thread_name_prefix="way-outs")
+            for is_awaited in (False, True)
+        }
         self._finished: OrderedDict[Hashable, Shortage] = OrderedDict()
-        self._running: dict[Hashable, Future[Shortage]] = {}
+        self._running: dict[tuple[Hashable, bool], Future[Shortage]] = {}
         self._lock = threading.Lock()
         self._num_answering = 0
         self._is_stopped = False
@@ -51,22 +55,26 @@ class WayOuts:
         finally:
             self._count(-1)
 
-    def find(self, key: Hashable, search: Search, *, wait_s: float) -> Shortage | None:
+    def find(
+        self, key: Hashable, search: Search, *, wait_s: float, is_awaited: bool = False
+    ) -> Shortage | None:
         """Return the way out of a shortage, None where it takes longer.
 
         ``search`` calls its argument at each of its steps. What it raises is raised here.
+        ``is_awaited`` says that the hook needs it to answer.
         """
+        place = key, is_awaited
         with self._lock:
             if key in self._finished:
                 self._finished.move_to_end(key)
                 return self._finished[key]
-            future = self._running.get(key)
+            future = self._running.get(place)
             if future is None and len(self._running) >= MAX_WAITING:
                 return None
             if future is None:
-                future = self._thread.submit(search, self._give_way)
-                self._running[key] = future
-        future.add_done_callback(partial(self._finish, key))
+                future = self._threads[is_awaited].submit(search, self._give_way)
+                self._running[place] = future
+        future.add_done_callback(partial(self._finish, place))
         try:
             return future.result(wait_s)
         except TimeoutError:
@@ -75,7 +83,8 @@ class WayOuts:
     def stop(self) -> None:
         """End the search at its next step, and begin no other."""
         self._is_stopped = True
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for thread in self._threads.values():
+            thread.shutdown(wait=False, cancel_futures=True)
 
     def check_running(self) -> None:
         """Do nothing, unless the server stops.
@@ -98,11 +107,11 @@ class WayOuts:
             else:
                 self._is_idle.set()
 
-    def _finish(self, key: Hashable, future: Future[Shortage]) -> None:
+    def _finish(self, place: tuple[Hashable, bool], future: Future[Shortage]) -> None:
         with self._lock:
-            self._running.pop(key, None)
+            self._running.pop(place, None)
             if future.cancelled() or future.exception() is not None:
                 return
-            self._finished[key] = future.result()
+            self._finished[place[0]] = future.result()
             while len(self._finished) > MAX_KEPT:
                 self._finished.popitem(last=False)

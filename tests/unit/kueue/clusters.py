@@ -24,21 +24,32 @@ class KilledError(BaseException):
 
 @dataclass(slots=True, kw_only=True)
 class Reaper:
-    """Death before or after the n-th request to either server; 0 lets live."""
+    """Death before or after the n-th request to either server; 0 lets live.
+
+    Whoever is dead asks nothing any more, not even on its way out.
+    """
 
     at: int = 0
     is_late: bool = False
     count: int = 0
+    is_dead: bool = False
 
     async def run(self, serve: Callable[[], httpx.Response]) -> httpx.Response:
         """Serve a request, or die at it."""
+        if self.is_dead:
+            raise KilledError
         self.count += 1
-        if self.count == self.at and not self.is_late:
+        self.is_dead = self.count == self.at
+        if self.is_dead and not self.is_late:
             raise KilledError
         answer = serve()
-        if self.count == self.at:
+        if self.is_dead:
             raise KilledError
         return answer
+
+    def revive(self) -> None:
+        """Let the next process live."""
+        self.at, self.is_dead = 0, False
 
 
 @dataclass(slots=True, kw_only=True)

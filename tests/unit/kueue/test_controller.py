@@ -1,8 +1,7 @@
-"""The whole loop over a cluster: lists, watches, and a death at any request."""
+"""Lists and watches of the controller, and its queue."""
 
 import itertools
 import json
-from collections.abc import Callable
 
 import anyio
 import anyio.lowlevel
@@ -13,96 +12,8 @@ from service.kueue.errors import AskError, KubeError
 from service.kueue.informer import Informer
 from service.kueue.queue import MAX_PAUSE_S, WorkQueue, get_pause_s
 from service.kueue.resources import JOB_SETS, JOBS
-from tests.unit.kueue.clusters import FakeCluster, Json, KilledError, Reaper
-from tests.unit.kueue.fakes import FakeHeadroom, Replica, a_job, a_workload, put_workload, says
-from tests.unit.kueue.test_gates import count_gpus, read_gates
-
-PATIENCE_S = 30.0
-
-
-def run_until(replica: Replica, is_done: Callable[[], bool]) -> bool:
-    """Act as a leader until something holds; return whether the process died before."""
-
-    async def main() -> None:
-        with anyio.fail_after(PATIENCE_S):
-            async with anyio.create_task_group() as group:
-                group.start_soon(replica.make_controller().lead)
-                while not is_done():
-                    await anyio.lowlevel.checkpoint()
-                group.cancel_scope.cancel()
-
-    try:
-        anyio.run(main)
-    except BaseExceptionGroup as error:
-        killed, others = error.split(KilledError)
-        assert killed is not None
-        assert others is None
-        return True
-    return False
-
-
-def is_decided(cluster: FakeCluster, keys: list[ObjectKey]) -> bool:
-    """Return whether the gate is open, the check is decided, and both are told."""
-    gated, checked = keys
-    [ours, _] = cluster.get(checked)["status"]["admissionChecks"]
-    told = {each["reason"] for each in cluster.list_events()}
-    return (
-        read_gates(cluster.get(gated)) is None
-        and ours["state"] == "Ready"
-        and cluster.watches >= 3
-        and told == {"HeadroomResized", "HeadroomCheckReady"}
-    )
-
-
-def is_stored(cluster: FakeCluster, keys: list[ObjectKey]) -> bool:
-    """Return whether both are decided, told or not."""
-    gated, checked = keys
-    [ours, _] = cluster.get(checked)["status"]["admissionChecks"]
-    return read_gates(cluster.get(gated)) is None and ours["state"] == "Ready"
-
-
-def fill(cluster: FakeCluster) -> list[ObjectKey]:
-    """Store a gated job and a Workload that waits for a check."""
-    checked = put_workload(cluster, a_workload(), "NVIDIA-A100-SXM4-80GB")
-    job = a_job()
-    job["metadata"]["name"] = "gated"
-    return [cluster.put(JOBS, job), checked]
-
-
-def count_requests() -> int:
-    """Return the requests of a life without death."""
-    reaper = Reaper()
-    cluster = FakeCluster(reaper=reaper)
-    keys = fill(cluster)
-    headroom = FakeHeadroom(response=says("does_not_fit", gpus=2), reaper=reaper)
-    headroom.by_product = {"NVIDIA-A100-SXM4-80GB": says("fits")}
-    assert not run_until(
-        Replica(cluster=cluster, headroom=headroom), lambda: is_decided(cluster, keys)
-    )
-    return reaper.count
-
-
-def test_a_death_at_any_request_of_the_loop_ends_right_once() -> None:
-    """Whoever comes next resizes and releases once, decides once, and tells at most once."""
-    total = count_requests()
-
-    assert total > 20
-    for at in range(1, total + 1):
-        reaper = Reaper(at=at, is_late=at % 2 == 0)
-        cluster = FakeCluster(reaper=reaper)
-        keys = fill(cluster)
-        headroom = FakeHeadroom(response=says("does_not_fit", gpus=2), reaper=reaper)
-        headroom.by_product = {"NVIDIA-A100-SXM4-80GB": says("fits")}
-        first = Replica(cluster=cluster, headroom=headroom)
-        run_until(first, lambda seen=cluster, of=keys: is_decided(seen, of))  # type: ignore[misc]  # bound now
-        reaper.at = 0
-        second = Replica(cluster=cluster, headroom=headroom, name="b")
-        assert not run_until(second, lambda seen=cluster, of=keys: is_stored(seen, of))  # type: ignore[misc]  # as above
-
-        assert count_gpus(cluster.get(keys[0])) == "2"
-        assert len(cluster.list_writes("/jobs/gated")) == 1, at
-        assert len(cluster.list_writes("/workloads/")) == 1, at
-        assert len(cluster.list_events()) <= 2
+from tests.unit.kueue.clusters import FakeCluster, Json, KilledError
+from tests.unit.kueue.fakes import a_job
 
 
 def watch(cluster: FakeCluster) -> list[Json]:

@@ -242,3 +242,15 @@ def test_a_death_at_any_request_ends_right(at: int, *, is_late: bool) -> None:
     assert job["metadata"]["annotations"]["headroom.dev/decision"] == "headroom: does_not_fit"
     assert len(cluster.list_writes("/jobs/")) == 1
     assert len(cluster.list_events()) <= 1
+
+
+def test_a_job_whose_number_is_not_found_yet_is_looked_at_again() -> None:
+    """Soon, and not at the next list; in the end it stays gated, as what does not fit."""
+    looking = {**says("does_not_fit"), "is_transient": True}
+
+    with pytest.raises(AskError, match="is busy: headroom: does_not_fit"):
+        decide(looking, failures=MAX_ATTEMPTS - 2)
+    job, events = decide(looking, failures=MAX_ATTEMPTS - 1)
+
+    assert read_gates(job) == "headroom.dev/fit"
+    assert events == [("Warning", "HeadroomGated", "headroom: does_not_fit")]

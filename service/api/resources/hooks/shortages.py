@@ -74,12 +74,13 @@ def find_shortage(
         # What it would need on more GPUs rests on what it does not say.
         return Shortage(reason=_explain(job), lacks_memory=True)
     if job.report.verdict is Verdict.DOES_NOT_FIT:
-        look = _look_for_more if wait_s > _MOMENT_S else _look_beside
-        way_out = deps.way_outs.find(job.key, partial(look, deps, job), wait_s=wait_s)
-        return way_out or Shortage(
+        is_awaited = wait_s > _MOMENT_S
+        look = partial(_look_for_more if is_awaited else _look_beside, deps, job)
+        return deps.way_outs.find(job.key, look, wait_s=wait_s, is_awaited=is_awaited) or Shortage(
             reason=_explain(job),
             nothing_fits=_LINKED if is_linked else _STILL_LOOKING,
             lacks_memory=True,
+            is_final=False,
         )
     if gpus is None or not gpus.total or gpus.total >= needed:
         return None

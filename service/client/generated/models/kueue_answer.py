@@ -30,7 +30,8 @@ class KueueAnswer:
         gpu (None | str): The GPU that it was answered for; null if none.
         operations (list[KueueAnswerOperationsItem]): The JSON patch (RFC 6902) that gives the job the GPUs that it
             needs; empty where it keeps its own.
-        is_transient (bool): Whether the server was too busy, and another try may be answered.
+        is_transient (bool): Whether the server was too busy, or is yet looking for a number of GPUs: another try may be
+            answered.
     """
 
     choice: int

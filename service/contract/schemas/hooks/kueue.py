@@ -63,5 +63,11 @@ class KueueAnswer(Answer, frozen=True, kw_only=True):
         ),
     ]
     is_transient: Annotated[
-        bool, Meta(description="Whether the server was too busy, and another try may be answered.")
+        bool,
+        Meta(
+            description=(
+                "Whether the server was too busy, or is yet looking for a number of GPUs: another "
+                "try may be answered."
+            )
+        ),
     ]

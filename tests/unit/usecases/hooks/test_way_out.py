@@ -32,6 +32,22 @@ def test_a_search_that_takes_long_goes_on() -> None:
     assert begun == [1]
 
 
+def test_who_needs_the_number_queues_behind_no_other_search() -> None:
+    """Not behind one of the same question either, which a process that starts may hold up."""
+    ways, go_on = WayOuts(), threading.Event()
+
+    def hang(_: Callable[[], None]) -> Shortage:
+        go_on.wait(PATIENT_S)
+        return FOUND
+
+    left = [ways.find(key, hang, wait_s=0.0) for key in ("q", "another")]
+    found = ways.find("q", lambda _: FOUND, wait_s=PATIENT_S, is_awaited=True)
+    go_on.set()
+
+    assert left == [None, None]
+    assert found == FOUND
+
+
 def test_a_search_stands_still_while_hooks_answer() -> None:
     """At its next step, until the last of them has answered."""
     ways, steps = WayOuts(), list[str]()

@@ -61,17 +61,21 @@ def start() -> Iterator[Door]:
 class EndlessSearches(WayOuts):
     """Searches of which none has ended when a hook answers."""
 
-    def find(self, key: Hashable, search: Search, *, wait_s: float) -> None:
+    def find(
+        self, key: Hashable, search: Search, *, wait_s: float, is_awaited: bool = False
+    ) -> None:
         """Return no way out."""
-        del key, search, wait_s
+        del key, search, wait_s, is_awaited
 
 
 class FaultySearches(WayOuts):
     """Searches that fail as no search should."""
 
-    def find(self, key: Hashable, search: Search, *, wait_s: float) -> None:
+    def find(
+        self, key: Hashable, search: Search, *, wait_s: float, is_awaited: bool = False
+    ) -> None:
         """Fail."""
-        del key, search, wait_s
+        del key, search, wait_s, is_awaited
         raise ZeroDivisionError
 
 

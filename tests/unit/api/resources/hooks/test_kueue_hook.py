@@ -9,6 +9,7 @@ from litestar.testing import TestClient
 
 from service.usecases.hooks.log import HookDecision
 from tests.unit.api.builders import patient_parts, served
+from tests.unit.api.resources.hooks.test_decisions import EndlessSearches
 
 A100, T4 = "NVIDIA-A100-SXM4-80GB", "Tesla-T4"
 TOO_LARGE = "llama-2-7b --task train --sequence-length 4096 --zero-stage 3"
@@ -173,3 +174,17 @@ def test_a_busy_server_decides_nothing() -> None:
         answer = client.post("/v1/hooks/kueue/refuse", json=body).json()
 
     assert (answer["is_transient"], answer["verdict"], written) == (True, "unknown", [])
+
+
+@pytest.mark.parametrize(("mode", "is_transient"), [("change", True), ("refuse", False)])
+def test_a_number_that_is_not_found_yet_is_asked_for_again(
+    mode: str, *, is_transient: bool
+) -> None:
+    """A job that would get it is not kept out for the time of a search; a refusal needs none."""
+    made = replace(patient_parts(), way_outs=EndlessSearches())
+    with served(made) as client:
+        body = {"objects": [a_job(f"{TOO_LARGE} --activation-checkpointing full")]}
+        answer = client.post(f"/v1/hooks/kueue/{mode}", json=body).json()
+
+    assert (answer["verdict"], answer["action"]) == ("does_not_fit", "refuse")
+    assert answer["is_transient"] is is_transient
