@@ -40,7 +40,10 @@ class Answer:
 
 
 class BusyError(AskError):
-    """Headroom server that may say more at another try; ``known`` is what it says by now."""
+    """Headroom server that may say more at another try.
+
+    ``known`` is what it says by now.
+    """
 
     def __init__(self, detail: str, known: Answer | None) -> None:
         """Store the message and the answer."""

@@ -61,21 +61,17 @@ def start() -> Iterator[Door]:
 class EndlessSearches(WayOuts):
     """Searches of which none has ended when a hook answers."""
 
-    def find(
-        self, key: Hashable, search: Search, *, wait_s: float, is_awaited: bool = False
-    ) -> None:
+    def find(self, key: Hashable, search: Search, **_terms: object) -> None:
         """Return no way out."""
-        del key, search, wait_s, is_awaited
+        del key, search
 
 
 class FaultySearches(WayOuts):
     """Searches that fail as no search should."""
 
-    def find(
-        self, key: Hashable, search: Search, *, wait_s: float, is_awaited: bool = False
-    ) -> None:
+    def find(self, key: Hashable, search: Search, **_terms: object) -> None:
         """Fail."""
-        del key, search, wait_s, is_awaited
+        del key, search
         raise ZeroDivisionError
 
 
