@@ -12,7 +12,7 @@ BUILDER := deploy/release/native/build_native.py deploy/release/native/compiled.
 PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 4 )))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test tested quick touched check types lint fmt imports compiled bench bench-page accuracy traced traces priors chaos slurm clients load contract client corpus parsers packaging gpu-sweep gpu-check test-gpu clean
+.PHONY: help setup run test tested quick touched check types lint fmt imports compiled bench bench-page hooks accuracy traced traces priors chaos slurm clients load contract client corpus parsers packaging gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ bench: $(STAMP) $(NATIVE) ## print the speed of estimate, of the API and of a co
 
 bench-page: $(STAMP) ## print how soon the dashboard repaints after a key, in headless Chromium
 	$(BIN)/python -m tests.bench.repricing
+
+hooks: $(STAMP) $(NATIVE) ## print what each scheduler's hook takes of a server, on the clock and of a processor (ARGS='--asked 20' for a look)
+	$(BIN)/python -m tests.bench.hooks $(ARGS)
 
 accuracy: $(STAMP) ## score the estimator against tests/data/truth and print the table
 	$(BIN)/python -m tests.accuracy

@@ -1,147 +1,134 @@
-"""Time of a processor that each scheduler's hook takes, alone and several at once.
+"""Time that each scheduler's hook takes: ``python -m tests.bench.hooks``.
 
-The API runs in this process over fakes, and what counts is the process's time on all its threads,
-the client's and the search's that goes on behind an answer included: other work on the machine
-takes none of it, and one interpreter answers no sooner than it has computed.
+A server with everything embedded is asked over a socket, alone and several at once: on the clock,
+which says something on a quiet machine alone, and of the server's processor, which other work takes
+none of. What searches beside the server take is in neither. Bursts are asked of the application in
+this process, where its clients count as well.
 """
 
+import argparse
 import gc
+import http.client
 import itertools
 import json
+import os
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import psutil
 from litestar.testing import TestClient
+from rich.console import Console
 from rich.table import Table
 
 from service.api.http.dependencies import Dependencies
 from service.cli.gc_tuning import shorten_pauses
 from service.usecases.hooks.way_out import WayOuts
+from tests.bench.hook_questions import DOORS, KINDS, make_body
+from tests.bench.page import write_hooks
+from tests.bench.servers import run_service
 from tests.unit.api.builders import parts, served
 
 _ASKED = 60
 """Questions of each kind at each door, in turn: what slows the machine slows all of them."""
-_FITS = "llama-3.1-8b --task train --method lora"
-_TIGHT = "llama-3.1-8b --task train --method lora --micro-batch-size 4"
-"""Fits, or nearly: what decides is a replay."""
-_TOO_LARGE = "llama-2-7b --task train --activation-checkpointing full"
-_A100 = "--gpu A100-SXM4-80GB"
-_LENGTHS = itertools.count(1025)
-_SIZES = (
-    f"--lora-rank {rank} --sequence-length {tokens}"
-    for rank in itertools.count(8)
-    for tokens in range(800, 1000)
-)
-"""Of questions of which no two are alike, and which need about as much."""
-_LABELS = {
-    "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
-    "nvidia.com/gpu.memory": "81920",
-}
-_NODE = {"metadata": {"name": "n1", "labels": _LABELS}}
 _AT_ONCE = 3
-
-Body = dict[str, Any]
-
-
-def _make_pod(question: str) -> Body:
-    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    annotations = {"headroom.dev/question": question}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "tune", "namespace": "ml", "annotations": annotations},
-        "spec": {"containers": [container]},
-    }
+_MS = 1e3
+Times = tuple[float, float]
+"""Milliseconds on the clock, and of the server's processor."""
 
 
-def _make_review(question: str) -> Body:
-    reviewed = {"uid": "u", "operation": "CREATE", "object": _make_pod(question)}
-    return {
-        "apiVersion": "admission.k8s.io/v1",
-        "kind": "AdmissionReview",
-        "request": reviewed,
-    }
-
-
-def _make_dstack_spec(question: str) -> Body:
-    configuration = {
-        "type": "task",
-        "env": {"HEADROOM_QUESTION": question},
-        "resources": {"gpu": {"count": 1}},
-    }
-    return {"user": "ann", "project": "main", "spec": {"configuration": configuration}}
-
-
-def _make_task(question: str) -> Body:
-    task = {"resources": {"accelerators": "A100-80GB:1"}, "envs": {"HEADROOM_QUESTION": question}}
-    return {"task": json.dumps(task), "skypilot_config": "{}", "request_name": "launch"}
-
-
-def _make_slurm_job(question: str) -> Body:
-    options = {"gres": "gres/gpu:nvidia_a100-sxm4-80gb:1", "argv": ["job.sh"]}
-    return {"options": options, "script": f"#!/bin/sh\n#HEADROOM {question}\n", "user": "ann"}
-
-
-def _make_filter(question: str) -> Body:
-    return {"Pod": _make_pod(question), "Nodes": {"metadata": {}, "items": [_NODE]}}
-
-
-def _make_predicate(question: str) -> Body:
-    return {"task": {"Pod": _make_pod(question)}, "node": {"Name": "n1", "Node": _NODE}}
-
-
-_DOORS: dict[str, tuple[str, Callable[[str], Body]]] = {
-    "slurm": ("slurm/warn", _make_slurm_job),
-    "kubernetes": ("kubernetes/warn", _make_review),
-    "skypilot": ("skypilot/warn", _make_task),
-    "dstack": ("dstack/warn/apply_policies/on_run_apply", _make_dstack_spec),
-    "kueue": ("kueue/warn", lambda question: {"objects": [_make_pod(question)]}),
-    "kube-scheduler": ("kube-scheduler/warn/filter", _make_filter),
-    "volcano": ("volcano/warn/predicate", _make_predicate),
-}
-_KINDS: dict[str, Callable[[], str]] = {
-    "fits, asked before": lambda: f"{_FITS} {_A100} --sequence-length 1024",
-    "does not fit, asked before": lambda: f"{_TOO_LARGE} {_A100} --sequence-length 1024",
-    "fits, new": lambda: f"{_FITS} {_A100} {next(_SIZES)}",
-    "is tight, new": lambda: f"{_TIGHT} {_A100} {next(_SIZES)}",
-    "does not fit, new": lambda: f"{_TOO_LARGE} {_A100} --sequence-length {next(_LENGTHS)}",
-}
-
-
-def measure_hooks() -> Table:
+def measure_hooks(num_asked: int = _ASKED) -> Table:
     """Measure every door with every kind of question."""
     table = Table(
         "door",
         "question",
-        "p50 ms",
+        "clock p50 ms",
         "p99 ms",
-        f"p50 ms, {_AT_ONCE} at once",
+        "processor p50 ms",
+        "p99 ms",
+        f"clock p50 ms, {_AT_ONCE} at once",
         f"p99 ms, {_AT_ONCE} at once",
-        title="Hooks, milliseconds of a processor until the last is answered",
+        title=f"Hooks, milliseconds until the last is answered, {os.getloadavg()[0]:.1f} processes "
+        f"on {os.cpu_count()} cores before",
     )
-    cases = list(itertools.product(_DOORS, _KINDS))
-    alone: dict[tuple[str, str], list[float]] = {case: [] for case in cases}
-    together: dict[tuple[str, str], list[float]] = {case: [] for case in cases}
-    shorten_pauses()
-    with served() as client, ThreadPoolExecutor(_AT_ONCE) as threads:
-        for kind in _KINDS:
-            _ask(client, "slurm", kind)
-        gc.collect()
-        for _ in range(_ASKED):
+    cases = list(itertools.product(DOORS, KINDS))
+    alone: dict[tuple[str, str], list[Times]] = {case: [] for case in cases}
+    together: dict[tuple[str, str], list[Times]] = {case: [] for case in cases}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        port = stack.enter_context(run_service(folder))
+        threads = stack.enter_context(ThreadPoolExecutor(_AT_ONCE))
+        asked = [
+            partial(_send, stack.enter_context(closing(_connect(port)))) for _ in range(_AT_ONCE)
+        ]
+        server = _find_server(port)
+        for case in cases:
+            asked[0](*make_body(*case))
+        for _ in range(num_asked):
             for case in cases:
-                alone[case].append(_time(partial(_ask, client, *case)))
-        for _ in range(_ASKED):
-            for case in cases:
-                together[case].append(_time(partial(_ask_together, threads, client, case)))
+                alone[case].append(_time_of(server, threads, asked[:1], case))
+                together[case].append(_time_of(server, threads, asked, case))
     for case in cases:
-        table.add_row(*case, *_format_figures(alone[case], together[case]))
+        clock, processor = zip(*alone[case], strict=True)
+        table.add_row(
+            *case, *_format_figures(clock, processor, [each[0] for each in together[case]])
+        )
     return table
+
+
+def _connect(port: int) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+
+def _send(connection: http.client.HTTPConnection, path: str, body: dict[str, Any]) -> None:
+    headers = {"Content-Type": "application/json"}
+    connection.request("POST", f"/v1/hooks/{path}", json.dumps(body), headers)
+    answer = connection.getresponse()
+    text = answer.read()
+    assert answer.status == http.client.OK, text
+
+
+def _find_server(port: int) -> int:
+    """Return the process that listens on a port and answers."""
+    listening = {
+        each.pid
+        for each in psutil.net_connections("tcp")
+        if each.laddr.port == port and each.status == psutil.CONN_LISTEN and each.pid is not None
+    }
+    # A process that starts servers may hold their socket: they are younger.
+    return int(max(listening, key=lambda pid: psutil.Process(pid).create_time()))
+
+
+def _count_processor_ms(pid: int) -> float:
+    """Return what all threads of a process have taken, to the nanosecond."""
+    spent = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with (thread / "schedstat").open() as file:
+            spent += int(file.read().split()[0])
+    return spent / 1e6
+
+
+def _time_of(
+    server: int,
+    threads: ThreadPoolExecutor,
+    asked: Sequence[Callable[[str, dict[str, Any]], None]],
+    case: tuple[str, str],
+) -> Times:
+    """Return what as many questions at once take as there are connections."""
+    bodies = [make_body(*case) for _ in asked]
+    before, begin = _count_processor_ms(server), time.perf_counter()
+    answers = [threads.submit(ask, *body) for ask, body in zip(asked, bodies, strict=True)]
+    for answer in answers:
+        answer.result()
+    elapsed = (time.perf_counter() - begin) * _MS
+    return elapsed, _count_processor_ms(server) - before
 
 
 def measure_bursts() -> Table:
@@ -163,10 +150,10 @@ def measure_bursts() -> Table:
             is_replayed: stack.enter_context(served(_make_parts(way_outs, is_replayed=is_replayed)))
             for is_replayed in (True, False)
         }
-        for client, kind in itertools.product(clients.values(), _KINDS):
+        for client, kind in itertools.product(clients.values(), KINDS):
             _ask(client, "slurm", kind)
         gc.collect()
-        for kind in (kind for kind in _KINDS if kind.endswith(", new")):
+        for kind in (kind for kind in KINDS if kind.endswith(", new")):
             alone: dict[bool, list[float]] = {True: [], False: []}
             together: dict[bool, list[float]] = {True: [], False: []}
             for _, (is_replayed, client) in itertools.product(range(_ASKED), clients.items()):
@@ -187,7 +174,7 @@ def _make_parts(way_outs: WayOuts, *, is_replayed: bool) -> Dependencies:
     return replace(made, settings=settings, way_outs=way_outs)
 
 
-def _format_figures(*all_times: list[float]) -> list[str]:
+def _format_figures(*all_times: Sequence[float]) -> list[str]:
     """Return median and 99th percentile of each list."""
     return [
         f"{figure:.1f}"
@@ -211,6 +198,23 @@ def _ask_together(
 
 
 def _ask(client: TestClient[Any], door: str, kind: str) -> None:
-    path, build = _DOORS[door]
-    answer = client.post(f"/v1/hooks/{path}", json=build(_KINDS[kind]()))
-    answer.raise_for_status()
+    path, body = make_body(door, kind)
+    client.post(f"/v1/hooks/{path}", json=body).raise_for_status()
+
+
+def main() -> None:
+    """Print what every hook takes."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.hooks")
+    parser.add_argument(
+        "--asked", type=int, default=200, help="questions of each kind at each door"
+    )
+    parser.add_argument("--write", action="store_true", help="put them into docs/benchmarks.md")
+    options = parser.parse_args()
+    table = measure_hooks(options.asked)
+    Console(width=160).print(table)
+    if options.write:
+        write_hooks(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 
 def find_free_port() -> int:

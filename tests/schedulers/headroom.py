@@ -1,6 +1,6 @@
-"""A Headroom of a bench's own, which real schedulers ask."""
+"""A Headroom of a bench's own, which real schedulers ask, and what it decided about them."""
 
-import os
+import json
 import socket
 import subprocess
 import sys
@@ -8,15 +8,22 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 _PATIENCE_S = 300.0
+_WRITTEN_S = 2.0
+"""After which a decision is in the log, on a machine that does other things as well."""
 
 
 @contextmanager
-def serve() -> Iterator[str]:
-    """Yield the address of a Headroom; it ends with it."""
+def serve(questions: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the address of a Headroom, as it is set up by itself; it ends with it.
+
+    ``questions`` are asked before, so that no scheduler's patience is spent on the search for how
+    many GPUs they need.
+    """
     url = f"http://127.0.0.1:{find_port()}"
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "service", "up", "--port", url.rpartition(":")[2]]
@@ -25,14 +32,56 @@ def serve() -> Iterator[str]:
             [*command, *options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=os.environ | {"HEADROOM_HOOK_DEADLINE_S": "20", "HEADROOM_HOOK_SEARCH_S": "20"},
         )
         try:
             await_answer(f"{url}/readyz")
+            for question in questions:
+                _await_number(url, question)
             yield url
         finally:
             process.terminate()
             process.wait()
+
+
+def list_decisions(url: str, door: str) -> str:
+    """Return what a Headroom decided last at a door, newest first, in a few words each.
+
+    It tells a door that let a job pass from a scheduler that did not wait for its answer.
+    """
+    time.sleep(_WRITTEN_S)
+    with urllib.request.urlopen(f"{url}/v1/hooks/decisions?door={door}&limit=3") as answer:  # noqa: S310 - our own address
+        rows = json.load(answer)["items"]
+    said = "; ".join(f"{row['verdict']}, {row['action']} at {row['at']}" for row in rows)
+    return f"Headroom decided: {said or 'nothing'}"
+
+
+def _await_number(url: str, question: str) -> None:
+    """Ask about a job on one A100 until the answer is whole.
+
+    Raises TimeoutError where it never is.
+    """
+    body = json.dumps({"objects": [_make_pod(question)]}).encode()
+    headers = {"Content-Type": "application/json"}
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        request = urllib.request.Request(f"{url}/v1/hooks/kueue/refuse", body, headers)  # noqa: S310 - our own address
+        with urllib.request.urlopen(request) as answer:  # noqa: S310 - as above
+            if "ask again" not in json.load(answer)["sentence"]:
+                return
+        time.sleep(0.2)
+    message = f"{url} has no whole answer about {question!r} within {_PATIENCE_S:.0f} s"
+    raise TimeoutError(message)
+
+
+def _make_pod(question: str) -> dict[str, Any]:
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    selector = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "warm", "annotations": {"headroom.dev/question": question}},
+        "spec": {"nodeSelector": selector, "containers": [container]},
+    }
 
 
 def find_port() -> int:

@@ -16,7 +16,7 @@ from service.formats.renderings.job import NVIDIA
 from tests.schedulers.clients.entries import make_entry
 from tests.schedulers.clients.environments import install_client, make_environment
 from tests.schedulers.clients.questions import FITS, SENTENCE, TOO_LARGE, report
-from tests.schedulers.headroom import await_answer, find_port, serve
+from tests.schedulers.headroom import await_answer, find_port, list_decisions, serve
 from tests.unit.formats.manifests.samples import SAMPLES
 
 _PACKAGE = "dstack[server]==0.22.5"
@@ -25,10 +25,11 @@ _PACKAGE = "dstack[server]==0.22.5"
 def check_dstack() -> Iterator[str]:
     """Yield what dstack does otherwise than Headroom answers."""
     programs = install_client(_PACKAGE)
-    with serve() as url:
+    with serve((FITS, TOO_LARGE)) as url:
         for mode in ("refuse", "change"):
             with _start(programs, f"{url}/v1/hooks/dstack/{mode}"):
-                yield from _check_policy(mode)
+                for fault in _check_policy(mode):
+                    yield f"{fault} {list_decisions(url, 'dstack')}"
     with _start(programs, "http://127.0.0.1:9/v1/hooks/dstack/refuse"):
         done = _apply(FITS, "silence")
         report("dstack, nobody answers", done.stdout)
@@ -76,13 +77,17 @@ def _check_policy(mode: str) -> Iterator[str]:
         yield f"dstack, {mode}: what fits is refused: {fits.stdout}"
     done = _apply(TOO_LARGE, "large")
     report(f"dstack, {mode}, it does not", done.stdout)
-    if mode == "refuse" and (done.returncode == 0 or SENTENCE not in done.stdout):
+    if mode == "refuse" and done.returncode == 0:
         yield f"dstack, {mode}: what does not fit is taken: {done.stdout}"
-    if mode == "change":
+    elif mode == "refuse" and SENTENCE not in done.stdout:
+        yield f"dstack, {mode}: what does not fit is refused for another reason: {done.stdout}"
+    if mode == "change" and done.returncode:
+        yield f"dstack, {mode}: what would be changed is refused: {done.stdout}"
+    elif mode == "change":
         run = json.loads(_run("dstack", "run", "get", "large", "--json").stdout)
         count = run["run_spec"]["configuration"]["resources"]["gpu"]["count"]
         if count != {"min": 2, "max": 2}:
-            yield f"dstack, {mode}: it got {count}"
+            yield f"dstack, {mode}: it got {count}: {done.stdout}"
 
 
 def _apply(question: str, name: str) -> "subprocess.CompletedProcess[str]":

@@ -12,7 +12,7 @@ import yaml
 from service.formats.manifests.registry import render_format
 from tests.schedulers.clients.environments import install_client, make_environment
 from tests.schedulers.clients.questions import FITS, SENTENCE, TOO_LARGE, report
-from tests.schedulers.headroom import serve
+from tests.schedulers.headroom import list_decisions, serve
 from tests.unit.formats.manifests.samples import SAMPLES
 
 _PACKAGE = "skypilot==0.14.1"
@@ -47,14 +47,15 @@ for document in json.load(sys.stdin):
 def check_skypilot() -> Iterator[str]:
     """Yield what SkyPilot does otherwise than Headroom answers."""
     programs = install_client(_PACKAGE)
-    with tempfile.TemporaryDirectory() as home, serve() as url:
+    with tempfile.TemporaryDirectory() as home, serve((FITS, TOO_LARGE)) as url:
         folder = Path(home) / ".sky" / "catalogs" / "v8" / "common"
         folder.mkdir(parents=True)
         for name, text in _CATALOG.items():
             (folder / name).write_text(text)
         sky = _Client(programs=programs, home=home)
         yield from _check_tasks(sky)
-        yield from _check_policy(sky, url)
+        for fault in _check_policy(sky, url):
+            yield f"{fault} {list_decisions(url, 'skypilot')}"
 
 
 class _Client:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from tests.schedulers.headroom import serve
+from tests.schedulers.headroom import list_decisions, serve
 from tests.schedulers.slurm.cluster import SlurmCluster
 
 SETTINGS = "CliFilterPlugins=cli_filter/lua\n"
@@ -31,8 +31,9 @@ def install_filter(root: Path) -> None:
 
 def check_hooks(cluster: SlurmCluster) -> Iterator[str]:
     """Yield what the filter does otherwise than it should."""
-    with serve() as url:
-        yield from _check_answers(cluster, url)
+    with serve((_FITS, _TOO_LARGE)) as url:
+        for fault in _check_answers(cluster, url):
+            yield f"{fault} {list_decisions(url, 'slurm')}"
     # The port is free again: nobody answers.
     yield from _check_silence(cluster, url, "a service that is stopped")
     with closing(socket.create_server(("127.0.0.1", 0))) as deaf:
@@ -44,7 +45,8 @@ def _check_answers(cluster: SlurmCluster, url: str) -> Iterator[str]:
     _configure(cluster, url, mode="refuse")
     yield from _submit(cluster, "it fits", _FITS, passes=True)
     yield from _submit(cluster, "it is refused", _TOO_LARGE, "it needs 2 x", passes=False)
-    yield from _submit(cluster, "no model", "no-such-model", "headroom cannot say", passes=True)
+    nobody = "no-such-model --task train --sequence-length 1024"
+    yield from _submit(cluster, "no model", nobody, "headroom cannot say", passes=True)
     yield from _submit(cluster, "no shell", f"{_FITS}\n# {_HOSTILE}", passes=True)
     if (cluster.root / "tmp/touched").exists():
         yield "a line of a script was run by a shell"

@@ -9,7 +9,7 @@ from service.api.computing.means import make_means
 from service.api.computing.searches import FewestGpus, find_fewest
 from service.api.http.computing import run_search
 from service.api.http.dependencies import Dependencies
-from service.base.errors import ServiceError
+from service.base.errors import ServiceError, UnavailableError
 from service.contract.schemas.how_many import HowManyRequest
 from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.searches import read_how_many
@@ -24,6 +24,7 @@ from service.estimator.values.units import ceil_div, format_bytes
 from service.planner.fit.fit import FitReport
 from service.planner.fit.replay_need import is_replayable
 from service.planner.fit.verdict import Verdict
+from service.runtime.logs import get_logger
 from service.usecases.hooks.decision import HookQuestion, Shortage
 from service.usecases.questions.fit import FitQuestion
 from service.usecases.questions.how_many import HowManyQuestion
@@ -35,6 +36,7 @@ _MOMENT_S = 0.1
 _STILL_LOOKING = "ask again for how many GPUs it needs"
 _LINKED = "for how many GPUs it needs see"
 """Goes on with the link, which ends the line."""
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +76,7 @@ def find_shortage(
         # What it would need on more GPUs rests on what it does not say.
         return Shortage(reason=_explain(job), lacks_memory=True)
     if job.report.verdict is Verdict.DOES_NOT_FIT:
-        is_awaited = wait_s > _MOMENT_S
-        look = partial(_look_for_more if is_awaited else _look_beside, deps, job)
-        return deps.way_outs.find(job.key, look, wait_s=wait_s, is_awaited=is_awaited) or Shortage(
+        return _find_way_out(deps, job, wait_s) or Shortage(
             reason=_explain(job),
             nothing_fits=_LINKED if is_linked else _STILL_LOOKING,
             lacks_memory=True,
@@ -88,6 +88,20 @@ def find_shortage(
         reason=f"headroom: the launch runs on {needed} GPUs, and the job asks for {gpus.total}",
         per_node=ceil_div(needed, gpus.num_nodes),
     )
+
+
+def _find_way_out(deps: Dependencies, job: JudgedJob, wait_s: float) -> Shortage | None:
+    """Return the way out of a shortage, None where none is found in time.
+
+    That includes a search that fails, without which the verdict stands.
+    """
+    is_awaited = wait_s > _MOMENT_S
+    look = partial(_look_for_more if is_awaited else _look_beside, deps, job)
+    try:
+        return deps.way_outs.find(job.key, look, wait_s=wait_s, is_awaited=is_awaited)
+    except Exception as error:  # noqa: BLE001 - a fault there must not pass a job that does not fit
+        _log.error("hook.search_failed", exc_info=error)
+        return None
 
 
 def _explain(job: JudgedJob) -> str:
@@ -123,6 +137,9 @@ def _look(
     try:
         search = decode(drop_replicas(question.request, job.fit_question.workload), HowManyRequest)
         fewest = run(read_how_many(search, job.model), budget)
+    except UnavailableError:
+        # What is found is kept, and this is not: another try may find it.
+        raise
     except (ServiceError, EstimatorError):
         return Shortage(reason=reason, lacks_memory=True)
     if fewest.num_gpus is None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ from litestar.testing import TestClient
 
 from service.access.keys import Principal, Scope
 from service.api.http.auth import Access, Guard
+from service.api.resources.hooks import computing
 from service.api.resources.hooks.digests import MAX_QUESTION_BYTES, digest_question
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.validation_errors import decode
 from service.usecases.hooks.log import HookDecision
 from service.usecases.hooks.repeats import RecentDecisions
-from service.usecases.hooks.way_out import Search, WayOuts
 from tests.unit.api.builders import FIT, patient_parts, served
+from tests.unit.api.resources.hooks.searches import EndlessSearches, FaultySearches
 
 FITS = "llama-3.2-1b --task train --sequence-length 1024"
 TOO_LARGE = (
@@ -56,23 +57,6 @@ def start() -> Iterator[Door]:
     guard = Guard(Access.KEYS, find=lambda _text: SCHEDULER)
     with served(replace(made, guard=guard, record_decision=written.append)) as client:
         yield Door(client, written)
-
-
-class EndlessSearches(WayOuts):
-    """Searches of which none has ended when a hook answers."""
-
-    def find(self, key: Hashable, search: Search, **_terms: object) -> None:
-        """Return no way out."""
-        del key, search
-
-
-class FaultySearches(WayOuts):
-    """Searches that fail as no search should."""
-
-    def find(self, key: Hashable, search: Search, **_terms: object) -> None:
-        """Fail."""
-        del key, search
-        raise ZeroDivisionError
 
 
 def a_job(words: str, **members: object) -> dict[str, Any]:
@@ -188,9 +172,12 @@ def test_a_verdict_needs_no_replay(door: Door, words: str) -> None:
 
 
 @pytest.mark.parametrize(("rule", "action"), [("open", "warn"), ("closed", "refuse")])
-def test_a_fault_of_the_service_holds_up_no_job(rule: str, action: str) -> None:
+def test_a_fault_of_the_service_holds_up_no_job(
+    monkeypatch: pytest.MonkeyPatch, rule: str, action: str
+) -> None:
     """It is logged, and the job passes or is refused as the operator says."""
-    made = replace(patient_parts(hook_fail=rule), way_outs=FaultySearches())
+    monkeypatch.setattr(computing, "judge_fit", lambda *_words, **_named: 1 // 0)
+    made = patient_parts(hook_fail=rule)
     task = {"resources": {"accelerators": "A100-80GB:1"}, "envs": {"HEADROOM_QUESTION": TOO_LARGE}}
     with served(made) as client:
         slurm = client.post("/v1/hooks/slurm/warn", json=a_job(TOO_LARGE))
@@ -203,6 +190,15 @@ def test_a_fault_of_the_service_holds_up_no_job(rule: str, action: str) -> None:
     assert (answer["verdict"], answer["action"]) == ("unknown", action)
     assert "a fault of Headroom, of which its log says more under request" in answer["sentence"]
     assert sky.status_code == (200 if rule == "open" else 400)
+
+
+def test_a_verdict_stands_though_its_search_fails() -> None:
+    """A job that does not fit is refused, whatever happens to the number that it needs."""
+    with served(replace(patient_parts(), way_outs=FaultySearches())) as client:
+        answer = client.post("/v1/hooks/slurm/refuse", json=a_job(TOO_LARGE)).json()
+
+    assert (answer["verdict"], answer["action"]) == ("does_not_fit", "refuse")
+    assert answer["sentence"].endswith("; ask again for how many GPUs it needs")
 
 
 def test_its_question_can_be_asked_again(door: Door) -> None:

@@ -9,7 +9,7 @@ from litestar.testing import TestClient
 
 from service.usecases.hooks.log import HookDecision
 from tests.unit.api.builders import patient_parts, served
-from tests.unit.api.resources.hooks.test_decisions import EndlessSearches
+from tests.unit.api.resources.hooks.searches import EndlessSearches
 
 A100, T4 = "NVIDIA-A100-SXM4-80GB", "Tesla-T4"
 TOO_LARGE = "llama-2-7b --task train --sequence-length 4096 --zero-stage 3"
