@@ -250,7 +250,7 @@ def test_a_death_at_any_request_ends_right(at: int, *, is_late: bool) -> None:
         died = False
     except KilledError:
         died = True
-    reaper.at = 0
+    reaper.revive()
 
     assert died
     Replica(cluster=cluster, headroom=headroom, name="b").reconcile(key)

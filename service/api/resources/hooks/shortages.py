@@ -91,9 +91,9 @@ def find_shortage(
 
 
 def _find_way_out(deps: Dependencies, job: JudgedJob, wait_s: float) -> Shortage | None:
-    """Return the way out of a shortage, None where none is found in time.
+    """Return the way out of a shortage, None without one in time.
 
-    That includes a search that fails, without which the verdict stands.
+    That includes a search that fails: the verdict stands without it.
     """
     is_awaited = wait_s > _MOMENT_S
     look = partial(_look_for_more if is_awaited else _look_beside, deps, job)
