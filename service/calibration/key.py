@@ -31,6 +31,7 @@ _NOT_IN_KEY = frozenset(
         "max_num_batched_tokens",
         "max_num_sequences",
         "gpu_memory_fraction",
+        "kv_pool_bytes",
         "num_tokens",
         "save_total_limit",
         "sequence_lengths",
@@ -142,9 +143,11 @@ def _describe_workload(workload: Workload) -> dict[str, object]:
         if name not in _NOT_IN_KEY and (name, value) not in _ADDED_LATER.items()
     }
     speculative = described.get("speculative")
-    if isinstance(speculative, dict) and speculative["spec"] is None:
-        # Keys of before had drafts by their config alone.
-        del speculative["spec"]
+    if isinstance(speculative, dict):
+        # Keys of before had drafts by their config alone, and no heads.
+        for name in ("spec", "head"):
+            if speculative[name] is None:
+                del speculative[name]
     if isinstance(workload, TrainWorkload):
         # Keys of before had the lengths, which none that was learnt from said.
         described["sequence_lengths"] = ()

@@ -26,6 +26,7 @@ from service.contract.schemas.models import (
 )
 from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.generation import Client, Sampling
+from service.estimator.values.speculative import DraftHead
 from service.estimator.values.workload import (
     Allocator,
     Attention,
@@ -61,6 +62,16 @@ class SpeculativeRequest(Strict, frozen=True, kw_only=True):
             description=(
                 "The draft model: a name of the catalogue, or one that is brought like `model`; "
                 "without one, n-grams of the prompt."
+            )
+        ),
+    ] = UNSET
+    head: Annotated[
+        DraftHead | UnsetType,
+        Meta(
+            description=(
+                "What reads the model's own hidden states: `mtp` are layers of its checkpoint, "
+                "without a `draft`; `eagle` and `eagle3` are the `draft`, by its config.json. "
+                "Without it the draft is a model of its own. vLLM and SGLang."
             )
         ),
     ] = UNSET
@@ -121,6 +132,15 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
     ] = UNSET
     gpu_memory_fraction: Annotated[
         Fraction | UnsetType, Meta(description="Share of the GPU's total that an engine takes.")
+    ] = UNSET
+    kv_pool_bytes: Annotated[
+        Annotated[int, Meta(ge=1, le=2**50)] | UnsetType,
+        Meta(
+            description=(
+                "Bytes of the pool of keys and values on each GPU, in place of what "
+                "`gpu_memory_fraction` leaves (vLLM's `--kv-cache-memory-bytes`)."
+            )
+        ),
     ] = UNSET
     enforce_eager: Annotated[bool | UnsetType, Meta(description="No CUDA graphs.")] = UNSET
     speculative: Annotated[

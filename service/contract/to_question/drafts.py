@@ -52,23 +52,24 @@ def read_speculative(
     """
     if isinstance(request, UnsetType):
         return None, []
+    values: dict[str, Any] = {"num_tokens": request.num_tokens, "head": get_or_none(request.head)}
     if isinstance(request.draft, UnsetType):
-        return Speculative(num_tokens=request.num_tokens), []
+        return Speculative(**values), []
     if isinstance(request.draft, str):
         entry = resolve_model(request.draft, field=FIELD)
         config = json.dumps(load_config(entry), sort_keys=True)
-        return Speculative(num_tokens=request.num_tokens, config=config, name=entry.name), []
+        return Speculative(**values, config=config, name=entry.name), []
     draft = _read_hub(request.draft, refuse_hub)
     ((kind, value),) = require_one(draft, _SOURCES, FIELD).items()
     with prefix_error_field(f"{FIELD}.{kind}"):
-        model = {
+        model: dict[str, Any] = {
             "config" if kind == "hf_config" else "spec": json.dumps(
                 value if kind == "hf_config" else read_source({kind: value}).describe(),
                 sort_keys=True,
             )
         }
     origin = get_or_none(draft.origin)
-    return Speculative(num_tokens=request.num_tokens, **model), (
+    return Speculative(**values, **model), (
         [] if origin is None else [f"draft model read from {origin}"]
     )
 

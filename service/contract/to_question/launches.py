@@ -41,6 +41,7 @@ _PASTED = ("command.sh", "pasted-command.sh")
 """Name of a pasted script: where a file has the first, it is the second."""
 _GIVEN = "given"
 """Name by which a launch's model is known where the request brings one along."""
+_WHOLE = ("workload.sequence_lengths", "workload.speculative.draft")
 _REQUIRED = {
     "train": ("workload.sequence_length",),
     "serve": ("workload.num_sequences", "workload.prompt_tokens"),
@@ -235,7 +236,7 @@ def _list_overrides(request: LaunchImportRequest) -> dict[str, object]:
     pending: list[tuple[str, object]] = [("workload", get_or_none(request.workload) or {})]
     while pending:
         path, value = pending.pop()
-        if isinstance(value, Mapping) and path != "workload.sequence_lengths":
+        if isinstance(value, Mapping) and path not in _WHOLE:
             pending += [(f"{path}.{name}", inner) for name, inner in value.items()]
         else:
             overrides[path] = value

@@ -42,6 +42,7 @@ _SERVE_OPTIONAL = (
     "max_num_batched_tokens",
     "max_num_sequences",
     "gpu_memory_fraction",
+    "kv_pool_bytes",
     "enforce_eager",
     "allocator",
     "gpu_layers",

@@ -294,7 +294,7 @@ class Architecture:
         described = {
             name: value for name, value in self.describe().items() if value != defaults.get(name)
         }
-        if not depth:
-            for name in ("num_hidden_layers", "num_encoder_layers", "gguf"):
-                described.pop(name, None)
+        depths = () if depth else ("num_hidden_layers", "num_encoder_layers", "gguf")
+        for name in ("num_predictors", *depths):
+            described.pop(name, None)
         return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()

@@ -46,6 +46,8 @@ class DecoderSpec:
     attention_dropout: float = 0.0
     residual_dropout: float = 0.0
     embedding_dropout: float = 0.0
+    num_predictors: int = 0
+    """Layers of multi-token prediction in its checkpoint, which engines load to guess ahead."""
     approximate: bool = False
     """Only the number of parameters is known: the shape is a stand-in, and intervals say so."""
     head: str = Head.DEFAULT.value

@@ -236,10 +236,8 @@ class TrainWorkload:
             raise InvalidInputError(message, field="workload.quantization_bits")
         check_policy(self)
         if (self.peft is not None) != (self.method is Method.PEFT):
-            message = (
-                f'method "peft" and "peft" go together; method is {self.method.value!r} and peft '
-                f"is {self.peft!r}"
-            )
+            given = f"method is {self.method.value!r} and peft is {self.peft!r}"
+            message = f'method "peft" and "peft" go together; {given}'
             raise InvalidInputError(message, field="workload.peft")
         every, kind = self.selective_every, self.activation_checkpointing
         if every is not None and kind is not Checkpointing.SELECTIVE:
@@ -268,6 +266,7 @@ class ServeWorkload:
     max_num_batched_tokens: int | None = None
     max_num_sequences: int | None = None
     gpu_memory_fraction: float | None = None
+    kv_pool_bytes: int | None = None
     enforce_eager: bool = False
     speculative: Speculative | None = None
     attention: Attention = Attention.SDPA

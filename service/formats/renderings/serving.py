@@ -105,6 +105,7 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
         "max-lora-rank": workload.max_lora_rank,
         "limit-mm-per-prompt": render_item_limits(workload),
         "gpu-memory-utilization": _get_fraction(workload, release.memory_fraction),
+        "kv-cache-memory-bytes": workload.kv_pool_bytes,
         "speculative-config": render_speculative(job, workload),
     }
     switches = select_enabled(
@@ -273,9 +274,8 @@ def _make_degrees(job: Job, tensor: str, pipeline: str) -> dict[str, Scalar | No
 
 def _count_ranks(job: Job) -> int:
     """Return the ranks of one server that share layers or experts."""
-    return job.layout.tensor_parallel * (
-        job.layout.data_parallel if job.layout.expert_parallel > 1 else 1
-    )
+    groups = job.layout.data_parallel if job.layout.expert_parallel > 1 else 1
+    return job.layout.tensor_parallel * groups
 
 
 def _has_data_parallel_attention(job: Job) -> bool:

@@ -43,7 +43,9 @@ def render_speculative(job: Job, workload: ServeWorkload) -> str | None:
     speculative = workload.speculative
     if speculative is None:
         return None
-    method = {"model": get_draft(job)} if speculative.has_draft else {"method": "ngram"}
+    method: dict[str, str] = {"model": get_draft(job)} if speculative.has_draft else {}
+    if speculative.head is not None or not speculative.has_draft:
+        method["method"] = "ngram" if speculative.head is None else speculative.head.value
     return json.dumps({**method, "num_speculative_tokens": speculative.num_tokens})
 
 

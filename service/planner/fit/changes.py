@@ -99,6 +99,7 @@ def to_json_value(value: object) -> object:
                 or (value.config and {"hf_config": json.loads(value.config)})
                 or (value.spec and {"architecture": json.loads(value.spec)})
             )
-            return {"num_tokens": value.num_tokens} | ({"draft": draft} if draft else {})
+            head = {} if value.head is None else {"head": value.head.value}
+            return {"num_tokens": value.num_tokens} | ({"draft": draft} if draft else {}) | head
         case _:
             return value

@@ -89,7 +89,10 @@ def shorten_sequences(model: Architecture, config: Config) -> Iterator[Config]:
 def raise_memory_fraction(config: Config) -> Iterator[Config]:
     """Give the engine more of the GPU's memory."""
     match config:
-        case (ServeWorkload(engine=engine) as workload, layout) if engine in _BUDGETED:
+        case (
+            ServeWorkload(engine=engine, kv_pool_bytes=None) as workload,
+            layout,
+        ) if engine in _BUDGETED:
             for fraction in _FRACTIONS:
                 if fraction > (workload.gpu_memory_fraction or 0):
                     yield replace(workload, gpu_memory_fraction=fraction), layout

@@ -79,6 +79,7 @@ from .context_method import ContextMethod
 from .d_type import DType
 from .decision_answer import DecisionAnswer
 from .decision_page import DecisionPage
+from .draft_head import DraftHead
 from .draft_model import DraftModel
 from .draft_model_architecture import DraftModelArchitecture
 from .draft_model_gguf import DraftModelGguf
@@ -487,6 +488,7 @@ __all__ = (
     "ContextMethod",
     "DecisionAnswer",
     "DecisionPage",
+    "DraftHead",
     "DraftModel",
     "DraftModelArchitecture",
     "DraftModelGguf",

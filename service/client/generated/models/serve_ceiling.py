@@ -47,6 +47,8 @@ class ServeCeiling:
         max_num_sequences (int | Unset): Sequences that the engine schedules at once at most; default its own, or
             `num_sequences` if more.
         gpu_memory_fraction (float | Unset): Share of the GPU's total that an engine takes.
+        kv_pool_bytes (int | Unset): Bytes of the pool of keys and values on each GPU, in place of what
+            `gpu_memory_fraction` leaves (vLLM's `--kv-cache-memory-bytes`).
         enforce_eager (bool | Unset): No CUDA graphs.
         speculative (SpeculativeRequest | Unset): Speculative decoding (arXiv:2211.17192).
         attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
@@ -88,6 +90,7 @@ class ServeCeiling:
     max_num_batched_tokens: int | Unset = UNSET
     max_num_sequences: int | Unset = UNSET
     gpu_memory_fraction: float | Unset = UNSET
+    kv_pool_bytes: int | Unset = UNSET
     enforce_eager: bool | Unset = UNSET
     speculative: SpeculativeRequest | Unset = UNSET
     attention: Attention | Unset = UNSET
@@ -150,6 +153,8 @@ class ServeCeiling:
         max_num_sequences = self.max_num_sequences
 
         gpu_memory_fraction = self.gpu_memory_fraction
+
+        kv_pool_bytes = self.kv_pool_bytes
 
         enforce_eager = self.enforce_eager
 
@@ -236,6 +241,8 @@ class ServeCeiling:
             field_dict["max_num_sequences"] = max_num_sequences
         if gpu_memory_fraction is not UNSET:
             field_dict["gpu_memory_fraction"] = gpu_memory_fraction
+        if kv_pool_bytes is not UNSET:
+            field_dict["kv_pool_bytes"] = kv_pool_bytes
         if enforce_eager is not UNSET:
             field_dict["enforce_eager"] = enforce_eager
         if speculative is not UNSET:
@@ -341,6 +348,8 @@ class ServeCeiling:
 
         gpu_memory_fraction = d.pop("gpu_memory_fraction", UNSET)
 
+        kv_pool_bytes = d.pop("kv_pool_bytes", UNSET)
+
         enforce_eager = d.pop("enforce_eager", UNSET)
 
         _speculative = d.pop("speculative", UNSET)
@@ -422,6 +431,7 @@ class ServeCeiling:
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_sequences=max_num_sequences,
             gpu_memory_fraction=gpu_memory_fraction,
+            kv_pool_bytes=kv_pool_bytes,
             enforce_eager=enforce_eager,
             speculative=speculative,
             attention=attention,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 
+from ..models.draft_head import DraftHead, check_draft_head
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ class SpeculativeRequest:
         num_tokens (int): Tokens that are guessed at once.
         draft (DraftModel | str | Unset): The draft model: a name of the catalogue, or one that is brought like `model`;
             without one, n-grams of the prompt.
+        head (DraftHead | Unset): Layers that guess from the hidden states of the model itself.
     """
 
     num_tokens: int
     draft: DraftModel | str | Unset = UNSET
+    head: DraftHead | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.draft_model import DraftModel  # noqa: PLC0415
@@ -40,6 +43,10 @@ class SpeculativeRequest:
         else:
             draft = self.draft
 
+        head: str | Unset = UNSET
+        if not isinstance(self.head, Unset):
+            head = self.head
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -49,6 +56,8 @@ class SpeculativeRequest:
         )
         if draft is not UNSET:
             field_dict["draft"] = draft
+        if head is not UNSET:
+            field_dict["head"] = head
 
         return field_dict
 
@@ -74,9 +83,17 @@ class SpeculativeRequest:
 
         draft = _parse_draft(d.pop("draft", UNSET))
 
+        _head = d.pop("head", UNSET)
+        head: DraftHead | Unset
+        if isinstance(_head, Unset):
+            head = UNSET
+        else:
+            head = check_draft_head(_head)
+
         speculative_request = cls(
             num_tokens=num_tokens,
             draft=draft,
+            head=head,
         )
 
         return speculative_request

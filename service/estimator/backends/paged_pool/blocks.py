@@ -33,6 +33,8 @@ class Paging:
     hybrid: bool
     state_blocks: tuple[int, int] = (1, 1)
     """Blocks of a sequence for each state, and for those that a prefill exports."""
+    guessed_blocks: int = 0
+    """Blocks more of each state, for tokens that are guessed ahead and may be taken back."""
     counts_requests: bool = False
     """Whether the engine prints tokens of requests of the longest length, not of one group."""
 
@@ -185,7 +187,7 @@ def _build_state_pool(
             block_bytes=page,
             groups=(),
             paging=paging,
-            blocks_of_states=1,
+            blocks_of_states=1 + paging.guessed_blocks,
             state_groups=1,
         )
     token = max(cache.elements_per_token for cache in caches) * element_bytes
@@ -200,7 +202,10 @@ def _build_state_pool(
         block_bytes=page,
         groups=groups,
         paging=replace(paging, block_tokens=block_tokens),
-        blocks_of_states=sum(number * paging.state_blocks[exports] for number, exports in numbers),
+        blocks_of_states=sum(
+            number * (paging.state_blocks[exports] + paging.guessed_blocks)
+            for number, exports in numbers
+        ),
         state_groups=sum(number for number, _ in numbers),
     )
 

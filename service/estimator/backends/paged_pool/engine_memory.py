@@ -62,6 +62,8 @@ class PoolLimits:
     start_tokens: int | None = None
     """Tokens of a sequence without room for which the engine does not start; else those of
     ``max_model_len``."""
+    has_fixed_pool: bool = False
+    """Whether the pool has bytes of its own, whatever the other parts leave."""
     warnings: tuple[str, ...] = ()
     profiles_tower: bool = False
     """Whether a vision tower's own work is counted."""
@@ -103,7 +105,7 @@ class FilledPool:
         pool, model = largest.pool.limit_blocks(smallest.num_blocks), largest.rank.model
         start_tokens = limits.start_tokens or limits.max_model_len
         self._largest, self._smallest = largest, smallest
-        self._budgets = tuple((memory, *_sum_budgeted(memory)) for memory in distinct)
+        self._budgets = tuple((memory, *_sum_budgeted(memory, limits)) for memory in distinct)
         self.totals = PoolTotals(
             EngineMemory(
                 num_gpus=layout.num_gpus,
@@ -127,6 +129,7 @@ class FilledPool:
                 approximate=model.spec.approximate,
                 warnings=(*limits.warnings, *_list_tower_warnings(model, limits)),
                 has_pool=not isinstance(pool, StepPool),
+                has_fixed_pool=limits.has_fixed_pool,
             )
         )
 
@@ -171,8 +174,13 @@ def _count_read_at_once(pool: Pool, tokens: int) -> int:
     return ceil_div(pool.batched_tokens, tokens) + 1
 
 
-def _sum_budgeted(memory: RankMemory) -> tuple[int, int]:
-    """Return a rank's budgeted bytes and their upper end."""
+def _sum_budgeted(memory: RankMemory, limits: PoolLimits) -> tuple[int, int]:
+    """Return a rank's budgeted bytes and their upper end.
+
+    What they take more leaves a pool of its own size alone.
+    """
+    if limits.has_fixed_pool:
+        return memory.fixed_bytes, memory.fixed_bytes
     budgeted = [part for part in memory.parts if part.budgeted]
     return sum(part.bytes for part in budgeted), sum(part.high for part in budgeted)
 

@@ -53,6 +53,8 @@ class EngineMemory:
     approximate: bool = False
     has_pool: bool = True
     """Whether anything is kept for a request from one step to the next."""
+    has_fixed_pool: bool = False
+    """Whether the pool has bytes of its own, whatever the other parts leave."""
     warnings: tuple[str, ...] = ()
 
 
@@ -193,10 +195,11 @@ def _find_shortfalls(totals: PoolTotals, demand: PoolDemand) -> tuple[str, ...]:
                 f"the pool holds {memory.pool_tokens:,} tokens: longer requests are refused, "
                 f"though max_model_len is {memory.max_model_len:,}"
             )
+    lever = "kv_pool_bytes" if memory.has_fixed_pool else "gpu_memory_fraction"
     if (missing := totals.device_bytes - memory.usable_bytes) > 0:
         messages.append(
             f"the engine's budget of {memory.budget_bytes:,} B leaves {missing:,} B too little for "
-            "what it holds outside: a lower gpu_memory_fraction leaves more",
+            f"what it holds outside: a lower {lever} leaves more",
         )
     return tuple(messages)
 
@@ -236,13 +239,12 @@ def _compute_device_interval(memory: EngineMemory) -> Interval:
 def _compute_interval(memory: EngineMemory, ledgers: set[MemoryLedger]) -> Interval:
     """Return the interval of parts in a budget.
 
-    What one of them takes more, the pool has less.
+    What one of them takes more, the pool has less, unless it has bytes of its own.
     """
     selected = [part for part in memory.parts if part.ledger in ledgers]
     point = sum(part.bytes for part in selected)
-    variable = [part for part in selected if not part.budgeted] or [
-        part for part in selected if part.name != "kv_cache"
-    ]
+    outside = [part for part in selected if memory.has_fixed_pool or not part.budgeted]
+    variable = outside or [part for part in selected if part.name != "kv_cache"]
     return Interval(
         point + sum(part.low - part.bytes for part in variable),
         point + sum(part.high - part.bytes for part in variable),

@@ -31,7 +31,7 @@ from service.estimator.model.tensor_parallel.split_plan import SplitPlan
 from service.estimator.model.weights.scheme import Packing, Scheme
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.dtypes import DType
-from service.estimator.values.errors import InvalidInputError, NotModelledError
+from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
 from service.estimator.values.memo import keep_latest
 from service.estimator.values.units import ceil_div
@@ -109,6 +109,7 @@ class _RankQuery:
     experts: ExpertRanks
     tiles: bool
     by_plan: bool
+    predictors: int
     model: Architecture = field(compare=False, repr=False)
 
     def leave_out_spread(self) -> "_RankQuery":
@@ -140,38 +141,35 @@ def build_ranks(
             experts=get_expert_ranks(layout),
             tiles=tiles,
             by_plan=by_plan,
+            predictors=0,
             model=model,
         ),
     )
 
 
-def add_draft(
-    ranks: tuple[Rank, ...], draft: Architecture | None, layout: Layout, dtype: DType
-) -> tuple[Rank, ...]:
-    """Return the ranks with a draft model beside the target.
-
-    They get its weights, split alike, and its layers' caches.
-    """
-    if draft is None:
-        return ranks
-    if layout.pipeline_parallel > 1:
-        raise NotModelledError(
-            "a draft model beside a pipeline", field="layout.pipeline_parallel", modelled=["1"]
-        )
-    (draft_rank,) = build_ranks(draft, layout, scheme=draft.quantization, dtype=dtype)
-    (rank,) = ranks
-    weights, tables = (
-        rank.weight_bytes + draft_rank.weight_bytes,
-        rank.table_bytes + draft_rank.table_bytes,
-    )
-    return (
-        replace(
-            rank,
-            weight_bytes=weights,
-            table_bytes=tables,
-            caches=(*rank.caches, *draft_rank.caches),
+def build_deeper_rank(
+    model: Architecture,
+    layout: Layout,
+    *,
+    scheme: Scheme | None,
+    dtype: DType,
+    deeper: Architecture,
+) -> Rank:
+    """Return the rank of a model that is made deeper."""
+    (rank,) = _build_ranks(
+        _RankQuery(
+            spec=model.spec,
+            scheme=scheme,
+            dtype=dtype,
+            degrees=(layout.tensor_parallel, 1),
+            experts=get_expert_ranks(layout),
+            tiles=False,
+            by_plan=False,
+            predictors=deeper.num_hidden_layers - model.num_hidden_layers,
+            model=deeper,
         ),
     )
+    return rank
 
 
 @keep_latest(1024)

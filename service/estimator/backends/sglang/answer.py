@@ -8,6 +8,7 @@ Both together take a fraction of what is free before the weights are loaded. 0.4
 from dataclasses import dataclass, replace
 
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
+from service.estimator.backends.paged_pool.draft_heads import add_speculation
 from service.estimator.backends.paged_pool.encoders import (
     SGLANG_ENCODERS,
     count_difference,
@@ -31,7 +32,7 @@ from service.estimator.backends.paged_pool.memory_parts import (
     MemoryPart,
     make_exact_part,
 )
-from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.paged_pool.rank_memory import Rank, build_ranks
 from service.estimator.backends.paged_pool.replicas import answer_replica
 from service.estimator.backends.paged_pool.split_pool import SplitPool
 from service.estimator.backends.pass_cache import PassCache
@@ -61,7 +62,6 @@ from service.estimator.memory.kv_cache import is_latent, keeps_states
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
-from service.estimator.model.families.speculative import get_draft_model
 from service.estimator.model.positions import count_served_positions
 from service.estimator.model.quantization.loading import adapt_to_engine
 from service.estimator.model.quantization.weights import select_scheme
@@ -99,7 +99,7 @@ def answer(question: ServeQuestion, cache: PassCache) -> Estimate:
 
 def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
     model, workload = question.model, question.workload
-    layout, device = question.layout, question.device
+    layout, device, dtype = question.layout, question.device, question.workload.weight_dtype
     cache.get_checks(SERVE_SGLANG, model).check(workload, layout)
     settings = _resolve_settings(model, workload, layout, device)
     cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, layout)
@@ -111,8 +111,8 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         dtype=workload.weight_dtype,
         by_plan=runs_transformers_code(model, workload.engine),
     )
-    ranks = add_draft(
-        target_ranks, get_draft_model(workload.speculative), layout, workload.weight_dtype
+    ranks = add_speculation(
+        target_ranks, model, workload.speculative, layout, scheme=scheme, dtype=dtype
     )
     ranks = offload_weights(ranks, workload.cpu_offload_gb)
     if is_encoder(model):

@@ -7,6 +7,7 @@ has the same defaults.
 
 from service.estimator.backends.paged_pool.activation_part import make_activation_part
 from service.estimator.backends.paged_pool.blocks import Paging, build_pool
+from service.estimator.backends.paged_pool.draft_heads import add_draft
 from service.estimator.backends.paged_pool.engine_memory import (
     ANY_ROOM,
     FilledPool,
@@ -15,7 +16,7 @@ from service.estimator.backends.paged_pool.engine_memory import (
     build_rank_memories,
 )
 from service.estimator.backends.paged_pool.memory_parts import make_exact_part
-from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.paged_pool.rank_memory import Rank, build_ranks
 from service.estimator.backends.paged_pool.replicas import answer_replica, make_library_parts
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.tensorrt_llm.backend import NEWEST, OLDEST

@@ -61,7 +61,7 @@ from service.estimator.backends.vllm.speech import (
 from service.estimator.backends.vllm.towers import list_idle_limits, run_tower
 from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
-from service.estimator.model.families.speculative import get_draft_model
+from service.estimator.model.families.speculative import describe_draft
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, SERVE_VLLM
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
@@ -121,6 +121,7 @@ def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
         budget_bytes=_get_budget(question, memories, settings),
         usable_bytes=question.device.usable_bytes,
         max_model_len=settings.max_model_len,
+        has_fixed_pool=workload.kv_pool_bytes is not None,
         warnings=_list_warnings(question, settings),
         profiles_tower=settings.tower is not None,
     )
@@ -146,8 +147,12 @@ def _get_budget(
 ) -> int:
     """Return the budget of a rank.
 
-    Without a pool it is all of the GPU but what is outside of it.
+    Without a pool it is all of the GPU but what is outside of it; with one of a size of its own it
+    is that beside the rank's other parts.
     """
+    pool = question.workload.kv_pool_bytes
+    if pool is not None:
+        return pool + max(memory.fixed_bytes for memory in memories)
     if not is_encoder(question.model):
         return settings.budget_bytes
     parts = memories[0].parts
@@ -170,7 +175,7 @@ def _build_rank_memory(
         ),
         _profile(rank, workload, settings, gpu),
         count_adapter_slots(rank, workload),
-        _count_sampler_state(rank, settings),
+        _count_sampler_state(rank, workload, settings),
         estimate_cuda_graphs(
             release,
             rank,
@@ -193,10 +198,9 @@ def _build_pool(
 ) -> Pool:
     if is_encoder(rank.model):
         return build_step_pool(settings.batched_tokens, settings.max_num_sequences)
-    width, available = (
-        workload.kv_cache_dtype.bytes_per_element,
-        settings.budget_bytes - fixed_bytes,
-    )
+    width, available = workload.kv_cache_dtype.bytes_per_element, workload.kv_pool_bytes
+    if available is None:
+        available = settings.budget_bytes - fixed_bytes
     if settings.speech is not None:
         return build_speech_pool(rank, settings.speech, width, available, settings.paging)
     return build_pool(rank.caches, width, available, settings.paging, rank.states)
@@ -248,14 +252,23 @@ def _run_tower(
     )
 
 
-def _count_sampler_state(rank: Rank, settings: VllmSettings) -> MemoryPart:
-    """Return what the second runner's sampler keeps for every sequence."""
+def _count_sampler_state(rank: Rank, workload: ServeWorkload, settings: VllmSettings) -> MemoryPart:
+    """Return what the second runner's sampler keeps for every sequence.
+
+    A draft head has the model's hidden states of every token beside it.
+    """
     sequences = settings.max_num_sequences
     samples = settings.release.second_runner and rank.is_last and rank.model.generates
+    state = count_sampler_bytes(rank.model.vocab_size, sequences) if samples else 0
+    formula = f"{sequences} sequences: counts and masks of the vocabulary"
+    if workload.speculative is not None and workload.speculative.head is not None:
+        width = rank.model.spec.hidden_size * workload.weight_dtype.bytes_per_element
+        state += settings.batched_tokens * width
+        formula += f"; hidden states of {settings.batched_tokens} tokens for the draft head"
     return make_exact_part(
         "sampler_state",
-        count_sampler_bytes(rank.model.vocab_size, sequences) if samples else 0,
-        f"{sequences} sequences: counts and masks of the vocabulary",
+        state,
+        formula,
         "vLLM 0.33.0, v1/worker/gpu/sample/penalties.py, logit_bias.py, bad_words.py",
         persistent=True,
     )
@@ -268,9 +281,7 @@ def format_weights_formula(rank: Rank, workload: ServeWorkload) -> str:
         format_bytes(rank.table_bytes),
         format_count(rank.model.parameter_counts().total),
     )
-    draft = (
-        "" if get_draft_model(workload.speculative) is None else "; and those of the draft model"
-    )
+    draft = describe_draft(workload.speculative)
     scheme = rank.model.quantization
     weight_format = (
         quantization

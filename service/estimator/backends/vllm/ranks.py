@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+from service.estimator.backends.paged_pool.draft_heads import add_speculation
 from service.estimator.backends.paged_pool.encoders import (
     VLLM_ENCODERS,
     count_difference,
     is_encoder,
 )
 from service.estimator.backends.paged_pool.host_weights import offload_weights
-from service.estimator.backends.paged_pool.rank_memory import Rank, add_draft, build_ranks
+from service.estimator.backends.paged_pool.rank_memory import Rank, build_ranks
 from service.estimator.backends.vllm.speech import (
     adapt_speech_rank,
     count_encoder_layers,
@@ -29,11 +30,14 @@ from service.estimator.values.workload import ServeWorkload
 def build_engine_ranks(question: ServeQuestion) -> tuple[Rank, ...]:
     """Return one rank of each stage, with a draft model."""
     model, workload, layout = question.model, question.workload, question.layout
-    dtype = workload.weight_dtype
+    dtype, scheme = (
+        workload.weight_dtype,
+        adapt_to_engine(select_scheme(workload.quantization, model)),
+    )
     ranks = build_ranks(
         load_decoder(model) if is_speech(model) else model,
         layout,
-        scheme=adapt_to_engine(select_scheme(workload.quantization, model)),
+        scheme=scheme,
         dtype=dtype,
         tiles=True,
         by_plan=runs_transformers_code(model, workload.engine),
@@ -44,20 +48,23 @@ def build_engine_ranks(question: ServeQuestion) -> tuple[Rank, ...]:
     if is_speech(model):
         layers = count_encoder_layers(model)
         ranks = tuple(adapt_speech_rank(rank, layers, dtype) for rank in ranks)
-    ranks = add_draft(ranks, _resolve_draft(model, workload), layout, dtype)
+    _check_vocabularies(model, workload)
+    ranks = add_speculation(ranks, model, workload.speculative, layout, scheme=scheme, dtype=dtype)
     return offload_weights(ranks, workload.cpu_offload_gb)
 
 
-def _resolve_draft(model: Architecture, workload: ServeWorkload) -> Architecture | None:
-    """Return the draft model.
+def _check_vocabularies(model: Architecture, workload: ServeWorkload) -> None:
+    """Refuse a draft model of another vocabulary.
 
-    vLLM refuses one of another vocabulary (``verify_equal_vocab_size_if_draft_model``).
+    vLLM does so (``verify_equal_vocab_size_if_draft_model``).
     """
-    draft = get_draft_model(workload.speculative)
-    if draft is not None and draft.vocab_size != model.vocab_size:
+    speculative = workload.speculative
+    draft = get_draft_model(speculative)
+    if draft is None or speculative is None or speculative.head is not None:
+        return
+    if draft.vocab_size != model.vocab_size:
         message = (
             f"vLLM verifies drafts of its model's vocabulary: it has {model.vocab_size} tokens, "
             f"the draft {draft.vocab_size}"
         )
         raise InvalidInputError(message, field=DRAFT_FIELD)
-    return draft

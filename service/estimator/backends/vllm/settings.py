@@ -16,6 +16,7 @@ from service.estimator.backends.vllm.towers import ImageTower, ItemLimits, find_
 from service.estimator.memory.kv_cache import is_latent
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.speculative import count_draft_tokens
 from service.estimator.model.positions import count_served_positions
 from service.estimator.values.workload import ServeWorkload
 
@@ -69,6 +70,7 @@ def resolve_settings(
         batched_tokens=tokens,
         hybrid=release.frees_windows,
         state_blocks=release.state_blocks,
+        guessed_blocks=count_draft_tokens(workload.speculative),
         counts_requests=release.counts_requests,
     )
     return VllmSettings(

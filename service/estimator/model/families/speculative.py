@@ -12,7 +12,7 @@ from service.estimator.model.families.registry import (
 )
 from service.estimator.values.errors import EstimatorError, NotModelledError
 from service.estimator.values.memo import keep_latest
-from service.estimator.values.speculative import Speculative
+from service.estimator.values.speculative import DraftHead, Speculative
 
 FIELD = "workload.speculative.draft"
 
@@ -24,7 +24,15 @@ def get_draft_model(speculative: Speculative | None) -> Architecture | None:
     """
     if speculative is None or not speculative.has_draft:
         return None
-    return _load_draft(speculative.config, speculative.spec)
+    return _load_draft(speculative.config, speculative.spec, speculative.head)
+
+
+def describe_draft(speculative: Speculative | None) -> str:
+    """Return the end of the weights' formula that names a draft."""
+    if speculative is None or (speculative.head is None and not speculative.has_draft):
+        return ""
+    kind = "model" if speculative.head is None else f"head ({speculative.head})"
+    return f"; and those of the draft {kind}"
 
 
 def count_draft_tokens(speculative: Speculative | None) -> int:
@@ -33,12 +41,17 @@ def count_draft_tokens(speculative: Speculative | None) -> int:
 
 
 @keep_latest(64)
-def _load_draft(config: str | None, spec: str | None) -> Architecture:
+def _load_draft(config: str | None, spec: str | None, head: DraftHead | None) -> Architecture:
     try:
         if config is None:
             draft = architecture_from_spec(json.loads(spec or ""))
-        else:
+        elif head is None:
             draft = architecture_from_config(json.loads(config))
+        else:
+            # A class of the engine's own, whose layers are those of its model_type.
+            named = json.loads(config)
+            named.pop("architectures", None)
+            draft = architecture_from_config(named)
     except EstimatorError as error:
         error.field = f"{FIELD}.{error.field}" if error.field else FIELD
         raise

@@ -24,6 +24,7 @@ S = TypeVar("S", bound=DecoderSpec)
 
 NUM_LABELS = 2
 """Labels where a config names none."""
+_PREDICTORS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
 _ANSWER_ENDS = 2
 _TOKEN_DROPOUT = 0.1
 """Dropout before token classification where a config has neither field for it."""
@@ -142,11 +143,26 @@ def list_heads(model_type: str) -> list[str]:
 
 
 def add_head(spec: S, config: Config, head: Head) -> S:
-    """Return the numbers of a model with those of its head."""
+    """Return the numbers of a model with those of its heads."""
+    predictors = count_predictors(config)
+    if predictors:
+        spec = replace(spec, num_predictors=predictors)
     if head is Head.DEFAULT:
         return spec
     fields = _read_fields(config, head)
     return replace(spec, tie_word_embeddings=False, **fields)  # type: ignore[arg-type]  # by the names of the fields
+
+
+def count_predictors(config: Config) -> int:
+    """Return the layers of multi-token prediction that a checkpoint has.
+
+    transformers loads none of them; engines do (vLLM 0.33.0, ``config/speculative.py``), one of
+    Qwen3-Next, whose config counts none (``models/qwen3_next_mtp.py``).
+    """
+    for name in _PREDICTORS:
+        if config.get(name, 0) != 0:
+            return read_integer(config, name, 0)
+    return int(config.get("model_type") == "qwen3_next")
 
 
 def check_head(spec: DecoderSpec) -> None:

@@ -7,6 +7,7 @@ must be what it made.
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from service.estimator.model.heads.config import count_predictors
 from service.estimator.model.recorded.encoding import READ_FORMATS, compute_digest
 from service.estimator.model.recorded.frame_reader import FrameReader
 from service.estimator.model.recorded.inputs import INPUT_NUMBERS, InputKind, RecordedInput
@@ -151,6 +152,7 @@ def _read_spec(reader: Reader, digest: str, config: Mapping[str, object]) -> Rec
         max_position_embeddings=count("max_position_embeddings"),
         num_experts=_read_optional(reader, "num_experts", 0),
         num_experts_per_token=_read_optional(reader, "num_experts_per_token", 0),
+        num_predictors=count_predictors(config),
     )
 
 

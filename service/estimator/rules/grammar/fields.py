@@ -158,6 +158,7 @@ class WorkloadFields:
     max_images_per_prompt: Field[int | None] = Field("workload.max_images_per_prompt")
     max_videos_per_prompt: Field[int | None] = Field("workload.max_videos_per_prompt")
     gpu_memory_fraction: Field[float | None] = Field("workload.gpu_memory_fraction")
+    kv_pool_bytes: Field[int | None] = Field("workload.kv_pool_bytes")
     enforce_eager: Field[bool] = Field("workload.enforce_eager")
     speculative: Field[Speculative | None] = Field("workload.speculative")
 

@@ -29,6 +29,7 @@ from service.formats.launches.engines.sglang_keys import (
     SHORT,
     WITHOUT_EFFECT,
 )
+from service.formats.launches.engines.speculation import read_sglang_speculation
 from service.formats.launches.sources.argv import Grammar
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
@@ -53,7 +54,6 @@ _CACHES = {
     **dict.fromkeys(("fp8_e4m3", "fp8_e5m2"), "fp8"),
     **dict.fromkeys(("bfloat16", "bf16"), "bf16"),
 }
-_HEADS = "heads of the model that guess have no term; say workload.speculative for a draft model"
 
 
 def read_sglang(handed_in: HandedIn, draft: Draft) -> None:
@@ -82,7 +82,7 @@ def read_sglang(handed_in: HandedIn, draft: Draft) -> None:
     put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
     _read_limits(settings, draft)
     _read_layout(settings, draft, 0 if checkpoint is None else checkpoint.num_experts)
-    _read_speculation(settings, draft)
+    read_sglang_speculation(settings, draft)
     reason = "slots of adapters have no term" if has_adapters(settings) else None
     leave_adapters(settings, draft, LORA, reason=reason)
     ignore_settings(draft, settings, IGNORED)
@@ -201,33 +201,6 @@ def _read_nodes(settings: Settings, draft: Draft, gpus: int) -> None:
     if gpus % count:
         raise nodes.refuse(f"a number of nodes that divides {gpus} GPUs")
     draft.put("layout.gpus_per_node", gpus // count, nodes)
-
-
-def _read_speculation(settings: Settings, draft: Draft) -> None:
-    """Read who guesses tokens ahead.
-
-    Those that are verified are one more than the guessed.
-    """
-    algorithm = settings.take("speculative_algorithm")
-    model = settings.take("speculative_draft_model_path")
-    verified = settings.take("speculative_num_draft_tokens")
-    steps = settings.take("speculative_num_steps")
-    present = [setting for setting in (algorithm, model, verified, steps) if setting is not None]
-    kind = "" if algorithm is None else str(algorithm.value).upper()
-    if algorithm is None or kind not in {"STANDALONE", "NGRAM"}:
-        for setting in present:
-            draft.ignore(setting, _HEADS)
-        return
-    if verified is None and steps is None:
-        draft.ignore(algorithm, "how many tokens it guesses is its own; say workload.speculative")
-        return
-    counts = [] if verified is None else [verified.as_int(minimum=2) - 1]
-    counts += [] if steps is None else [steps.as_int(minimum=1)]
-    counted = [setting for setting in (verified, steps) if setting is not None]
-    draft.put("workload.speculative.num_tokens", counts[0], *counted)
-    draft.note(algorithm, "who guesses tokens ahead")
-    if model is not None:
-        draft.put("workload.speculative.draft", model.as_text(), model)
 
 
 READERS = {

@@ -23,6 +23,7 @@ from service.formats.launches.engines.engine_settings import (
     put_weight_dtype,
     read_object,
 )
+from service.formats.launches.engines.speculation import read_vllm_speculation
 from service.formats.launches.engines.vllm_keys import (
     ABBREVIATED,
     FLAGS,
@@ -76,14 +77,6 @@ _CACHES = {
 }
 _SIZE = re.compile(r"(\d+)(?:\.(\d+))?([kKmMgGtT])")
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
-_OF_THE_PROMPT = frozenset({"ngram", "ngram_gpu", "suffix", "[ngram]"})
-_SPECULATION = {
-    "spec_method": "method",
-    "spec_model": "model",
-    "spec_tokens": "num_speculative_tokens",
-}
-"""Arguments that stand for a key of ``speculative_config``."""
-_HEADS = "heads of the model that guess have no term; say workload.speculative for a draft model"
 
 
 def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
@@ -103,7 +96,7 @@ def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
     _read_limits(settings, draft)
     read_layout(settings, draft)
-    _read_speculation(settings, draft)
+    read_vllm_speculation(settings, draft)
     _read_memory(settings, draft)
     _read_items(settings, draft)
     _read_adapters(settings, draft)
@@ -175,47 +168,13 @@ def _read_mode(settings: Settings, draft: Draft) -> None:
             draft.ignore(mode, GRAPHS)
 
 
-def _read_speculation(settings: Settings, draft: Draft) -> None:
-    """Read who guesses tokens ahead."""
-    speculation = read_object(settings, "speculative_config") or Settings()
-    for name, word in _SPECULATION.items():
-        setting = settings.take(name)
-        if setting is not None:
-            speculation.add(word, setting)
-    method, model = speculation.take("method"), speculation.take("model")
-    tokens = speculation.take("num_speculative_tokens")
-    named = method or model
-    kind = "" if named is None else str(named.value).casefold()
-    if method is None and model is not None and kind not in _OF_THE_PROMPT:
-        kind = "draft_model"
-    if kind not in _OF_THE_PROMPT | {"draft_model"}:
-        for setting in (method, model, tokens):
-            if setting is not None:
-                draft.ignore(setting, _HEADS)
-    elif named is not None:
-        is_drafted = kind == "draft_model"
-        _put_speculation(draft, named, tokens, model if is_drafted else None)
-        if model is not None and not is_drafted and model is not named:
-            draft.drop(model)
-    draft.account(speculation, ("prompt_lookup_*", "suffix_*", "disable_*", "rejection_*"))
-
-
-def _put_speculation(
-    draft: Draft, named: Setting, tokens: Setting | None, model: Setting | None
-) -> None:
-    if tokens is None:
-        raise named.refuse("num_speculative_tokens beside it")
-    draft.put("workload.speculative.num_tokens", tokens.as_int(minimum=1), tokens)
-    if model is not None:
-        draft.put("workload.speculative.draft", model.as_text(), model)
-    if named is not model:
-        draft.note(named, "who guesses tokens ahead")
-
-
 def _read_memory(settings: Settings, draft: Draft) -> None:
     if not put_fraction(draft, settings, "gpu_memory_utilization", "device_memory_utilization"):
         default = make_default("gpu_memory_utilization", 0.92, _CACHE)
         draft.note(default, "the release's share of the memory: 0.92, and 0.9 before 0.20.0")
+    pool = settings.take("kv_cache_memory_bytes")
+    if pool is not None:
+        draft.put("workload.kv_pool_bytes", parse_size(pool), pool)
     offload = settings.take("cpu_offload_gb")
     if offload is not None:
         gigabytes = offload.as_float()

@@ -11,7 +11,7 @@ from service.estimator.values.layout import ContextMethod, Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.pipeline import PipelineSchedule, PipelineSplit
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.speculative import Speculative
+from service.estimator.values.speculative import DraftHead, Speculative
 from service.estimator.values.workload import (
     Attention,
     Cache,
@@ -141,7 +141,8 @@ SERVED: Mapping[str, Sequence[object]] = {
     "image_tokens": (1, 16),
     "inputs": INPUTS,
     "cache": tuple(Cache),
-    "speculative": (Speculative(num_tokens=2),),
+    "kv_pool_bytes": (2**30,),
+    "speculative": (Speculative(num_tokens=2), Speculative(num_tokens=2, head=DraftHead.MTP)),
     "gpu_layers": (1,),
     "cpu_moe_layers": (1,),
     "tensor_split": ((3.0, 1.0),),

@@ -89,6 +89,7 @@ def call(
     keeps_logits: bool | Unset = UNSET,
     kernels: Kernels | Unset = UNSET,
     kv_cache_dtype: DType | Unset = UNSET,
+    kv_pool_bytes: int | Unset = UNSET,
     log_prob_batch_size: int | Unset = UNSET,
     lora_dtype: DType | Unset = UNSET,
     lora_rank: int | Unset = UNSET,
@@ -337,6 +338,8 @@ def call(
         json_kv_cache_dtype = kv_cache_dtype
 
     params["kv_cache_dtype"] = json_kv_cache_dtype
+
+    params["kv_pool_bytes"] = kv_pool_bytes
 
     params["log_prob_batch_size"] = log_prob_batch_size
 

@@ -29,6 +29,7 @@ from service.estimator.rules.predicates.models import get_serving, keeps_own_for
 from service.estimator.rules.tables.own_code import IMAGES
 from service.estimator.rules.tables.recorded import RECORDED_ENGINES
 from service.estimator.rules.tables.serving.adapter_slots import ADAPTER_SLOTS
+from service.estimator.rules.tables.serving.draft_heads import DRAFT_HEADS
 from service.estimator.rules.tables.serving.engine_ranks import (
     FINDS_EXPERTS_BESIDE_OWN,
     HUB_FORMATS,
@@ -163,6 +164,7 @@ ENGINES = (
     NO_MODEL,
     *POOLING,
     *STATES,
+    *DRAFT_HEADS,
     *(
         Rule(
             when=is_not_in(workload.engine, Engine.SGLANG, Engine.VLLM),

@@ -16,7 +16,8 @@ from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.models import get_serving
-from service.estimator.values.workload import Attention
+from service.estimator.rules.tables.serving.draft_heads import DRAFT_HEADS
+from service.estimator.values.workload import Attention, Engine
 
 _ARGUMENTS = "llama.cpp, common/arg.cpp"
 
@@ -35,7 +36,18 @@ def _refuse_word(name: str, field: Field[Any], engines: str) -> Rule:
     )
 
 
+_POOL_SIZE = Rule(
+    require=any_of(is_absent(workload.kv_pool_bytes), is_in(workload.engine, Engine.VLLM)),
+    field=workload.kv_pool_bytes.path,
+    topic=Topic.WORDS,
+    refusal=unmodelled(
+        "kv_pool_bytes on {workload.engine}", *("engine vllm", "requests without kv_pool_bytes")
+    ),
+    reason="kv_pool_bytes is a word of engine vllm",
+    source="vLLM 0.33.0, config/cache.py, kv_cache_memory_bytes",
+)
 _LLAMA_CPP_WORDS = (
+    _POOL_SIZE,
     _refuse_word("gpu_layers", workload.gpu_layers, "engine llama_cpp"),
     _refuse_word("cpu_moe_layers", workload.cpu_moe_layers, "engine llama_cpp"),
     _refuse_word("tensor_split", workload.tensor_split, "engine llama_cpp"),
@@ -58,6 +70,7 @@ def _shares_among_all(case: Case) -> bool:
 
 
 LLAMA_CPP_SPLITS = (
+    _POOL_SIZE,
     Rule(
         when=is_given(workload.tensor_split),
         require=satisfies(
@@ -145,6 +158,7 @@ LLAMA_CPP_SPLITS = (
 
 TRANSFORMERS_KEEPS_ALL = (
     *_LLAMA_CPP_WORDS,
+    *DRAFT_HEADS,
     Rule(
         require=is_absent(workload.cpu_offload_gb),
         topic=Topic.WORDS,

@@ -129,6 +129,14 @@ POOLING = (
         source=_SOURCE,
     ),
     Rule(
+        when=_IS_ENCODER,
+        require=is_absent(workload.kv_pool_bytes),
+        topic=Topic.LABELS,
+        refusal=invalid("an encoder keeps no keys and values: drop kv_pool_bytes"),
+        reason="an encoder has no pool",
+        source=_SOURCE,
+    ),
+    Rule(
         when=_READS_ALONE,
         require=is_absent(workload.speculative),
         topic=Topic.LABELS,

@@ -104,15 +104,16 @@ STATES = (
         source=_SOURCE,
     ),
     Rule(
-        when=is_true(model.recurrent),
+        when=all_of(is_true(model.recurrent), is_not_in(workload.engine, Engine.VLLM)),
         require=is_absent(workload.speculative),
         topic=Topic.RECURRENT,
         refusal=unmodelled(
-            "speculative decoding of {model.family}, whose states would be kept for every guess",
-            "requests without speculative",
+            "speculative decoding of {model.family} on {workload.engine}, whose states would be "
+            "kept for every guess",
+            *("engine vllm", "requests without speculative"),
         ),
         reason="speculative decoding of {model.family}, whose layers keep a state",
-        source=_SOURCE,
+        source="SGLang 0.5.23, srt/mem_cache/memory_pool.py, SpeculativeState",
     ),
     Rule(
         when=satisfies(_is_draft_from_gguf, workload.speculative),

@@ -143,7 +143,6 @@ def test_stages_share_layers_and_states() -> None:
     [
         (Layout(), {"engine": Engine.TENSORRT_LLM}, "engine vllm"),
         (Layout(tensor_parallel=3), {}, "tensor_parallel 1"),
-        (Layout(), {"speculative": Speculative(num_tokens=2)}, "without speculative"),
     ],
 )
 def test_what_has_no_term_says_what_has(
@@ -154,6 +153,18 @@ def test_what_has_no_term_says_what_has(
         _serve("jamba-v0.1", layout, **words)
 
     assert refusal in str(error.value) + str(error.value.modelled)
+
+
+def test_sglang_guesses_beside_no_states() -> None:
+    """What it keeps of a state for each guess has no term."""
+    with pytest.raises(NotModelledError) as error:
+        _serve(
+            "qwen3-next-80b-a3b",
+            engine=Engine.SGLANG,
+            speculative=Speculative(num_tokens=2),
+        )
+
+    assert "engine vllm" in error.value.modelled
 
 
 @pytest.mark.parametrize(

@@ -69,13 +69,37 @@ READ = [
         "speculative",
         {"num_tokens": 3, "draft": "a/b"},
     ),
+    (
+        "--speculative-algorithm EAGLE --speculative-num-draft-tokens 3",
+        "workload",
+        "speculative",
+        {"num_tokens": 2, "head": "mtp"},
+    ),
+    (
+        "--speculative-algorithm NEXTN --speculative-draft-model-path a/b-NextN",
+        "workload",
+        "speculative",
+        {"num_tokens": 3, "head": "mtp"},
+    ),
+    (
+        "--speculative-algorithm EAGLE3 --speculative-draft-model-path a/b",
+        "workload",
+        "speculative",
+        {"num_tokens": 3, "head": "eagle3"},
+    ),
+    (
+        "--speculative-algorithm EAGLE --speculative-draft-model-path a/b",
+        "workload",
+        "speculative",
+        {"num_tokens": 3, "head": "eagle"},
+    ),
 ]
 IGNORED = (
     *("--max-total-tokens 100000", "--page-size 64", "--chunked-prefill-size -1"),
     *("--attn-dp-size 1 --dcp-size 2", "--enable-lora", "--lora-paths a=b c=d"),
     *("--kv-cache-dtype nvfp4", "--quantization w8a8_int8", "--some-flag-of-tomorrow 3"),
     *("--enable-hierarchical-cache --hicache-ratio 2", "--disaggregation-mode prefill"),
-    "--speculative-algorithm EAGLE3 --speculative-draft-model-path a/b --speculative-num-steps 3",
+    "--speculative-algorithm DFLASH --speculative-draft-model-path a/b --speculative-num-steps 3",
 )
 IDLE = (
     *("--port 30000", "--host 0.0.0.0", "--trust-remote-code", "--served-model-name x"),

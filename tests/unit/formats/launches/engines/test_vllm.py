@@ -6,7 +6,7 @@ import pytest
 
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
-from service.estimator.values.speculative import Speculative
+from service.estimator.values.speculative import DraftHead, Speculative
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.formats.launches.values.errors import LaunchFormatError
 from tests.unit.formats.launches.asking import (
@@ -43,6 +43,12 @@ RENDERED: list[tuple[str, dict[str, Any], Layout]] = [
         Layout(tensor_parallel=4),
     ),
     ("llama-2-7b", {"speculative": Speculative(num_tokens=3)}, Layout()),
+    ("llama-2-7b", {"kv_pool_bytes": 20 * 2**30}, Layout()),
+    (
+        "deepseek-v3",
+        {"speculative": Speculative(num_tokens=1, head=DraftHead.MTP)},
+        Layout(tensor_parallel=8),
+    ),
     ("llama-2-7b", {"max_loras": 4, "max_lora_rank": 32}, Layout()),
     ("llama-2-7b", {"max_loras": 1}, Layout()),
     ("gemma-3-4b", {"max_images_per_prompt": 2, "max_videos_per_prompt": 0}, Layout()),
@@ -94,15 +100,17 @@ READ = [
         "speculative",
         {"num_tokens": 2},
     ),
+    ("--kv-cache-memory-bytes 10G", "workload", "kv_pool_bytes", 10 * 2**30),
+    ("--kv-cache-memory-bytes 12000000000", "workload", "kv_pool_bytes", 12_000_000_000),
 ]
 IGNORED = (
-    *("--kv-cache-memory-bytes 10G", "--block-size 32", "--num-gpu-blocks-override 100"),
+    *("--block-size 32", "--num-gpu-blocks-override 100"),
     *("--max-model-len auto", "--max-model-len -1", "--quantization compressed-tensors"),
     *("--decode-context-parallel-size 2", "--compilation-config.mode 3", "-O0"),
     "-p 8000",
     *("--kv-cache-dtype nvfp4", "--some-flag-of-tomorrow 3", "--cpu-offload-params x"),
     """--limit-mm-per-prompt '{"audio": 2}'""",
-    """--speculative-config '{"method": "eagle3", "model": "x/y", "num_speculative_tokens": 3}'""",
+    """--speculative-config '{"method": "dflash", "model": "x/y", "num_speculative_tokens": 3}'""",
     *("-O3", "-O 2", "-cc.mode 3", "-ac.backend FLASHINFER", "--no-enable-chunked-prefill"),
 )
 IDLE = (
