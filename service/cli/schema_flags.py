@@ -126,6 +126,8 @@ def translate_to_flags(message: str) -> str:
     for name, flag in (("images", "--image"), ("videos", "--video"), ("audio", "--audio")):
         message = message.replace(f"workload.inputs.{name}", flag)
     message = message.replace("model.num_labels", "--num-labels").replace("model.head", "--head")
+    message = message.replace("say launcher:", "say --launcher:")
+    message = re.sub(r" as launcher$", " by --launcher", message)
     return re.sub(
         r"\b(?:workload|layout|constraints)\.([a-z0-9_.]+)",
         lambda match: "--" + re.sub(r"[._]", "-", match[1]),

@@ -17,19 +17,23 @@ from tests.schedulers.clients.entries import make_entry
 from tests.schedulers.clients.environments import install_client, make_environment
 from tests.schedulers.clients.questions import FITS, SENTENCE, TOO_LARGE, report
 from tests.schedulers.headroom import await_answer, find_port, list_decisions, serve
+from tests.schedulers.recording import compare_shapes, record
 from tests.unit.formats.manifests.samples import SAMPLES
 
+_SAMPLE = Path("tests/unit/api/resources/hooks/samples/dstack_0_22_apply.json")
 _PACKAGE = "dstack[server]==0.22.5"
 
 
 def check_dstack() -> Iterator[str]:
     """Yield what dstack does otherwise than Headroom answers."""
     programs = install_client(_PACKAGE)
-    with serve((FITS, TOO_LARGE)) as url:
+    with serve((FITS, TOO_LARGE)) as url, record(url) as (door, bodies):
         for mode in ("refuse", "change"):
-            with _start(programs, f"{url}/v1/hooks/dstack/{mode}"):
+            with _start(programs, f"{door}/v1/hooks/dstack/{mode}"):
                 for fault in _check_policy(mode):
                     yield f"{fault} {list_decisions(url, 'dstack')}"
+    for fault in compare_shapes(bodies[0], json.loads(_SAMPLE.read_text())):
+        yield f"dstack, what it sends: {fault}"
     with _start(programs, "http://127.0.0.1:9/v1/hooks/dstack/refuse"):
         done = _apply(FITS, "silence")
         report("dstack, nobody answers", done.stdout)

@@ -13,8 +13,10 @@ from service.formats.manifests.registry import render_format
 from tests.schedulers.clients.environments import install_client, make_environment
 from tests.schedulers.clients.questions import FITS, SENTENCE, TOO_LARGE, report
 from tests.schedulers.headroom import list_decisions, serve
+from tests.schedulers.recording import compare_shapes, record
 from tests.unit.formats.manifests.samples import SAMPLES
 
+_SAMPLE = Path("tests/unit/api/resources/hooks/samples/skypilot_0_14_client.json")
 _PACKAGE = "skypilot==0.14.1"
 _CATALOG = {
     "accelerators.csv": "AcceleratorName,Clouds\nA100-80GB,[]\n",
@@ -47,15 +49,31 @@ for document in json.load(sys.stdin):
 def check_skypilot() -> Iterator[str]:
     """Yield what SkyPilot does otherwise than Headroom answers."""
     programs = install_client(_PACKAGE)
-    with tempfile.TemporaryDirectory() as home, serve((FITS, TOO_LARGE)) as url:
+    with (
+        tempfile.TemporaryDirectory() as home,
+        serve((FITS, TOO_LARGE)) as url,
+        record(url) as door,
+    ):
         folder = Path(home) / ".sky" / "catalogs" / "v8" / "common"
         folder.mkdir(parents=True)
         for name, text in _CATALOG.items():
             (folder / name).write_text(text)
         sky = _Client(programs=programs, home=home)
         yield from _check_tasks(sky)
-        for fault in _check_policy(sky, url):
+        address, bodies = door
+        for fault in _check_policy(sky, address):
             yield f"{fault} {list_decisions(url, 'skypilot')}"
+    # It says the options of a request and its configuration where it launches alone.
+    for fault in compare_shapes(_read(bodies[0]), _read(_SAMPLE.read_text())):
+        yield f"skypilot, what it sends: {fault}"
+
+
+def _read(text: str) -> dict[str, Any]:
+    """Return a question of SkyPilot's, with its task's resources and variables."""
+    document: dict[str, Any] = json.loads(text)
+    task = yaml.safe_load(document["task"])
+    document["task"] = {name: task[name] for name in ("resources", "envs", "run", "num_nodes")}
+    return document | {"skypilot_config": yaml.safe_load(document["skypilot_config"])}
 
 
 class _Client:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from service.cli.command_table import REFUSALS
+from service.cli.commands.schedulers.slurm_flags import list_options
 from service.estimator.values.layout import Layout
 from service.estimator.values.units import GIB, MIB, ceil_div
 from service.estimator.values.workload import Engine, ServeWorkload
@@ -57,6 +59,7 @@ REFUSED = {
     "a slice by its profile alone": ("--gres=gpu:3g.40gb:1",),
     "more memory than a node has": (f"--mem={2 * _A100.memory_mib}M",),
     "more CPUs than a node has": ("--cpus-per-task=128",),
+    "what slurm-flags says where nothing fits": (REFUSALS["slurm-flags"],),
 }
 
 
@@ -81,10 +84,19 @@ def main() -> int:
 
 
 def _check_job(cluster: SlurmCluster, name: str, job: Job) -> Iterator[str]:
-    """Yield what Slurm does otherwise with a job than it was rendered for."""
+    """Yield what Slurm does otherwise with a job than it was rendered for.
+
+    It comes as the script, and as a script of somebody's with the options of its head.
+    """
+    script = str(render(job)["slurm"])
     # Slurm forgets the GPUs of a job that has ended, and its program is not installed.
-    script = str(render(job)["slurm"]).replace("\n\n", "\n\nsleep 60\n", 1)
-    done = cluster.run("sbatch", "--chdir=/tmp", text=script)
+    yield from _submit(cluster, name, job, script.replace("\n\n", "\n\nsleep 60\n", 1))
+    options = list_options(script)
+    yield from _submit(cluster, f"{name}, by flags", job, "#!/bin/sh\nsleep 60\n", *options)
+
+
+def _submit(cluster: SlurmCluster, name: str, job: Job, script: str, *words: str) -> Iterator[str]:
+    done = cluster.run("sbatch", "--chdir=/tmp", *words, text=script)
     if done.returncode:
         yield f"{name}: refused: {done.stderr.strip()}"
         return

@@ -58,6 +58,18 @@ def test_sbatch_refuses_a_launch_that_leaves_something_open(
     assert "the launch does not say --num-sequences" in captured.err
 
 
+def test_a_script_that_nobody_knows_is_told_by_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    """Words of the message are those of this command, and are enough."""
+    words = ("torchrun", "--nproc-per-node=2", "train.py")
+    refused = main(["slurm-flags", *LAUNCH, *words])
+    said = capsys.readouterr()
+    told = main(["slurm-flags", "--launcher", "trainer", *LAUNCH, *words])
+
+    assert (refused, said.out, told) == (2, f"{REFUSAL}\n", 0)
+    assert "no launcher is known by it; say --launcher: one of trainer, " in said.err
+    assert "--gres=gpu:nvidia_a100-sxm4-80gb:2 " in capsys.readouterr().out
+
+
 def test_sbatch_refuses_what_a_server_did_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
     """An empty line in place of the options would be a job without GPUs."""
     code = main(["slurm-flags", "llama-2-7b", *TRAIN[:-1], "--server", "http://127.0.0.1:1"])
