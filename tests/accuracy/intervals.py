@@ -1,5 +1,5 @@
 """``python -m tests.accuracy.intervals [--write]``: sets widths of intervals from residuals, and
-measures what they cover.
+measures what they cover; ``--write`` writes the tables and ``docs/intervals.md``.
 """
 
 import sys
@@ -9,7 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from service.estimator.memory.intervals.replay_classes import ELSEWHERE_CLASS, RECORDED_CLASS
+from service.estimator.memory.intervals.replay_classes import (
+    ELSEWHERE_CLASS,
+    RANKS_CLASS,
+    RECORDED_CLASS,
+    VARIANT_CLASS,
+)
 from tests.accuracy.published.rows import published_cases
 from tests.accuracy.published.scoring import PublishedScore, score_published
 from tests.accuracy.widths.conformal import (
@@ -26,6 +31,7 @@ from tests.accuracy.widths.conformal import (
     width,
 )
 from tests.accuracy.widths.interval_rows import sources_of, table_of
+from tests.accuracy.widths.report import PAGE, Line, render_page
 from tests.accuracy.widths.residuals import DEVICE_QUANTITIES, residuals, sets_width
 
 TABLES = Path(__file__).resolve().parents[2] / "service" / "estimator" / "memory" / "intervals"
@@ -40,7 +46,8 @@ def widths_of(
     """Return the widths of each quantity over all kinds, and those of each kind.
 
     A kind with too few groups for the level is at least as wide as all kinds together, and holds
-    what its own have shown; on GPUs without records it is beside all that others have shown.
+    what its own have shown, ranks of recorded families as those families run otherwise; on GPUs
+    without records it is beside all that others have shown.
     """
     pooled = {
         quantity: width(group, level)
@@ -55,6 +62,8 @@ def widths_of(
     for (kind, quantity), group in kinds.items():
         if kind == ELSEWHERE_CLASS:
             widths[kind, quantity] = _elsewhere(group, widths[RECORDED_CLASS, quantity])
+        if kind == RANKS_CLASS:
+            widths[kind, quantity] = _of_kind(group, widths[VARIANT_CLASS, quantity], level)
     return pooled, widths
 
 
@@ -74,24 +83,35 @@ def _of_kind(group: Sequence[Residual], all_: Width, level: float) -> Width:
 
 
 def report(found: Sequence[Residual]) -> str:
-    """Return, by kind and quantity, the widths of all groups, and what widths that a group did not
-    set cover of it.
-    """
-    pooled, kinds = widths_of(found)
-    held = [pair for fold in range(NUM_FOLDS) for pair in _held(found, fold)]
+    """Return the lines of all kinds and quantities for a terminal."""
     lines = [
         (
             f"{'kind':12} {'quantity':10} {'low':>8} {'high':>8} {'width':>8} {'groups':>7} "
             f"{'coverage':>9} {'binomial 95 %':>16}"
         )
     ]
-    for (kind, quantity), pairs in sorted(
-        _grouped(held, lambda pair: (pair[0].kind, pair[0].quantity)).items()
-    ):
-        lines.append(_line(kind, quantity, kinds.get((kind, quantity), pooled[quantity]), pairs))
-    for quantity, pairs in sorted(_grouped(held, lambda pair: pair[0].quantity).items()):
-        lines.append(_line("all", quantity, pooled[quantity], pairs))
+    lines += [str(line) for line in lines_of(found)]
     return "\n".join(lines) + "\n"
+
+
+def lines_of(found: Sequence[Residual]) -> list[Line]:
+    """Return, by kind and quantity, the widths of all groups, and what widths that a group did not
+    set cover of it.
+    """
+    pooled, kinds = widths_of(found)
+    held = [pair for fold in range(NUM_FOLDS) for pair in _held(found, fold)]
+    of_kinds = _grouped(held, lambda pair: (pair[0].kind, pair[0].quantity))
+    of_all = _grouped(held, lambda pair: pair[0].quantity)
+    return [
+        *(
+            _line(kind, quantity, kinds.get((kind, quantity), pooled[quantity]), pairs)
+            for (kind, quantity), pairs in sorted(of_kinds.items())
+        ),
+        *(
+            _line("all", quantity, pooled[quantity], pairs)
+            for quantity, pairs in sorted(of_all.items())
+        ),
+    ]
 
 
 def other_levels(found: Sequence[Residual]) -> str:
@@ -142,12 +162,15 @@ def devices(published: Sequence[PublishedScore]) -> str:
     )
 
 
-def _line(kind: str, quantity: str, each: Width, pairs: Sequence[tuple[Residual, bool]]) -> str:
+def _line(kind: str, quantity: str, each: Width, pairs: Sequence[tuple[Residual, bool]]) -> Line:
     share, groups = coverage((residual.group, inside) for residual, inside in pairs)
-    low, high = binomial_range(groups)
-    limits = f"{each.low:8.4f} {each.high:8.4f} {each.high - each.low:8.4f}"
-    return (
-        f"{kind:12} {quantity:10} {limits} {groups:7} {share:9.3f} {f'{low:.3f} to {high:.3f}':>16}"
+    return Line(
+        kind=kind,
+        quantity=quantity,
+        width=each,
+        num_groups=groups,
+        coverage=share,
+        binomial=binomial_range(groups),
     )
 
 
@@ -159,13 +182,14 @@ def _grouped(found: Sequence[V], key: Callable[[V], K]) -> dict[K, list[V]]:
 
 
 def main() -> None:
-    """Print the report; with ``--write`` write the tables as well."""
+    """Print the report; with ``--write`` write the tables and their page as well."""
     published = score_published(published_cases()).scores
     found = residuals(published)
     if "--write" in sys.argv[1:]:
         table = table_of(found, partial(widths_of, found))
         for name, source in sources_of(table).items():
             (TABLES / f"{name}.py").write_text(source)
+        PAGE.write_text(render_page(lines_of(found)), encoding="utf-8")
     sys.stdout.write(report(found) + other_levels(found) + devices(published))
 
 

@@ -1,6 +1,8 @@
 """Widths that residuals set, and what they cover."""
 
+import re
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -8,11 +10,19 @@ from service.catalog.gpus import resolve_device
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
+from service.estimator.memory.answer.allocator_intervals import LARGE_SEGMENT_BYTES
 from service.estimator.memory.intervals.ends import HIGHEST, PER_MILLION, get_residual_ends
-from service.estimator.memory.intervals.replay_classes import ELSEWHERE_CLASS, RECORDED_CLASS
-from service.estimator.values.layout import Layout
+from service.estimator.memory.intervals.replay_classes import (
+    ELSEWHERE_CLASS,
+    RANKS_CLASS,
+    RECORDED_CLASS,
+    VARIANT_CLASS,
+)
+from service.estimator.memory.intervals.table import WIDTHS
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.losses import Kernels
 from service.estimator.values.result import Detail
-from service.estimator.values.workload import TrainWorkload
+from service.estimator.values.workload import Lora, Method, TrainWorkload
 from tests.accuracy.widths.conformal import (
     NARROWEST,
     NUM_FOLDS,
@@ -24,7 +34,9 @@ from tests.accuracy.widths.conformal import (
     holds,
     width,
 )
+from tests.accuracy.widths.report import PAGE
 
+_ROW = re.compile(r"^\| ([^|]+) \| \d+ \| ([+-][\d.]+)% \| ([+-][\d.]+)% \|", re.MULTILINE)
 _PLANS = PlanCache()
 
 
@@ -114,6 +126,7 @@ def test_every_kind_has_a_width_around_one() -> None:
     ("gpu", "kind"),
     [
         ("H100-SXM5-80GB", RECORDED_CLASS),
+        ("H100-SXM5-80GB-MIG-1g.10gb", ELSEWHERE_CLASS),
         ("H100-PCIE-80GB", ELSEWHERE_CLASS),
         ("A100-SXM4-80GB", ELSEWHERE_CLASS),
         ("L40S", ELSEWHERE_CLASS),
@@ -141,6 +154,83 @@ def test_a_gpu_without_records_adds_what_is_open_about_it_alone(gpu: str, kind: 
     found = answer.reserved_interval
     assert found.high == -(-answer.reserved_bytes * high // PER_MILLION)
     assert found.low >= answer.reserved_bytes * low // PER_MILLION
+
+
+@pytest.mark.parametrize("quantity", ["allocated", "reserved"])
+def test_the_page_has_the_ends_that_answers_get(quantity: str) -> None:
+    """Every class, to the part per million; one without ends of its own has those of all kinds."""
+    page = PAGE.read_text(encoding="utf-8")
+    table = page.partition(f"## {quantity.capitalize()} bytes")[2].partition("\n## ")[0]
+    rows = {kind: (float(low), float(high)) for kind, low, high in _ROW.findall(table)}
+
+    assert {kind for kind, of in WIDTHS if of == quantity} <= rows.keys()
+    for kind, ends in rows.items():
+        low, high = get_residual_ends(kind, quantity)
+        shipped = (low / PER_MILLION - 1, high / PER_MILLION - 1)
+        assert [100 * end for end in shipped] == pytest.approx(list(ends), abs=2e-4)
+
+
+_NEAR = {
+    "an optimizer": {"optimizer": "adamw_8bit"},
+    "kernels": {"kernels": Kernels.LIGER},
+    "quantised weights": {"method": Method.QLORA, "lora": Lora(rank=16)},
+}
+
+
+@pytest.mark.parametrize("changes", _NEAR.values(), ids=_NEAR)
+def test_what_a_recorded_family_runs_otherwise_has_a_class(changes: dict[str, Any]) -> None:
+    """On a recorded GPU, with a segment of either pool to either side."""
+    model = load_architecture(resolve_model("smollm2-135m"))
+    workload = TrainWorkload(sequence_length=256, **changes)
+
+    answer = estimate(
+        model,
+        workload,
+        layout=Layout(),
+        device=resolve_device("H100-SXM5-80GB"),
+        plans=_PLANS,
+        detail=Detail.REPLAYED,
+    )
+
+    assert answer.reserved_kind == VARIANT_CLASS
+    assert answer.reserved_interval.high >= answer.reserved_bytes + LARGE_SEGMENT_BYTES
+    assert answer.reserved_interval.low <= answer.reserved_bytes - LARGE_SEGMENT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"data_parallel": 8}, RANKS_CLASS),
+        ({"data_parallel": 8, "zero_stage": 3, "sharding": Sharding.FSDP2}, RANKS_CLASS),
+        ({"data_parallel": 8, "zero_stage": 3, "sharding": Sharding.FSDP1}, "sharded"),
+    ],
+)
+def test_ranks_are_judged_by_recorded_ones_where_they_are_like_them(
+    changes: dict[str, Any], kind: str
+) -> None:
+    """DDP's and FSDP2's were recorded, FSDP1's flat parameters were not."""
+    model = load_architecture(resolve_model("smollm2-135m"))
+
+    answer = estimate(
+        model,
+        TrainWorkload(sequence_length=256),
+        layout=Layout(**changes),
+        device=resolve_device("H100-SXM5-80GB"),
+        plans=_PLANS,
+        detail=Detail.REPLAYED,
+    )
+
+    assert answer.reserved_kind == kind
+
+
+def test_a_class_of_ranks_borrows_from_what_families_run_otherwise() -> None:
+    """Few groups are no evidence that ranks are met better than single GPUs."""
+    for level in (0.5, 0.8, 0.95):
+        low, high = get_residual_ends(VARIANT_CLASS, "reserved", level)
+        own_low, own_high = get_residual_ends(RANKS_CLASS, "reserved", level)
+
+        assert own_low <= low
+        assert own_high >= high
 
 
 def test_what_was_recorded_at_most_holds_elsewhere_at_every_level() -> None:

@@ -6,8 +6,8 @@ from html import escape
 from tests.accuracy.real.scoring import DEVICE, RealScore
 
 _WIDTH, _ROW, _TOP, _LEFT, _RIGHT = 760, 22, 56, 210, 70
-_LOWEST, _HIGHEST = -0.30, 0.30
-_TICKS = (-0.30, -0.20, -0.10, 0.0, 0.10, 0.20, 0.30)
+_LOWEST, _HIGHEST = -0.03, 0.03
+_TICKS = (-0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03)
 _POINT, _BAR, _AXIS = "#0072b2", "#9ecae1", "#dddddd"
 
 

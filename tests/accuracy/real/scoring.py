@@ -214,12 +214,11 @@ def _drop_communicators(answer: Estimate, num_gpus: int) -> Estimate:
 
     A rank of several ran alone on its GPU, beside ranks that exist by number only.
     """
-    links_bytes = estimate_communicators(num_gpus).point
-    interval = answer.device_interval
+    links, interval = estimate_communicators(num_gpus), answer.device_interval
     return replace(
         answer,
-        device_bytes=answer.device_bytes - links_bytes,
-        device_interval=Interval(interval.low - links_bytes, interval.high - links_bytes),
+        device_bytes=answer.device_bytes - links.point,
+        device_interval=Interval(interval.low - links.low, interval.high - links.high),
     )
 
 

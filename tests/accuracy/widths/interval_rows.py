@@ -22,7 +22,7 @@ WidthsOf = Callable[[float], tuple[Mapping[str, Width], Mapping[tuple[str, str],
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Lows and highs in parts per million, from the lowest percent to the highest one that all
-    groups together carry.
+    groups together carry. A kind whose ends are those of all kinds has none of its own.
     """
 
     highest_percent: int
@@ -41,6 +41,11 @@ def table_of(found: Sequence[Residual], widths_of: WidthsOf) -> Table:
     levels = [percent / 100 for percent in range(LOWEST_PERCENT, highest + 1)]
     tables = [widths_of(level) for level in levels]
     pooled, kinds = tables[0]
+    own = [
+        key
+        for key in sorted(kinds)
+        if any(_get_ends(each[key]) != _get_ends(all_[key[1]]) for all_, each in tables)
+    ]
     roundings = [
         each.blocks
         for each in found
@@ -50,7 +55,7 @@ def table_of(found: Sequence[Residual], widths_of: WidthsOf) -> Table:
         highest_percent=highest,
         num_groups=fewest,
         pooled={name: _ends([all_[name] for all_, _ in tables]) for name in sorted(pooled)},
-        widths={key: _ends([each[key] for _, each in tables]) for key in sorted(kinds)},
+        widths={key: _ends([each[key] for _, each in tables]) for key in own},
         num_groups_of={key: each.num_groups for key, each in kinds.items()},
         ratios={key: _beyond(values, levels) for key, values in _runs()},
         rounding=_beyond(roundings, levels)[1],
@@ -146,6 +151,10 @@ def _runs() -> Iterator[tuple[tuple[str, str], list[float]]]:
 def _ratio(case: StepCase, kind: Allocator) -> float:
     reserved = case.reserved_bytes if kind is Allocator.DEFAULT else case.reserved_expandable_bytes
     return reserved / case.allocated_bytes
+
+
+def _get_ends(each: Width) -> tuple[float, float]:
+    return each.low, each.high
 
 
 def _ends(widths: Sequence[Width]) -> Ends:

@@ -8,8 +8,11 @@ from service.estimator.estimate import estimate
 from service.estimator.memory.intervals.ends import PER_MILLION, get_residual_ends
 from service.estimator.memory.intervals.replay_classes import (
     ELSEWHERE_CLASS,
+    RANKS_CLASS,
     RECORDED_CLASS,
+    RECORDED_FAMILIES,
     TENSORS_CLASS,
+    VARIANT_CLASS,
     WHOLE_KINDS,
     select_replay_class,
 )
@@ -77,7 +80,8 @@ def _recorded(scores: Sequence[RealScore]) -> Iterator[Residual]:
     """
     for score in scores:
         model = f"gpu/{score.model}"
-        group = f"{model}/{score.group}/{score.name}"
+        is_variant = score.reserved_kind == VARIANT_CLASS
+        group = model if is_variant else f"{model}/{score.group}/{score.name}"
         requested, reserved = score.pairs[REQUESTED], score.pairs[RESERVED]
         if score.group not in CLIENTS:
             yield Residual(
@@ -99,15 +103,20 @@ def _recorded(scores: Sequence[RealScore]) -> Iterator[Residual]:
 
 
 def _judge_elsewhere(recorded: Iterable[Residual]) -> Iterator[Residual]:
-    """Yield residuals, those of recorded families for answers about other GPUs as well."""
+    """Yield residuals, those of recorded families for answers about other GPUs as well.
+
+    What such families run otherwise is judged by them too, model by model.
+    """
     for residual in recorded:
         yield residual
         if residual.kind == RECORDED_CLASS:
             yield replace(residual, kind=ELSEWHERE_CLASS)
+            yield replace(residual, kind=VARIANT_CLASS, group=residual.model)
 
 
 def _get_allocated_kind(score: RealScore) -> str:
-    return TENSORS_CLASS if score.kind in WHOLE_KINDS else score.kind
+    is_counted = score.kind in WHOLE_KINDS or score.reserved_kind == RANKS_CLASS
+    return TENSORS_CLASS if is_counted else score.kind
 
 
 def sets_width(score: PublishedScore) -> bool:
@@ -150,7 +159,8 @@ def _traced(
             get_blocks(answer.allocated_kind, answer.allocated_interval),
         )
         yield allocated
-        if answer.interval_kind in WHOLE_KINDS:
+        is_recorded = model.family in RECORDED_FAMILIES
+        if answer.interval_kind in WHOLE_KINDS or is_recorded:
             yield replace(allocated, kind=TENSORS_CLASS, model=group)
         for found, reserved in (
             (answer, case.reserved_bytes),
@@ -165,6 +175,9 @@ def _traced(
                 # Families that no GPU recorded are judged by traces.
                 kind = select_replay_class("", found.allocated_bytes, found.reserved_bytes)
                 yield replace(residual, kind=kind, model=group)
+            if is_recorded:
+                near = VARIANT_CLASS if found.interval_kind in WHOLE_KINDS else RANKS_CLASS
+                yield replace(residual, kind=near, model=group)
 
 
 def _answer(model: Architecture, question: Question, plans: PlanCache) -> Estimate:

@@ -8,13 +8,13 @@ from functools import lru_cache, partial
 from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
+from service.estimator.backends.transformers import recorded_family
 from service.estimator.backends.transformers.components import build_serving_components
 from service.estimator.backends.transformers.generation import (
     add_held_inputs,
     build_generation,
     expand_beams,
 )
-from service.estimator.backends.transformers.recorded_family import get_served_family
 from service.estimator.backends.transformers.release import TransformersRelease, resolve_release
 from service.estimator.backends.transformers.serving_replay import Replica, replay_replica
 from service.estimator.backends.transformers.stored_weights import (
@@ -102,15 +102,14 @@ def explain(question: ServeQuestion, cache: PassCache) -> PartialEstimate:
         num_gpus=layout.num_gpus,
         # Replicas never talk to each other.
         linked_gpus=layout.num_gpus // layout.data_parallel,
-        instants=tuple(
-            Instant(moment.name, moment.allocated_bytes, moment.parts) for moment in peaks
-        ),
+        instants=tuple(Instant(phase.name, phase.allocated_bytes, phase.parts) for phase in peaks),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=parts["load"]["weights"] + cache_bytes,
         components=lru_cache(1)(partial(build_serving_components, model, workload, peak.parts)),
         approximate=model.spec.approximate,
         kind="inference",
-        family=get_served_family(model, workload, scheme),
+        family=recorded_family.get_served_family(model, workload, scheme),
+        near_family=recorded_family.get_near_served_family(model, workload, scheme),
         allocator=workload.allocator,
         replayed=replay_replica(
             Replica(

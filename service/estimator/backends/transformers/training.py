@@ -15,7 +15,10 @@ from service.estimator.backends.transformers.evaluation import (
     list_evaluation_warnings,
     select_notes,
 )
-from service.estimator.backends.transformers.recorded_family import get_recorded_family
+from service.estimator.backends.transformers.recorded_family import (
+    get_near_family,
+    get_recorded_family,
+)
 from service.estimator.backends.transformers.training_kinds import (
     get_answer_kind,
     get_context_kind,
@@ -128,6 +131,7 @@ class TrainJob:
         "family",
         "formulas",
         "kind",
+        "near_family",
         "num_gpus",
         "ranks_per_node",
         "static_memory",
@@ -142,6 +146,7 @@ class TrainJob:
         self.kind = get_answer_kind(static_memory)
         self.context_kind = get_context_kind(static_memory)
         self.family = get_recorded_family(static_memory)
+        self.near_family = get_near_family(static_memory)
         self.num_gpus = setup.layout.num_gpus
         self.ranks_per_node = count_ranks_per_node(setup.layout)
 
@@ -206,6 +211,7 @@ def outline_training(job: TrainJob, peak: Peak) -> PartialEstimate:
         kind=job.kind,
         context_kind=job.context_kind,
         family=job.family,
+        near_family=job.near_family,
         allocator=static_memory.setup.workload.allocator,
         host_bytes_per_node=peak.host_bytes * job.ranks_per_node,
         host_memory_bytes=layout.host_memory_bytes,
@@ -240,6 +246,7 @@ def explain_training(
         kind=job.kind,
         context_kind=job.context_kind,
         family=job.family,
+        near_family=job.near_family,
         allocator=static_memory.setup.workload.allocator,
         replayed=replayed,
         host_bytes_per_node=timeline.host_bytes * job.ranks_per_node,

@@ -10,7 +10,10 @@ from service.estimator.memory.intervals.ends import (
     get_residual_ends,
 )
 from service.estimator.memory.intervals.replay_classes import (
+    RANKS_CLASS,
+    RECORDED_FAMILIES,
     TENSORS_CLASS,
+    VARIANT_CLASS,
     WHOLE_KINDS,
     is_recorded_gpu,
     select_replay_class,
@@ -24,8 +27,11 @@ from service.estimator.values.units import MIB
 
 SMALL_SEGMENT_BYTES = 2 * MIB
 """The smallest segment of PyTorch's allocator (``kSmallBuffer``)."""
+LARGE_SEGMENT_BYTES = 20 * MIB
+"""The segment that its blocks of 1 to 10 MiB share (``kLargeBuffer``)."""
 _REPLAYED_KINDS = frozenset({"training", "adapters", "sharded"})
 """Kinds whose residuals are those of replays."""
+_NEAR_CLASSES = frozenset({RANKS_CLASS, VARIANT_CLASS})
 APPROXIMATE_PER_MILLE = (MIN_PER_MILLE, MAX_PER_MILLE)
 
 
@@ -77,9 +83,14 @@ def select_kinds(
     They are those of the allocated and of the reserved bytes.
     """
     kind, family = partial_estimate.kind, partial_estimate.family
-    if family is None or device is None or kind not in WHOLE_KINDS or not _is_known(device):
+    if family is None or device is None or not _is_known(device):
         return kind, kind
     elsewhere = not is_recorded_gpu(device.name)
+    if _is_nearly_recorded(partial_estimate) and not elsewhere:
+        is_rank = partial_estimate.linked_gpus > 1
+        return TENSORS_CLASS, RANKS_CLASS if is_rank else VARIANT_CLASS
+    if kind not in WHOLE_KINDS:
+        return kind, kind
     if elsewhere and (not family or partial_estimate.linked_gpus > 1):
         return kind, kind
     if partial_estimate.replayed is None:
@@ -87,6 +98,15 @@ def select_kinds(
     allocated_bytes = partial_estimate.peak.allocated_bytes
     return TENSORS_CLASS, select_replay_class(
         family, allocated_bytes, reserved_bytes, elsewhere=elsewhere
+    )
+
+
+def _is_nearly_recorded(partial_estimate: PartialEstimate) -> bool:
+    """Return whether a recorded family runs what none of its runs had."""
+    return (
+        not partial_estimate.family
+        and partial_estimate.near_family in RECORDED_FAMILIES
+        and partial_estimate.replayed is not None
     )
 
 
@@ -115,16 +135,17 @@ def compute_reserved_interval(  # noqa: PLR0913, PLR0917 - what the interval is 
     """Return the interval of the reserved bytes of a kind of answers.
 
     They are never fewer than the allocated ones. A replay errs by whole segments, so by one at
-    least. A ratio has quantiles of its own; where the kind is never replayed, its residuals stand
-    beside them. A job on a full GPU reserves what there is, however much more it would have
-    reserved with room (``limited_slack``).
+    least, of either pool where something was not recorded. A ratio has quantiles of its own; where
+    the kind is never replayed, its residuals stand beside them. A job on a full GPU reserves what
+    there is, however much more it would have reserved with room (``limited_slack``).
     """
     allocated = partial_estimate.peak.allocated_bytes
     point = allocated + slack.point
     low_ratio, high_ratio = get_residual_ends(kind, "reserved", level)
     low, high = point * low_ratio // PER_MILLION, -(-point * high_ratio // PER_MILLION)
     if partial_estimate.replayed is not None:
-        low, high = min(low, point - SMALL_SEGMENT_BYTES), max(high, point + SMALL_SEGMENT_BYTES)
+        segment = LARGE_SEGMENT_BYTES if kind in _NEAR_CLASSES else SMALL_SEGMENT_BYTES
+        low, high = min(low, point - segment), max(high, point + segment)
     else:
         # The allocated bytes are a point, unless the model itself is only roughly known.
         base_low = base_high = allocated

@@ -35,6 +35,10 @@ class PartialEstimate:
     """The model type whose recorded runs judge a replay, empty where none of them was alike; None
     where no recorded run judges the answer at all.
     """
+    near_family: str = ""
+    """The model type where its recorded runs were like it but for an optimizer, kernels, a loss,
+    quantised weights or the number of ranks.
+    """
     allocator: Allocator = Allocator.DEFAULT
     replayed: ReplayResult | None = None
     host_bytes_per_node: int = 0

@@ -43,6 +43,17 @@ is known by the GPU's processors and compute capability (``allocator/kernel_buff
 that is off by a block, segments come or go as they did at most in the recorded runs, and in what is
 published of other GPUs: so much stands beside what the recorded runs are off by at a level.
 """
+VARIANT_CLASS = "replayed, of recorded families run otherwise"
+"""An optimizer, kernels, a loss or quantised weights that no recorded run had, on a recorded GPU.
+Order and allocator are those of the family's recorded runs; what else may differ has no run of its
+own, or one. So its width is borrowed: from all recorded runs and all traced steps of these
+families, whose settings were not recorded either, every model with the same weight.
+"""
+RANKS_CLASS = "replayed, ranks of recorded families"
+"""One rank of several on a recorded GPU: five such were recorded. Fewer than set a width of their
+own, so it holds what they and the traced ranks have shown, and is at least as wide as that of
+families run otherwise.
+"""
 _SMALL_BYTES = 2 * GIB
 SMALL_CLASS = "replayed, below 2 GiB"
 _CLASSES = (
@@ -54,11 +65,13 @@ _CLASSES = (
 
 
 _RECORDED_GPUS = ("H100-SXM", "H200-SXM")
+_SLICED = "-MIG-"
+"""A slice has fewer processors, which decide buffers of kernels: none was recorded."""
 
 
 def is_recorded_gpu(gpu: str) -> bool:
     """Return whether whole runs were recorded on a GPU of this name."""
-    return gpu.startswith(_RECORDED_GPUS)
+    return gpu.startswith(_RECORDED_GPUS) and _SLICED not in gpu
 
 
 def select_replay_class(

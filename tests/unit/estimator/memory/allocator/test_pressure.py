@@ -71,7 +71,7 @@ def test_a_replay_on_a_full_gpu_releases_what_is_cached() -> None:
         for batch in (6, 7)
     )
 
-    assert six.device_bytes <= six.device_interval.high == device.usable_bytes
+    assert six.device_bytes <= six.device_interval.high <= device.usable_bytes
     assert seven.device_bytes > device.usable_bytes
 
 
