@@ -7,6 +7,7 @@ from service.formats.launches.policies.openrlhf_keys import FLAGS, MANY, UNMODEL
 from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
+from service.formats.launches.trainers.unmodelled_trainers import CRITIC_APART
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
@@ -36,7 +37,8 @@ def read_openrlhf(handed_in: HandedIn, draft: Draft) -> None:
     estimator = _take(settings, "algo.advantage.estimator", _WITH_CRITIC)
     if estimator.as_text() == _WITH_CRITIC:
         raise estimator.refuse(
-            "reinforce, rloo, reinforce_baseline, group_norm or dr_grpo: a critic has no model here"
+            "reinforce, rloo, reinforce_baseline, group_norm or dr_grpo: a critic has no model "
+            f"here; {CRITIC_APART}"
         )
     draft.note(estimator, "advantages without a critic")
     name = settings.take("actor.model_name_or_path")

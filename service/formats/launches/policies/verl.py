@@ -19,6 +19,7 @@ from service.formats.launches.policies.verl_step import read_reference, read_ste
 from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
+from service.formats.launches.trainers.unmodelled_trainers import CRITIC_APART
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
@@ -36,7 +37,8 @@ def read_verl(handed_in: HandedIn, draft: Draft) -> None:
     critic = take(settings, "critic.enable", value=False)
     if estimator.as_text() == _WITH_CRITIC or critic.as_bool():
         raise estimator.refuse(
-            "grpo, rloo, reinforce_plus_plus or another without a critic, which has no model here"
+            "grpo, rloo, reinforce_plus_plus or another without a critic, which has no model here: "
+            + CRITIC_APART
         )
     draft.note(estimator, "advantages without a critic")
     name = settings.take(f"{MODEL}.path")

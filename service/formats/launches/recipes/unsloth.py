@@ -31,6 +31,12 @@ _TRAINERS = {
     "RewardTrainer": Client.REWARD,
 }
 """Trainers that have a model here, by their classes."""
+_POLICY = "GRPOTrainer"
+_POLICY_APART = (
+    "Unsloth's loss of a policy in chunks, and weights that it shares with vLLM (fast_inference), "
+    "have no term: launcher trl_grpo reads GRPOConfig's arguments as TRL runs them, which holds an "
+    "engine's weights twice"
+)
 _CONFIGS = {
     Client.SFT: "SFTConfig",
     Client.DPO: "DPOConfig",
@@ -160,6 +166,8 @@ def _find_trainer(calls: Mapping[str, Settings]) -> str:
     others = [callee for callee in built if callee not in _TRAINERS]
     if others:
         message = f"trains by {others[0]}, which has no model here; {', '.join(_TRAINERS)} have"
+        if others[0] == _POLICY:
+            message = f"{message}. {_POLICY_APART}"
         raise LaunchFormatError(message, field="launcher")
     if len(built) > 1:
         message = f"trains by {' and '.join(built)}; hand in one training at a time"

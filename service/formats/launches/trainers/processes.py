@@ -38,7 +38,7 @@ _STARTERS_WITHOUT_EFFECT = (
         "mem",
         "gres",
         "gpus*",
-        "i",
+        *("i", "argument_*"),
     ),
 )
 

@@ -19,6 +19,12 @@ _STEMS = {
     "online_dpo": "online DPO",
     "distillation": "distillation",
 }
+CRITIC_APART = (
+    "ask for the policy without it, and for the critic by itself (fit CRITIC --task train --head "
+    "token_classification --num-labels 1, with its batch and layout); on the same GPUs each keeps "
+    "its weights and states there during the other's update, unless they are offloaded"
+)
+"""What to ask in place of a training with a critic."""
 _NAMES = "|".join(sorted(_STEMS, key=len, reverse=True))
 _SCRIPT = re.compile(rf"(?:trl |run_|train_|finetune_)?({_NAMES})(?:_\w+)?(?:\.py)?")
 """TRL's own scripts and commands (TRL 1.16, ``trl/scripts`` and ``examples/scripts``)."""
@@ -61,6 +67,9 @@ def refuse_unmodelled(command: Command | None) -> None:
         "trl_dpo, trl_kto, trl_orpo, trl_cpo, trl_reward and trl_grpo have: say launcher where it "
         "is one of these"
     )
+    if _STEMS[match[1]] == "PPO":
+        models = "It trains a value model, too, and holds a reference and a reward model"
+        message = f"{message}. {models}: {CRITIC_APART}"
     raise LaunchFormatError(message, where=command.where, field="launcher")
 
 

@@ -97,6 +97,7 @@ def test_a_second_call_says_nothing_of_the_first() -> None:
     ("trainer", "refusal"),
     [
         ("GRPOTrainer", "trains by GRPOTrainer, which has no model here"),
+        ("GRPOTrainer", "launcher trl_grpo reads GRPOConfig's arguments"),
         ("SentenceTransformerTrainer", "trains by SentenceTransformerTrainer, which has no model"),
         ("print", "builds no trainer"),
         ("SFTTrainer(model), DPOTrainer", "trains by SFTTrainer and DPOTrainer; hand in one"),

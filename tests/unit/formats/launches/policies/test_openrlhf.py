@@ -127,6 +127,7 @@ def test_what_has_no_term_is_ignored_with_its_reason() -> None:
     ("arguments", "words"),
     [
         ("--algo.advantage.estimator gae", "a critic has no model here"),
+        ("--algo.advantage.estimator gae", "the critic by itself"),
         ("--ds.ring_attn_size 3", "a divisor of the 8 GPUs"),
         ("--actor.optim lion", "expected one of adam, muon"),
         ("--ds.param_dtype fp16", "expected one of bf16"),

@@ -138,6 +138,7 @@ def test_a_yaml_is_read_as_its_overrides_are() -> None:
     ("override", "words"),
     [
         ("algorithm.adv_estimator=gae", "without a critic, which has no model here"),
+        ("algorithm.adv_estimator=gae", "--head token_classification --num-labels 1"),
         ("actor_rollout_ref.actor.strategy=megatron", "on Megatron-LM has no term"),
         ("actor_rollout_ref.rollout.name=trtllm", "expected one of vllm, sglang"),
         ("actor_rollout_ref.actor.ulysses_sequence_parallel_size=3", "a divisor of the 8 GPUs"),

@@ -134,13 +134,14 @@ ExecStart = -/opt/bin/vllm serve ${MODEL} \\
 
 
 def test_mpirun_says_how_many() -> None:
-    """Each of its processes is a GPU's."""
+    """Each of its processes is a GPU's, and both words of --mca have no effect."""
     imported = import_launch(
         command="mpirun --mca btl tcp -np 4 -x PATH python train.py --learning_rate 1 "
         "--output_dir o --model_name_or_path a/b"
     )
 
     assert get_part(imported, "layout")["data_parallel"] == 4
+    assert imported.ignored == ()
 
 
 @pytest.mark.parametrize(

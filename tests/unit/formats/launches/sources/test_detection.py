@@ -65,6 +65,12 @@ def test_scripts_of_other_trainers_are_refused(program: str) -> None:
         import_launch(command=f"python -m {program} --model_name_or_path a/b")
 
 
+def test_a_critic_is_asked_by_itself() -> None:
+    """PPO's refusal says what its models are, and what to ask."""
+    with pytest.raises(LaunchFormatError, match=r"a value model.*the critic by itself"):
+        import_launch(command="trl ppo --model_name_or_path a/b")
+
+
 @pytest.mark.parametrize("line", ["import nemo_run as run", "from nemo.collections import llm"])
 def test_a_recipe_in_python_is_refused(line: str) -> None:
     """It says what is read in its place; the program is not run."""
