@@ -17,7 +17,7 @@ from tests.answers.normalising import normal, normal_answer, ordered
 from tests.answers.questions import RUN, TOGETHER, Json, Question
 from tests.answers.running import Tree
 
-_WITHIN_S = 120.0
+_WITHIN_S = 600.0
 _PLACE = re.compile(r"<<(\w+)>>")
 
 

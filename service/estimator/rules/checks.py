@@ -80,11 +80,20 @@ def select_rules(rules: Iterable[Rule], facts: ModelFacts) -> Iterable[Rule]:
 def _check_all(rules: Iterable[Rule], case: Case) -> None:
     for rule in rules:
         if not rule.allows(case):
-            raise rule.make_refusal(case)
+            refusal = rule.make_refusal(case)
+            if not rule.reads & _SIZES:  # which frameworks divide before they are asked about
+                refusal.decided_by = frozenset(_expand(rule.reads))
+            raise refusal
+
+
+def _expand(paths: Iterable[str]) -> Iterable[str]:
+    """Return the fields that decide about some paths."""
+    return {part for path in paths for part in _MADE_OF.get(path, (path,))}
 
 
 def _make_reader(of: str, paths: Iterable[str]) -> Callable[[object], object]:
     """Return the getter of the fields that decide about legality."""
-    simple = {part for path in paths for part in _MADE_OF.get(path, (path,))}
-    names = sorted(path.removeprefix(f"{of}.") for path in simple if path.startswith(f"{of}."))
+    names = sorted(
+        path.removeprefix(f"{of}.") for path in _expand(paths) if path.startswith(f"{of}.")
+    )
     return attrgetter(*(names or ["__class__"]))

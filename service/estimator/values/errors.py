@@ -14,8 +14,11 @@ from difflib import get_close_matches
 class EstimatorError(ValueError):
     """Base of every refusal of the estimator.
 
-    ``field`` is the dotted path of the offending value.
+    ``field`` is the dotted path of the offending value, ``decided_by`` are those of all that decide
+    it beside the model and the GPU: None where that is not known.
     """
+
+    decided_by: frozenset[str] | None = None
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         """Store the message and the path of its field."""

@@ -49,7 +49,10 @@ def check_hardware(device: Device, workload: Workload) -> None:
         f"{supported.name} runs on GPUs of {makers}, and {device.name} is one of "
         f"{_MAKERS[device.vendor]}"
     )
-    raise InvalidInputError(message, field="workload.engine" if serves else "workload.framework")
+    field = "workload.engine" if serves else "workload.framework"
+    refusal = InvalidInputError(message, field=field)
+    refusal.decided_by = frozenset({field})
+    raise refusal
 
 
 def select_format(

@@ -30,7 +30,9 @@ class UnmetNeeds:
         The message says what would.
         """
         for need, case in self._find_applicable(workload, warns=False):
-            raise InvalidInputError(need.describe_gap(self._device, case), field=need.field)
+            refusal = InvalidInputError(need.describe_gap(self._device, case), field=need.field)
+            refusal.decided_by = need.when.paths
+            raise refusal
 
     def list_warnings(self, workload: Workload) -> tuple[str, ...]:
         """Return warnings about what runs differently on the GPU."""

@@ -20,6 +20,7 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.pipeline import EVEN
 from service.estimator.values.workload import (
     Method,
+    Offload,
     OffloadTarget,
     ServeWorkload,
     TrainWorkload,
@@ -53,12 +54,20 @@ class StateBytes:
         """
         layout = option.layout
         split = layout.tensor_parallel * layout.pipeline_parallel * layout.expert_parallel
-        shards, stage = layout.shards, layout.zero_stage
+        return self.compute_shared_bytes(
+            split, layout.shards, stage=layout.zero_stage, offload=option.offload
+        )
+
+    def compute_shared_bytes(self, split: int, shards: int, *, stage: int, offload: Offload) -> int:
+        """Return the bytes of a rank of so many that split the model, and share its states.
+
+        More ranks of either, and a higher stage, make no more of them.
+        """
         num_bytes = 0.0
-        if option.offload.parameters is OffloadTarget.NONE:
+        if offload.parameters is OffloadTarget.NONE:
             num_bytes += self.weights / (shards if stage >= PARAMETER_STAGE else 1)
             num_bytes += self.gradients / (shards if stage >= GRADIENT_STAGE else 1)
-        if option.offload.optimizer is OffloadTarget.NONE:
+        if offload.optimizer is OffloadTarget.NONE:
             num_bytes += self.optimizer / (shards if stage >= OPTIMIZER_STAGE else 1)
         return int(num_bytes / split)
 

@@ -12,7 +12,7 @@ from service.estimator.values.workload import Method, TrainWorkload, Workload
 from service.planner.search.layout_options import Batch, LayoutOption
 from service.planner.search.replays import get_shard_group
 
-_MANY_GPUS = 3
+MANY_GPUS = 3
 """GPUs from which on communicators take the same."""
 _FILLED_BYTES = 32
 """More than an element takes that fills a tensor up: gathered twice, as a gradient, reduced, with
@@ -57,9 +57,14 @@ class FailedShards:
     def covers(self, option: LayoutOption, batch: Batch) -> bool:
         """Return whether a batch has failed in more shards."""
         layout = option.layout
-        return layout.num_gpus >= _MANY_GPUS and layout.shards < self._most.get(
+        return layout.num_gpus >= MANY_GPUS and layout.shards < self._most.get(
             get_shard_group(option, batch), 0
         )
+
+    def covers_fewer(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether the same batch is ruled out in all fewer shards of several GPUs."""
+        most = self._most.get(get_shard_group(option, batch), 0)
+        return option.layout.shards <= most
 
     def _bound_filled_bytes(self, layout: Layout) -> int:
         """Return more bytes than tensors are filled up with."""

@@ -19,7 +19,7 @@ from service.planner.search.listings import Listings
 from service.planner.search.offer import Offer, list_gpu_counts
 from service.planner.search.search_space import MAX_MICRO_BATCH_SIZE, Question
 from service.planner.search.split_layouts import SplitLayouts
-from service.planner.search.splits import Split, Splits
+from service.planner.search.splits import Split, Splits, get_ring_kind
 
 MICRO_BATCHES_PER_STAGE = 4
 """Micro batches per stage that keep a pipeline busy, where the request fixes no number."""
@@ -60,7 +60,7 @@ class SearchSpace:
             island_size=offer.island_size,
             is_isolated=offer.device.mig_profile is not None,
         )
-        self._split_layouts = SplitLayouts(model, question, base_layout, self.splits)
+        self.split_layouts = SplitLayouts(model, question, base_layout, self.splits)
 
     @property
     def first_refused(self) -> Config | None:
@@ -86,8 +86,14 @@ class SearchSpace:
         """Return every layout of so many GPUs with a legal batch."""
         options = self._options_by_count.get(num_gpus)
         if options is None:
-            placed = (self.list_split_options(split, num_gpus) for split in self.splits.listed)
-            options = self._options_by_count[num_gpus] = tuple(chain.from_iterable(placed))
+            filled = self._get_ranks_by_size(num_gpus)
+            options = self._options_by_count[num_gpus] = tuple(
+                chain.from_iterable(
+                    self._list_split_options(split, filled[split.num_ranks])
+                    for split in self.splits.listed
+                    if split.num_ranks in filled
+                )
+            )
         return options
 
     def list_split_options(self, split: Split, num_gpus: int) -> tuple[LayoutOption, ...]:
@@ -111,11 +117,12 @@ class SearchSpace:
 
     def _iter_widest(self, counts: tuple[int, ...]) -> Iterator[WidestOptions]:
         seen: set[tuple[Split, int]] = set()
+        per_node = self.base_layout.gpus_per_node
         for count in reversed(counts):
             filled, added = self._get_ranks_by_size(count), []
             for split in self.splits.listed:
                 ranks = filled.get(split.num_ranks)
-                key = (split, 0 if ranks is None else self._get_ring_kind(split, ranks))
+                key = (split, 0 if ranks is None else get_ring_kind(split, ranks, per_node))
                 if (
                     ranks is not None
                     and key not in seen
@@ -125,21 +132,12 @@ class SearchSpace:
                     added.append(options)
             yield count, len(added), tuple(chain.from_iterable(added))
 
-    def _get_ring_kind(self, split: Split, ranks: int) -> int:
-        """Return the kind of links between a split's data-parallel ranks.
-
-        None, a node's own, or a network.
-        """
-        tensor, _, context, _ = split.degrees
-        shards = ranks * context
-        return 0 if shards == 1 else 1 if shards * tensor <= self.base_layout.gpus_per_node else 2
-
     def _list_split_options(self, split: Split, ranks: int) -> tuple[LayoutOption, ...]:
         options = self._options_by_split.get((split, ranks))
         if options is None:
             options = self._options_by_split[split, ranks] = tuple(
                 option
-                for option in self._split_layouts.iter_options(split, ranks)
+                for option in self.split_layouts.iter_options(split, ranks)
                 if self.list_batches(option)
             )
         return options

@@ -36,20 +36,26 @@ class Search:
     """
 
     def __init__(
-        self, evaluator: Evaluator, space: SearchSpace, *, probed_after: int = _PROBED_AFTER
+        self,
+        evaluator: Evaluator,
+        space: SearchSpace,
+        *,
+        probed_after: int = _PROBED_AFTER,
+        counts_all: bool = True,
     ) -> None:
         """Set up the search; nothing is estimated before it is asked.
 
-        ``probed_after`` is how many numbers are too few before the largest is looked at.
+        ``probed_after`` is how many numbers are too few before the largest is looked at. Unless it
+        ``counts_all`` that it has considered, what states alone rule out is not listed.
         """
         self.space, self.question, self._probed_after = space, space.question, probed_after
         serves = isinstance(self.question.workload, ServeWorkload)
         self.evaluator = evaluator = memoize_evaluator(evaluator) if serves else evaluator
         self.pruned: Counter[str] = Counter()
-        self.memory_bounds = MemoryBounds(evaluator, space, self.pruned)
+        self.memory_bounds = MemoryBounds(evaluator, space, self.pruned, counts_all=counts_all)
         self._batches = TriedBatches(evaluator, space, self.pruned)
         at_best = TriedBatches(make_at_best(evaluator), space, Counter())
-        self._possible = PossibleBatches(self._batches, at_best)
+        self.possible = PossibleBatches(self._batches, at_best)
         self.step_times = StepTimes(evaluator, space)
         self._candidates = CandidateBuilder(evaluator, space, self._batches)
         self._nearest_miss = NearestMiss(space, self.memory_bounds, self._batches.try_smallest)
@@ -79,7 +85,7 @@ class Search:
         """
         if self._num_insufficient == self._probed_after:
             self._probe_largest()
-        suffices = self._suffices(num_gpus)
+        suffices = self.step_times.may_be_in_time_on(num_gpus) and self._suffices(num_gpus)
         self._num_insufficient += not suffices and bool(self.memory_bounds.list_feasible(num_gpus))
         return suffices
 
@@ -90,13 +96,13 @@ class Search:
         """
         options = self.space.list_split_options(split, num_gpus)
         feasible = self._filter_by_memory(self.memory_bounds.filter_by_states(options))
-        tried = [self._possible.try_smallest(option) for option in feasible]
+        tried = [self.possible.try_smallest(option) for option in feasible]
         return any(tried)
 
     def _probe_largest(self) -> None:
         options = self._filter_by_memory(self.memory_bounds.list_feasible(self.space.counts[-1]))
         # Where anything fits there is an answer, and its number is near: the rest stays open.
-        any(map(self._possible.try_smallest, options))
+        any(map(self.possible.try_smallest, options))
 
     def _filter_by_memory(self, options: Sequence[LayoutOption]) -> list[LayoutOption]:
         return [option for option in options if self.memory_bounds.list_fitting_batches(option)]
@@ -154,21 +160,21 @@ class Search:
             else self.memory_bounds.filter_by_states(among),
         )
         timed = self.step_times.iter_by_time(
-            options, self.memory_bounds.list_fitting_batches, is_open=self._possible.is_open
+            options, self.memory_bounds.list_fitting_batches, is_open=self.possible.is_open
         )
 
         def count_seconds(option: LayoutOption, batch: Batch) -> float | None:
             if (
                 get_kind(option, batch) in seen
                 or not self.step_times.can_be_in_time(option, batch)
-                or not self._possible.fits(option, batch)
+                or not self.possible.fits(option, batch)
             ):
                 return None
             return self.step_times.get_counted_seconds(option, batch)
 
-        for seconds, option, batch in iter_by_counted_time(
-            timed, count_seconds, faster_than=faster_than
-        ):
+        slowest = self.step_times.get_slowest_in_time()
+        limit = slowest if faster_than is None else min(faster_than, slowest)
+        for seconds, option, batch in iter_by_counted_time(timed, count_seconds, faster_than=limit):
             kind = get_kind(option, batch)
             candidate = None if kind in seen else self._candidates.answer(option, batch, seconds)
             if (
@@ -265,7 +271,7 @@ class Search:
             (option, self._batches.try_smallest(option))
             for option, batch in first
             if may_be_replayed(option)
-            and not self._possible.has_failed_on_more_shards(option, batch)
+            and not self.possible.has_failed_on_more_shards(option, batch)
             and (not in_time or self.step_times.can_be_in_time(option, batch))
         )
         near = find_nearest_to_replay(tried, self.evaluator.device.usable_bytes)

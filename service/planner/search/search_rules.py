@@ -105,6 +105,7 @@ class SearchRules:
         self._layout_rules = tuple(
             rule for rule in several if rule.names <= PLACED and not rule.names <= SPLIT
         )
+        self._unranked_rules = tuple(rule for rule in self._layout_rules if not rule.names & _RANKS)
         self._batch_rules = tuple(rule for rule in several if not rule.names <= PLACED)
         self._proposed_split = SimpleNamespace(**self._layout_fields)  # its ranks are not known yet
         self._split_case = Case(facts, workload, cast("Layout", self._proposed_split))
@@ -144,6 +145,10 @@ class SearchRules:
         """
         case = Case(self._facts, workload, layout)
         return _allows_all(self._layout_rules, case)
+
+    def allows_some_ranks(self, workload: Workload, layout: Layout) -> bool:
+        """Return whether a layout may be legal on another number of ranks."""
+        return _allows_all(self._unranked_rules, Case(self._facts, workload, layout))
 
     def allows_batch(self, workload: Workload, layout: Layout) -> bool:
         """Return whether a batch and a recomputation are legal.

@@ -39,6 +39,7 @@ class SplitLayouts:
         self._layout_fields: dict[str, Any] = {
             field.name: getattr(base_layout, field.name) for field in fields(base_layout)
         }
+        self._fields_by_split: dict[Split, dict[str, Any]] = {}
 
     def iter_options(self, split: Split, ranks: int) -> Iterator[LayoutOption]:
         """Yield every option of a split on so many data-parallel ranks."""
@@ -60,33 +61,64 @@ class SplitLayouts:
             by_degrees.setdefault((split.strategy.framework, split.degrees), []).append(split)
         return by_degrees
 
+    def has_every_choice(self, split: Split, ranks: int) -> bool:
+        """Return whether no other number of ranks has layouts of a split that this one lacks.
+
+        Stages and offloads are the same on several ranks, unless a rule about ranks forbids some.
+        """
+        rules = self._splits.get_rules(split.strategy)
+        return ranks > 1 and all(
+            layout is not None
+            and (
+                not rules.allows_some_ranks(workload, layout)
+                or rules.allows_layout(workload, layout)
+            )
+            for layout in self._iter_layouts(split, ranks)
+            for _, _, workload in self._offload_choices
+        )
+
     def _iter_legal(self, split: Split, ranks: int) -> Iterator[LayoutOption]:
-        strategy, degrees = split.strategy, split.degrees
-        shards = ranks * degrees[2]
-        values = dict(self._layout_fields)
-        values.update(zip(DEGREES, degrees, strict=True))
-        values["data_parallel"] = ranks
-        values["sharding"] = self._splits.get_sharding(strategy)
-        values["sequence_parallel"] = split.sequence_parallel
-        values["pipeline_split"] = self._splits.get_pipeline_split(strategy, degrees[1])
-        values["context_parallel_method"] = self._splits.get_context_method(strategy, degrees[2])
-        if (
-            strategy.framework is None
-            and degrees[3] > 1
-            and self._question.is_open("expert_tensor_parallel")
-        ):
-            values["expert_tensor_parallel"] = _get_expert_tensor_parallel(degrees, ranks)
-        for stage in self._list_stages(strategy, shards):
-            values["zero_stage"] = stage
-            try:
-                layout = Layout(**values)
-            except InvalidInputError:
+        strategy = split.strategy
+        for layout in self._iter_layouts(split, ranks):
+            if layout is None:
                 continue  # experts that do not regroup so many ranks
             for offload, quantization, workload in self._offload_choices:
                 if self._is_legal(strategy, workload, layout):
                     yield LayoutOption(
                         strategy=strategy, layout=layout, offload=offload, quantization=quantization
                     )
+
+    def _iter_layouts(self, split: Split, ranks: int) -> Iterator[Layout | None]:
+        """Yield the layout of each ZeRO stage, None where there is none."""
+        strategy, degrees = split.strategy, split.degrees
+        values = self._fields_by_split.get(split)
+        if values is None:
+            values = self._fields_by_split[split] = self._collect_fields(split)
+        values["data_parallel"] = ranks
+        if (
+            strategy.framework is None
+            and degrees[3] > 1
+            and self._question.is_open("expert_tensor_parallel")
+        ):
+            values["expert_tensor_parallel"] = _get_expert_tensor_parallel(degrees, ranks)
+        for stage in self._list_stages(strategy, ranks * degrees[2]):
+            values["zero_stage"] = stage
+            try:
+                yield Layout(**values)
+            except InvalidInputError:
+                yield None
+
+    def _collect_fields(self, split: Split) -> dict[str, Any]:
+        """Return the fields of a split's layouts, without ranks and stage."""
+        strategy, degrees = split.strategy, split.degrees
+        return {
+            **self._layout_fields,
+            **dict(zip(DEGREES, degrees, strict=True)),
+            "sharding": self._splits.get_sharding(strategy),
+            "sequence_parallel": split.sequence_parallel,
+            "pipeline_split": self._splits.get_pipeline_split(strategy, degrees[1]),
+            "context_parallel_method": self._splits.get_context_method(strategy, degrees[2]),
+        }
 
     @cached_property
     def _offload_choices(self) -> tuple[tuple[Offload, Quantization | None, Workload], ...]:

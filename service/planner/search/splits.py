@@ -47,6 +47,16 @@ class Split:
     sequence_parallel: bool
 
 
+def get_ring_kind(split: Split, ranks: int, gpus_per_node: int) -> int:
+    """Return the kind of links between a split's data-parallel ranks.
+
+    None, a node's own, or a network.
+    """
+    tensor, _, context, _ = split.degrees
+    shards = ranks * context
+    return 0 if shards == 1 else 1 if shards * tensor <= gpus_per_node else 2
+
+
 class Splits:
     """The legal splits of one question."""
 

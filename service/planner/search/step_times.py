@@ -4,7 +4,6 @@ They are per token of the whole job, and against the limits of a question.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import floor, inf, log10
@@ -15,8 +14,6 @@ from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Throughput
 from service.estimator.values.workload import (
-    Checkpointing,
-    Offload,
     ServeWorkload,
     TrainWorkload,
     Workload,
@@ -27,12 +24,9 @@ from service.planner.search.bounds import compute_state_bytes
 from service.planner.search.layout_options import Batch, LayoutOption, rank_complexity
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.listings import Chain
-from service.planner.search.search_space import MAX_MICRO_BATCH_SIZE, TIME_LIMITS
-from service.planner.search.time_bounds import TimeBounds
+from service.planner.search.search_space import TIME_LIMITS
+from service.planner.search.time_bounds import TimeBounds, iter_ideal_workloads
 from service.planner.search.time_limits import compute_excess, iter_broken_limits
-
-_MANY_MICRO_BATCHES = 2**40
-"""Micro batches that make what happens once a step count for nothing."""
 
 _FIGURES = 6
 TIME_TOLERANCE = 10 ** (1 - _FIGURES)
@@ -147,25 +141,25 @@ class StepTimes:
 
         It is that on so many GPUs: one GPU's arithmetic without steps, spread without loss.
         """
-        workload = self._space.question.workload
-        if isinstance(workload, ServeWorkload):
-            return 0.0
         if self._single_gpu_time is None:
-            ideal = replace(
-                workload,
-                micro_batch_size=max(MAX_MICRO_BATCH_SIZE, workload.micro_batch_size),
-                gradient_accumulation_steps=_MANY_MICRO_BATCHES,
-                activation_checkpointing=Checkpointing.NONE,
-                selective_every=None,
-                offload=Offload(),
+            alone = Layout(gpus_per_node=self._space.base_layout.gpus_per_node)
+            times = (
+                self._compute_seconds_per_token(ideal, alone, 0) or 0.0
+                for ideal in iter_ideal_workloads(self._space.question)
             )
-            self._single_gpu_time = (
-                self._compute_seconds_per_token(
-                    ideal, Layout(gpus_per_node=self._space.base_layout.gpus_per_node), 0
-                )
-                or 0.0
-            )
+            self._single_gpu_time = min(times, default=0.0)
         return self._single_gpu_time / num_gpus
+
+    def get_slowest_in_time(self) -> float:
+        """Return a time per token that no training configuration within the limits reaches."""
+        bounds = self.bounds
+        return inf if bounds is None else bounds.max_seconds_per_token * (1 + TIME_TOLERANCE)
+
+    def may_be_in_time_on(self, num_gpus: int) -> bool:
+        """Return whether arithmetic alone leaves the limits to so many GPUs."""
+        return self.bounds is None or (
+            self.compute_min_seconds(num_gpus) <= self.get_slowest_in_time()
+        )
 
     def is_in_time(self, workload: Workload, throughput: Throughput | None) -> bool:
         """Return whether a time keeps the limits.
@@ -190,10 +184,10 @@ class StepTimes:
 
         Nothing slower per token is looked at.
         """
-        bounds = self.bounds
+        bounds, slowest = self.bounds, self.get_slowest_in_time()
         assert bounds is not None  # noqa: S101 - asked where training is limited
         for seconds, option, batch in self.iter_by_time(options, batches, is_open=is_open):
-            if seconds > bounds.max_seconds_per_token * (1 + TIME_TOLERANCE):
+            if seconds > slowest:
                 return
             if bounds.can_be_in_time(option, batch):
                 yield option, batch

@@ -7,20 +7,51 @@ more of them: a search that asks here before memory is estimated loses nothing t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
 
 from service.estimator.speed.training import SECONDS_PER_HOUR, StepTimer
-from service.estimator.values.workload import ServeWorkload, TrainWorkload
+from service.estimator.values.workload import (
+    Checkpointing,
+    Offload,
+    ServeWorkload,
+    TrainWorkload,
+)
 from service.planner.search.layout_options import Batch, LayoutOption, build_cheapest_batch
 from service.planner.search.layouts import SearchSpace
+from service.planner.search.search_space import MAX_MICRO_BATCH_SIZE, Question
+from service.planner.search.strategies import list_strategies
 
+_MANY_MICRO_BATCHES = 2**40
+"""Micro batches that make what happens once a step count for nothing."""
 _ROUNDING = 1e-9
 """Relative tolerance of the limits.
 
 Hours of a run and tokens per second are multiplied in another order where they are reported.
 """
+
+
+def iter_ideal_workloads(question: Question) -> Iterator[TrainWorkload]:
+    """Yield a question's workload without any loss, in each framework that it may use.
+
+    It has the largest micro batch, steps without end, and nothing is computed again.
+    """
+    workload = question.workload
+    if isinstance(workload, ServeWorkload):
+        return
+    named = (strategy.framework for strategy in list_strategies(question))
+    for framework in {framework for framework in named if framework is not None}:
+        yield replace(
+            workload,
+            framework=framework,
+            micro_batch_size=max(MAX_MICRO_BATCH_SIZE, workload.micro_batch_size),
+            gradient_accumulation_steps=_MANY_MICRO_BATCHES,
+            activation_checkpointing=Checkpointing.NONE,
+            selective_every=None,
+            offload=Offload(),
+        )
 
 
 class TimeBounds:

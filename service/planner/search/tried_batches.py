@@ -7,6 +7,7 @@ from service.estimator.values.result import Estimate
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.verdict import missing_bytes
 from service.planner.search.failed_shards import FailedShards
+from service.planner.search.known_refusals import KnownRefusals
 from service.planner.search.layout_options import Batch, LayoutOption
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.replays import (
@@ -35,6 +36,7 @@ class TriedBatches:
         self._first_is_smallest: dict[int, bool] = {}
         self._too_large_shards: dict[object, int] = {}
         self._failed_shards = FailedShards(space.model, space.question.workload)
+        self._refusals = KnownRefusals(space.question.workload)
 
     def is_tried(self, option: LayoutOption) -> bool:
         """Return whether some batch of an option was tried."""
@@ -47,9 +49,12 @@ class TriedBatches:
     def is_open(self, option: LayoutOption) -> bool:
         """Return whether an option is not ruled out yet.
 
-        It is ruled out once its least batch has failed, or the same one on more shards.
+        It is ruled out once its least batch has failed, or the same one on more shards, and where
+        a rule forbids all of its batches that another option was refused by.
         """
         smallest, batches = self.get_smallest(option), self._space.list_batches(option)
+        if self._refusals.covers_batches(option, self._space.build_config(option, smallest)):
+            return False
         if not self.is_first_smallest(batches):
             return True
         return not self.has_failed_on_more_shards(option, smallest) and not any(
@@ -84,6 +89,19 @@ class TriedBatches:
     def has_failed_on_more_shards(self, option: LayoutOption, batch: Batch) -> bool:
         """Return whether the same batch has failed in more shards."""
         return self._failed_shards.covers(option, batch)
+
+    def stays_too_large(self, option: LayoutOption) -> bool:
+        """Return whether no batch of an option has room on any fewer ranks of several GPUs.
+
+        Its least batch has failed in as many shards, or a rule forbids it that reads no ranks.
+        """
+        smallest = self.get_smallest(option)
+        if not self.is_first_smallest(self._space.list_batches(option)):
+            return False
+        config = self._space.build_config(option, smallest)
+        return self._refusals.covers_ranks(option, config) or self._failed_shards.covers_fewer(
+            option, smallest
+        )
 
     def is_reportable(self, option: LayoutOption, batch: Batch) -> bool:
         """Return whether a batch fits.
@@ -207,6 +225,9 @@ class TriedBatches:
 
     def _try_batch(self, option: LayoutOption, batch: Batch) -> TriedBatch:
         workload, layout = self._space.build_config(option, batch)
+        if self._refusals.covers(option, (workload, layout)):
+            self._pruned["cannot_run"] += 1
+            return self._keep_tried(option, TriedBatch(batch, None, 1))
         self.num_estimated += 1
         try:
             estimate = self._evaluator.estimate_numbers(workload, layout)
@@ -221,8 +242,12 @@ class TriedBatches:
                 )
         except EstimatorError as refusal:
             self.record_refusal(refusal)
+            self._refusals.record(option, (workload, layout), refusal)
             self._pruned["cannot_run"] += 1
             tried = TriedBatch(batch, None, 1)
+        return self._keep_tried(option, tried)
+
+    def _keep_tried(self, option: LayoutOption, tried: TriedBatch) -> TriedBatch:
         self._tried.setdefault(option, []).append(tried)
         return tried
 
@@ -257,6 +282,12 @@ class PossibleBatches:
         if may_be_replayed(option):
             self._at_best.fits(option, batch)
         return False
+
+    def stays_too_large(self, option: LayoutOption) -> bool:
+        """Return whether no batch of an option may have room on any fewer ranks."""
+        return self._batches.stays_too_large(option) and (
+            not may_be_replayed(option) or self._at_best.stays_too_large(option)
+        )
 
     def has_failed_on_more_shards(self, option: LayoutOption, batch: Batch) -> bool:
         """Return whether a batch has failed in more shards without holes."""
