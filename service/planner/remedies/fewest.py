@@ -105,10 +105,11 @@ def _find_first_with_room(search: Search, split: Split, counts: Sequence[int]) -
 
 
 def _rule_out_fewer(search: Search, split: Split, num_gpus: int) -> None:
-    """Rule a split out on so many GPUs and fewer, where nothing there can have room.
+    """Rule a split out on so many GPUs and fewer.
 
-    It has been tried on as many. What its states and its activations lack, and what has failed,
-    lacks no less on fewer ranks, provided that its stages, offloads and batches are the same.
+    It has been tried on as many, and nothing there can have room. What its states and its
+    activations lack, and what has failed, lacks no less on fewer ranks, provided that its stages,
+    offloads and batches are the same.
     """
     space, bounds = search.space, search.memory_bounds
     if (

@@ -59,9 +59,10 @@ class StateBytes:
         )
 
     def compute_shared_bytes(self, split: int, shards: int, *, stage: int, offload: Offload) -> int:
-        """Return the bytes of a rank of so many that split the model, and share its states.
+        """Return the bytes of a rank that shares states.
 
-        More ranks of either, and a higher stage, make no more of them.
+        So many ranks split the model, and so many share its states: more ranks of either, and a
+        higher stage, make no more of them.
         """
         num_bytes = 0.0
         if offload.parameters is OffloadTarget.NONE:

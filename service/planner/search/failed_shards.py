@@ -62,9 +62,8 @@ class FailedShards:
         )
 
     def covers_fewer(self, option: LayoutOption, batch: Batch) -> bool:
-        """Return whether the same batch is ruled out in all fewer shards of several GPUs."""
-        most = self._most.get(get_shard_group(option, batch), 0)
-        return option.layout.shards <= most
+        """Return whether a batch has failed in as many shards."""
+        return option.layout.shards <= self._most.get(get_shard_group(option, batch), 0)
 
     def _bound_filled_bytes(self, layout: Layout) -> int:
         """Return more bytes than tensors are filled up with."""

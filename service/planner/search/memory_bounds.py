@@ -64,7 +64,10 @@ class MemoryBounds:
         return feasible
 
     def rule_out(self, split: Split, num_gpus: int) -> None:
-        """Leave a split's layouts on up to so many GPUs out, but for those of one rank."""
+        """Leave out a split on up to so many GPUs.
+
+        Its layouts of one rank stay.
+        """
         self._ruled_out[split] = max(num_gpus, self._ruled_out.get(split, 0))
 
     def may_have_room(self, split: Split, num_gpus: int) -> bool:
@@ -77,13 +80,13 @@ class MemoryBounds:
         stage = max(split.strategy.stages) if is_open else layout.zero_stage
         shards = layout.shard_size or num_gpus // split.num_ranks * context
         key = stage, tensor * pipeline * expert, shards
-        least = self._least_states.get(key)
-        if least is None:
-            least = self._least_states[key] = min(
+        num_bytes = self._least_states.get(key)
+        if num_bytes is None:
+            num_bytes = self._least_states[key] = min(
                 self._states.compute_shared_bytes(*key[1:], stage=stage, offload=offload)
                 for offload in self._offloads
             )
-        return least <= self._usable
+        return num_bytes <= self._usable
 
     def _iter_likely_options(self, num_gpus: int) -> Iterator[LayoutOption]:
         for split in self._space.splits.listed:

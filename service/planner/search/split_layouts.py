@@ -62,9 +62,10 @@ class SplitLayouts:
         return by_degrees
 
     def has_every_choice(self, split: Split, ranks: int) -> bool:
-        """Return whether no other number of ranks has layouts of a split that this one lacks.
+        """Return whether so many ranks have every layout of a split.
 
-        Stages and offloads are the same on several ranks, unless a rule about ranks forbids some.
+        No other number has one that they lack. Stages and offloads are the same on several ranks,
+        unless a rule about ranks forbids some.
         """
         rules = self._splits.get_rules(split.strategy)
         return ranks > 1 and all(

@@ -151,7 +151,7 @@ class StepTimes:
         return self._single_gpu_time / num_gpus
 
     def get_slowest_in_time(self) -> float:
-        """Return a time per token that no training configuration within the limits reaches."""
+        """Return the longest time per token within the limits."""
         bounds = self.bounds
         return inf if bounds is None else bounds.max_seconds_per_token * (1 + TIME_TOLERANCE)
 

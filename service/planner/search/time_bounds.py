@@ -34,7 +34,7 @@ Hours of a run and tokens per second are multiplied in another order where they 
 
 
 def iter_ideal_workloads(question: Question) -> Iterator[TrainWorkload]:
-    """Yield a question's workload without any loss, in each framework that it may use.
+    """Yield a question's workload without loss, in each framework.
 
     It has the largest micro batch, steps without end, and nothing is computed again.
     """

@@ -5,9 +5,9 @@ from collections import Counter
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate
 from service.planner.fit.evaluator import Evaluator
+from service.planner.fit.known_refusals import KnownRefusals
 from service.planner.fit.verdict import missing_bytes
 from service.planner.search.failed_shards import FailedShards
-from service.planner.search.known_refusals import KnownRefusals
 from service.planner.search.layout_options import Batch, LayoutOption
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.replays import (
@@ -53,7 +53,9 @@ class TriedBatches:
         a rule forbids all of its batches that another option was refused by.
         """
         smallest, batches = self.get_smallest(option), self._space.list_batches(option)
-        if self._refusals.covers_batches(option, self._space.build_config(option, smallest)):
+        if self._refusals.covers_batches(
+            option.strategy.name, self._space.build_config(option, smallest)
+        ):
             return False
         if not self.is_first_smallest(batches):
             return True
@@ -91,17 +93,18 @@ class TriedBatches:
         return self._failed_shards.covers(option, batch)
 
     def stays_too_large(self, option: LayoutOption) -> bool:
-        """Return whether no batch of an option has room on any fewer ranks of several GPUs.
+        """Return whether no batch of an option has room on fewer ranks.
 
-        Its least batch has failed in as many shards, or a rule forbids it that reads no ranks.
+        Several GPUs are meant. Its least batch has failed in as many shards, or a rule forbids it
+        that reads no ranks.
         """
         smallest = self.get_smallest(option)
         if not self.is_first_smallest(self._space.list_batches(option)):
             return False
         config = self._space.build_config(option, smallest)
-        return self._refusals.covers_ranks(option, config) or self._failed_shards.covers_fewer(
-            option, smallest
-        )
+        if self._refusals.covers_ranks(option.strategy.name, config):
+            return True
+        return self._failed_shards.covers_fewer(option, smallest)
 
     def is_reportable(self, option: LayoutOption, batch: Batch) -> bool:
         """Return whether a batch fits.
@@ -225,7 +228,7 @@ class TriedBatches:
 
     def _try_batch(self, option: LayoutOption, batch: Batch) -> TriedBatch:
         workload, layout = self._space.build_config(option, batch)
-        if self._refusals.covers(option, (workload, layout)):
+        if self._refusals.covers(option.strategy.name, (workload, layout)):
             self._pruned["cannot_run"] += 1
             return self._keep_tried(option, TriedBatch(batch, None, 1))
         self.num_estimated += 1
@@ -242,7 +245,7 @@ class TriedBatches:
                 )
         except EstimatorError as refusal:
             self.record_refusal(refusal)
-            self._refusals.record(option, (workload, layout), refusal)
+            self._refusals.record(option.strategy.name, (workload, layout), refusal)
             self._pruned["cannot_run"] += 1
             tried = TriedBatch(batch, None, 1)
         return self._keep_tried(option, tried)
@@ -284,7 +287,7 @@ class PossibleBatches:
         return False
 
     def stays_too_large(self, option: LayoutOption) -> bool:
-        """Return whether no batch of an option may have room on any fewer ranks."""
+        """Return whether no batch of an option may have room on fewer."""
         return self._batches.stays_too_large(option) and (
             not may_be_replayed(option) or self._at_best.stays_too_large(option)
         )

@@ -14,7 +14,7 @@ from service.estimator.values.result import Estimate
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import TrainWorkload, Workload
 from service.planner.fit.evaluator import make_evaluator
-from service.planner.search.known_refusals import KnownRefusals
+from service.planner.fit.known_refusals import KnownRefusals
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
@@ -44,7 +44,7 @@ def test_what_is_known_to_be_refused_is_refused(model: Architecture) -> None:
         for option in space.list_options(count):
             for batch in space.list_batches(option)[:: len(space.list_batches(option)) // 3 or 1]:
                 config = space.build_config(option, batch)
-                if known.covers(option, config):
+                if known.covers(option.strategy.name, config):
                     covered += 1
                     with pytest.raises(EstimatorError):
                         evaluator.estimate_numbers(*config)
@@ -53,7 +53,7 @@ def test_what_is_known_to_be_refused_is_refused(model: Architecture) -> None:
                     try:
                         evaluator.estimate_numbers(*config)
                     except EstimatorError as refusal:
-                        known.record(option, config, refusal)
+                        known.record(option.strategy.name, config, refusal)
 
     assert covered > asked / 4
 
@@ -97,10 +97,13 @@ def test_a_refusal_whose_fields_are_not_known_covers_nothing() -> None:
         known, refusal = KnownRefusals(QUESTION.workload), InvalidInputError("refused")
         refusal.decided_by = decided_by
 
-        known.record(option, config, refusal)
+        known.record(option.strategy.name, config, refusal)
 
-        assert (known.covers(option, config), known.covers(option, other)) == covered
-        assert known.covers_batches(option, config) == covered[1]
+        assert (
+            known.covers(option.strategy.name, config),
+            known.covers(option.strategy.name, other),
+        ) == covered
+        assert known.covers_batches(option.strategy.name, config) == covered[1]
 
 
 def test_rules_about_ranks_do_not_cover_others() -> None:
@@ -111,10 +114,10 @@ def test_rules_about_ranks_do_not_cover_others() -> None:
     for path, is_of_any in (("layout.data_parallel", False), ("layout.sharding", True)):
         known, refusal = KnownRefusals(QUESTION.workload), InvalidInputError("refused")
         refusal.decided_by = frozenset({path})
-        known.record(option, config, refusal)
+        known.record(option.strategy.name, config, refusal)
 
-        assert known.covers(option, config)
-        assert known.covers_ranks(option, config) is is_of_any
+        assert known.covers(option.strategy.name, config)
+        assert known.covers_ranks(option.strategy.name, config) is is_of_any
 
 
 def test_what_a_gpu_lacks_is_said_with_the_fields_that_decide() -> None:

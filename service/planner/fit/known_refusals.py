@@ -1,4 +1,4 @@
-"""Refusals of a search that hold for more than the configuration they were met at.
+"""Refusals of rules, which hold for more than one configuration.
 
 A rule is a function of the fields that it reads: whatever has the same values in them breaks it.
 """
@@ -11,7 +11,6 @@ from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import TrainWorkload, Workload
 from service.planner.fit.evaluator import Config
-from service.planner.search.layout_options import LayoutOption
 
 _MODEL, _VARIED = "model.", ("workload.", "layout.")
 _OF_BATCHES = frozenset(
@@ -31,7 +30,7 @@ class _Fields(NamedTuple):
 
 
 class _Refused(NamedTuple):
-    """Values that are refused of the fields that decide, with what else that holds for."""
+    """Refused values of the fields that decide, and what else they decide."""
 
     read: Callable[[object], object]
     values: set[object]
@@ -47,16 +46,16 @@ class KnownRefusals:
     """
 
     def __init__(self, workload: Workload) -> None:
-        """Start without any; a server's formats vary, so that none of its is known."""
+        """Start without any; of a server, whose formats vary, none is recorded."""
         self._is_known = isinstance(workload, TrainWorkload)
         self._by_strategy: dict[str, dict[frozenset[str], _Refused]] = {}
 
-    def record(self, option: LayoutOption, config: Config, refusal: EstimatorError) -> None:
-        """Record the refusal of a configuration, where the fields that decide it are known."""
+    def record(self, strategy: str, config: Config, refusal: EstimatorError) -> None:
+        """Record a refusal, where the fields that decide it are known."""
         paths = None if refusal.decided_by is None else _select_varied(refusal.decided_by)
         if not self._is_known or paths is None:
             return
-        by_fields = self._by_strategy.setdefault(option.strategy.name, {})
+        by_fields = self._by_strategy.setdefault(strategy, {})
         refused = by_fields.get(paths)
         if refused is None:
             read = attrgetter(*sorted(paths), "__class__")
@@ -64,20 +63,20 @@ class KnownRefusals:
             refused = by_fields[paths] = _Refused(read, set(), is_wide, _RANKS not in paths)
         refused.values.add(refused.read(_Fields(*config)))
 
-    def covers(self, option: LayoutOption, config: Config) -> bool:
+    def covers(self, strategy: str, config: Config) -> bool:
         """Return whether a configuration breaks a rule as another did."""
-        return any(True for _ in self._iter_refused(option, config))
+        return any(True for _ in self._iter_refused(strategy, config))
 
-    def covers_batches(self, option: LayoutOption, config: Config) -> bool:
-        """Return whether every batch of a configuration's option breaks such a rule."""
-        return any(refused.of_all_batches for refused in self._iter_refused(option, config))
+    def covers_batches(self, strategy: str, config: Config) -> bool:
+        """Return whether every batch of a layout breaks such a rule."""
+        return any(refused.of_all_batches for refused in self._iter_refused(strategy, config))
 
-    def covers_ranks(self, option: LayoutOption, config: Config) -> bool:
-        """Return whether a configuration breaks such a rule on any number of ranks."""
-        return any(refused.of_all_ranks for refused in self._iter_refused(option, config))
+    def covers_ranks(self, strategy: str, config: Config) -> bool:
+        """Return whether a configuration breaks one on any ranks."""
+        return any(refused.of_all_ranks for refused in self._iter_refused(strategy, config))
 
-    def _iter_refused(self, option: LayoutOption, config: Config) -> Iterator[_Refused]:
-        by_fields = self._by_strategy.get(option.strategy.name)
+    def _iter_refused(self, strategy: str, config: Config) -> Iterator[_Refused]:
+        by_fields = self._by_strategy.get(strategy)
         if by_fields:
             fields = _Fields(*config)
             for refused in by_fields.values():
@@ -86,6 +85,9 @@ class KnownRefusals:
 
 
 def _select_varied(paths: Iterable[str]) -> frozenset[str] | None:
-    """Return the paths beside the model's, None where some are of neither question nor layout."""
+    """Return the paths of question and layout.
+
+    None where some are of neither, nor of the model.
+    """
     varied = frozenset(path for path in paths if not path.startswith(_MODEL))
     return varied if all(path.startswith(_VARIED) for path in varied) else None
