@@ -16,19 +16,20 @@ from service.estimator.memory.lengths import (
     list_stacks,
     resolve_decoder_length,
 )
-from service.estimator.memory.model_limits import list_attention_warnings
+from service.estimator.memory.model_limits import list_attention_warnings, resolve_row_padding
 from service.estimator.memory.setup import TrainSetup, resolve_setup
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
 from service.estimator.passes.config import TrainingPass, is_batch_dependent
 from service.estimator.passes.losses import LossPass
-from service.estimator.tape.cross_shape import ROWS
 from service.estimator.tape.ops.loss.linear_loss import liger_chunk_tokens
 from service.estimator.tape.ops.loss.log_probs import MAX_TOKENS
 from service.estimator.tape.ops.loss.tiled_linear_loss import LossRows, count_loss_rows
+from service.estimator.tape.pass_shape import ROWS
 from service.estimator.values.batches import SequencePacking
+from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import RolloutEngine
-from service.estimator.values.layout import FULLY_SHARDED, Layout
+from service.estimator.values.layout import FULLY_SHARDED, Layout, Sharding
 from service.estimator.values.library_versions import (
     has_fp32_logits,
     has_logit_copy,
@@ -68,6 +69,7 @@ class BatchShape(NamedTuple):
     batched: bool
     padded: bool
     window_reached: bool
+    row_padding: int
     length: int | None
     loss: LossPass | None
     decoder_length: int | None
@@ -79,15 +81,19 @@ class BatchShape(NamedTuple):
 def resolve_batch_shape(model: Architecture, workload: TrainWorkload) -> BatchShape:
     """Return the part of a pass that depends on batch and sequence."""
     window, (num_rows, length) = model.spec.sliding_window, workload.rows
+    has_padding = workload.padding_mask or has_packed_mask(model, workload)
+    window_reached = window is not None and length >= window
+    images, dtype = resolve_images(model, workload), workload.precision.compute_dtype
+    has_mask = has_padding or window_reached or images is not None
     return BatchShape(
-        num_rows > 1
-        and is_batch_dependent(model, workload.attention, workload.precision.compute_dtype),
-        workload.padding_mask or has_packed_mask(model, workload),
-        window is not None and length >= window,
+        num_rows > 1 and is_batch_dependent(model, workload.attention, dtype),
+        has_padding,
+        window_reached,
+        resolve_row_padding(model, workload.attention, dtype, length, masked=has_mask),
         length if model.chunked or _is_unaligned(model, workload) else None,
         build_loss_pass(model, workload),
         resolve_decoder_length(model, workload),
-        resolve_images(model, workload),
+        images,
         workload.kernels is not Kernels.UNSLOTH
         or num_rows * length * model.spec.hidden_size * _get_width(workload) > _LEAST_MOVED_BYTES,
     )
@@ -164,11 +170,13 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         scheme=base.scheme,
         compute_dtype=precision.compute_dtype,
         input_dtype=precision.param_dtype if _casts_inputs(setup) else None,
+        buffer_dtype=_find_uncast_buffers(setup),
         copies_logits=has_logit_copy(setup.release),
         returns_fp32=has_fp32_logits(setup.release),
         batched=shape.batched,
         padded=shape.padded,
         window_reached=shape.window_reached,
+        row_padding=shape.row_padding,
         length=shape.length,
         ranks=setup.layout.tensor_parallel,
         loss=shape.loss,
@@ -198,6 +206,16 @@ def _casts_inputs(setup: TrainSetup) -> bool:
     precision = setup.workload.precision
     is_cast = not precision.autocast and precision.compute_dtype is not precision.param_dtype
     return is_cast and setup.gathering is not None and setup.layout.sharding in FULLY_SHARDED
+
+
+def _find_uncast_buffers(setup: TrainSetup) -> DType | None:
+    """Return the format of buffers beside weights that FSDP2 casts.
+
+    (torch 2.13 ``_fsdp_param_group.py``: a unit has parameters alone.) FSDP1 casts them too
+    (accelerate 1.15 ``FullyShardedDataParallelPlugin``), DeepSpeed the whole module.
+    """
+    casts = _casts_inputs(setup) and setup.layout.sharding is Sharding.FSDP2
+    return setup.workload.precision.param_dtype if casts else None
 
 
 def _cast_adapters(lora: Lora | None, precision: Precision) -> Lora | None:

@@ -35,6 +35,8 @@ class PassContext:
     """Number format of products with quantised weights."""
     input_dtype: DType | None = None
     """Number format of a batch's floats, where they are cast to the weights' before the pass."""
+    buffer_dtype: DType | None = None
+    """Number format of buffers, where they are left as they are loaded and weights are cast."""
     attention: Attention
     """The attention kernel that runs."""
     trains_all: bool = False

@@ -24,6 +24,7 @@ from service.estimator.tape.offloaded_checkpoint import (
     checkpoint_on_host,
 )
 from service.estimator.tape.ops.kv_cache_update import CacheState
+from service.estimator.tape.pass_shape import PassShape
 from service.estimator.tape.reentrant import checkpoint_in_frozen_unit, checkpoint_reentrant
 from service.estimator.tape.units import FsdpConfig
 from service.estimator.values.dtypes import DType
@@ -73,6 +74,8 @@ class TrainingPass:
     """The dtype of products with quantised weights."""
     input_dtype: DType | None = None
     """The dtype of a batch's floats, where they are cast to the weights' before the pass."""
+    buffer_dtype: DType | None = None
+    """The dtype of buffers, where they are left as they are loaded and weights are cast."""
     copies_logits: bool = False
     """Whether the loss shifts its logits by a copy, as older releases do."""
     returns_fp32: bool = False
@@ -85,6 +88,8 @@ class TrainingPass:
     """Whether a padding mask with zeros in it comes with the batch."""
     window_reached: bool = False
     """Whether the sequence is at least as long as the model's sliding window."""
+    row_padding: int = 0
+    """Positions that a sequence lacks to a multiple of the memory-efficient kernel's rows."""
     length: int | None = None
     """Tokens of a sequence, where the model's tensors are no polynomial of it: scans in chunks."""
     ranks: int = 1
@@ -152,6 +157,8 @@ class ServingPass:
     """The sliding window when the prompt fills it, or when a static cache makes queries meet all of
     it.
     """
+    row_padding: int = 0
+    """Positions that a prompt lacks to a multiple of the memory-efficient kernel's rows."""
     prefill_static: bool = False
     """Whether a static cache has layers of a window that the prompt does not exceed."""
     decode_window: int | None = None
@@ -249,6 +256,7 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         dtype=config.param_dtype,
         compute_dtype=config.compute_dtype,
         input_dtype=config.input_dtype,
+        buffer_dtype=config.buffer_dtype,
         attention=attention,
         trains_all=config.trains_all,
         frozen=config.frozen,
@@ -261,6 +269,7 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         context_method=config.context_method,
         padded=config.padded,
         window_reached=config.window_reached,
+        shape=PassShape(row_padding=config.row_padding),
         batched=config.batched,
         length=config.length,
         decoder_length=config.decoder_length,

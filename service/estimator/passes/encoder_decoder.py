@@ -30,9 +30,10 @@ class EncoderDecoderStep(ModelWalk):
         settings, self.seq2seq = ctx.settings, model
         source = model.encoder.length or settings.length
         length = settings.decoder_length or settings.length
-        self.source = CrossShape(queries=source, keys=source)
-        self.target = CrossShape(queries=length, keys=length)
-        self.across = CrossShape(queries=length, keys=source)
+        padding = settings.shape.row_padding
+        self.source = CrossShape(queries=source, keys=source, row_padding=padding)
+        self.target = CrossShape(queries=length, keys=length, row_padding=padding)
+        self.across = CrossShape(queries=length, keys=source, row_padding=padding)
         self.padded = ctx.padded and not model.ignores_padding
         self.memory: Value | None = None
         self.decoder_locals: list[Value] = []

@@ -19,18 +19,19 @@ TOP_K = 50
 _BOOL_BYTES = 1
 
 
-def hold_sequences(ctx: Recording, generation: Generation) -> None:
+def hold_sequences(ctx: Recording, generation: Generation, num_positions: int) -> None:
     """Record the token ids and positions that ``generate`` keeps through a pass.
 
-    In decode there are all ids so far and all positions, where a model takes these; the pass itself
-    gets copies of the last ones. Beams have their prompts expanded, and two tensors of whole
-    sequences beside them.
+    In decode there are all ids so far and all positions, ``num_positions`` of each token where a
+    model takes these; the pass itself gets copies of the last ones. Beams have their prompts
+    expanded, and two tensors of whole sequences beside them.
     """
     tape, every_token = ctx.tape, sizes.per_token(1)
     allocate_integers(tape, sizes.per_sequence(1))  # whether a sequence has ended
     if ctx.shape.decoding:
-        for _ in range(1 + ctx.shape.own_positions):
-            allocate_integers(tape, every_token)
+        allocate_integers(tape, every_token)
+        if ctx.shape.own_positions:
+            allocate_integers(tape, sizes.per_token(num_positions))
         allocate_integers(tape, sizes.per_sequence(1))  # the tokens before
     if generation.num_beams > 1:
         for _ in range(3):

@@ -59,7 +59,7 @@ def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> No
     tape, walk, generation = ctx.tape, walk_class(model, ctx), config.generation
     held_scores: list[Storage] = []
     if generation is not None:
-        hold_sequences(ctx, generation)
+        hold_sequences(ctx, generation, count_positions(model))
         held_scores = hold_scores(ctx, generation, model.vocab_size)
     hidden = walk.hidden_states(allocate_integers(tape, ctx.shape.tokens(1)))
     all_logits = config.full_logits and not ctx.shape.decoding
@@ -78,13 +78,16 @@ def _run_section(model: Architecture, config: ServingPass, ctx: Recording) -> No
         choose_tokens(ctx, generation, logits, model.vocab_size, held_scores)
 
 
-def takes_positions(model: Architecture) -> bool:
-    """Return whether ``generate`` gives a model its positions.
+def count_positions(model: Architecture) -> int:
+    """Return the positions of a token that ``generate`` gives a model.
 
-    It does where forward has a parameter for them (transformers 5.23 ``generation/utils.py``,
-    ``accepts_position_ids``): in all but models of mixers alone.
+    It gives them where forward has a parameter for them (transformers 5.23 ``generation/utils.py``,
+    ``accepts_position_ids``): in all but models of mixers alone. Qwen2-VL gets those of three axes
+    beside the text's (``_prepare_position_ids_for_generation``).
     """
-    return not model.recurrent or any(block.cache_elements_per_token for block, _ in model.blocks)
+    if model.recurrent and not any(block.cache_elements_per_token for block, _ in model.blocks):
+        return 0
+    return 4 if model.tables_per_token else 1
 
 
 def build_serving_context(
@@ -101,7 +104,8 @@ def build_serving_context(
         shape=PassShape(
             decoding=decoding,
             static=config.prefill_static and not decoding,
-            own_positions=config.generation is not None and takes_positions(model),
+            row_padding=0 if decoding else config.row_padding,
+            own_positions=config.generation is not None and count_positions(model) > 0,
         ),
         cache=replace(config.cache, drops_prompt=section is Section.FIRST_DECODE),
         static_cache_length=config.cache.length if config.reads_full_cache or decoding else None,

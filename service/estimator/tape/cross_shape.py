@@ -6,14 +6,9 @@ They are those of an encoder, of a decoder, and of the attention between them.
 from dataclasses import dataclass
 
 from service.estimator.tape import sizes
-from service.estimator.tape.pass_shape import PassShape
+from service.estimator.tape.pass_shape import ROWS, PassShape, count_key_padding
 from service.estimator.tape.sizes import Size
 from service.estimator.values.units import ceil_div
-
-ROWS = 32
-"""Queries that the memory-efficient kernel takes at once
-(aten/native/transformers/cuda/attention.cu, ``kAlignLSE``).
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +30,9 @@ class CrossShape(PassShape):
 
         It is rounded up to the memory-efficient kernel's rows.
         """
-        return (
-            None
-            if self.queries is None
-            else sizes.per_sequence(count * ROWS * ceil_div(self.queries, ROWS))
-        )
+        if self.queries is None:
+            return PassShape.aligned(self, count)
+        return sizes.per_sequence(count * ROWS * ceil_div(self.queries, ROWS))
 
     def cached(self, count: int) -> Size:
         """Return ``count`` elements per key."""
@@ -60,6 +53,12 @@ class CrossShape(PassShape):
         if self.queries is None:
             return sizes.per_token(count * (self.keys or 0))
         return _count_per_length(count * self.queries, self.keys)
+
+    def count_columns_padding(self) -> int:
+        """Return the columns that fill up a mask."""
+        if self.keys is None:
+            return PassShape.count_columns_padding(self)
+        return count_key_padding(self.keys)
 
     def shared_mask(self, count: int) -> Size:
         """Return ``count`` elements per query and key position.

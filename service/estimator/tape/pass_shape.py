@@ -8,6 +8,20 @@ from dataclasses import dataclass
 from service.estimator.tape import sizes
 from service.estimator.tape.sizes import Size
 
+ROWS = 32
+"""Queries that the memory-efficient kernel takes at once
+(aten/native/transformers/cuda/attention.cu, ``kAlignLSE``).
+"""
+_ALIGNED_KEYS = 8
+"""Elements of which a row of a bias has a multiple (ATen ``transformers/attention.cpp``,
+``mem_eff_alignment``).
+"""
+
+
+def count_key_padding(num_keys: int) -> int:
+    """Return the columns that fill up so many keys (``pad_bias``)."""
+    return -num_keys % _ALIGNED_KEYS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassShape:
@@ -23,17 +37,22 @@ class PassShape:
     """Tokens that each query reads at most, when that is less than there are."""
     own_positions: bool = False
     """Whether the caller gives each sequence positions of its own, as ``generate`` does."""
+    row_padding: int = 0
+    """Positions that all of them lack to a multiple of the memory-efficient kernel's rows."""
 
     def tokens(self, count: int) -> Size:
         """Return ``count`` elements per token that is processed."""
         return sizes.per_sequence(count) if self.decoding else sizes.per_token(count)
 
-    def aligned(self, count: int) -> Size | None:  # noqa: ARG002 - for extents of a known length
-        """Return ``count`` elements per token of an aligned length, if known.
+    def aligned(self, count: int) -> Size | None:
+        """Return ``count`` elements per token of an aligned length.
+
+        None where it is aligned.
 
         The length is rounded up to the memory-efficient kernel's 32 rows.
         """
-        return None
+        padding = sizes.per_sequence(count * self.row_padding)
+        return sizes.add(self.tokens(count), padding) if self.row_padding else None
 
     def cached(self, count: int) -> Size:
         """Return ``count`` elements per token that is stored.
@@ -59,6 +78,16 @@ class PassShape:
     def mask(self, count: int) -> Size:
         """Return ``count`` elements per query and key position of each sequence."""
         return self.scores(count)
+
+    def padded_mask(self) -> Size:
+        """Return the elements of a mask with filled rows."""
+        return sizes.add(self.mask(1), self.tokens(self.count_columns_padding()))
+
+    def count_columns_padding(self) -> int:
+        """Return the columns that fill up a mask."""
+        if self.window is not None and (self.decoding or self.static):
+            return count_key_padding(self.window)
+        return self.row_padding % _ALIGNED_KEYS
 
     def shared_mask(self, count: int) -> Size:
         """Return ``count`` elements per query and key position.

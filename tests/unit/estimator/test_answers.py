@@ -172,6 +172,19 @@ def test_a_checkpoint_holds_weights_states_and_master_copies() -> None:
     assert answer.checkpoint.total == 14 * _N
 
 
+def test_a_checkpoint_holds_what_no_rank_has_alone_and_what_is_not_trained() -> None:
+    """Tensor parallelism splits no file, and frozen weights are saved beside the trained ones."""
+    whole = _ask(a_training()).checkpoint
+    split = _ask(a_training(), Layout(tensor_parallel=2)).checkpoint
+    frozen = _ask(a_training(frozen=("embedding",))).checkpoint
+
+    assert whole is not None
+    assert frozen is not None
+    assert split == whole
+    assert frozen.weights == whole.weights
+    assert frozen.optimizer < whole.optimizer
+
+
 def test_a_checkpoint_of_adapters_holds_the_adapters() -> None:
     """The frozen base is not written, and has no master copy."""
     answer = _ask(a_training(method=Method.LORA, lora=Lora(rank=1, targets=("q_proj",))))

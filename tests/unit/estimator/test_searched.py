@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from service.estimator.estimate import estimate
 from service.estimator.values.batches import SequencePacking
+from service.estimator.values.device import Device
 from service.estimator.values.generation import Client
 from service.estimator.values.heads import Head
-from service.estimator.values.layout import Sharding
+from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method
 from tests.accuracy.contract import CAST_AT_GATHER
@@ -38,6 +40,8 @@ _LORA = {"method": Method.LORA, "lora": Lora()}
 _DORA = {"method": Method.LORA, "lora": Lora(variant="dora")}
 _FULL = {"activation_checkpointing": Checkpointing.FULL}
 _REENTRANT = _FULL | {"reentrant_checkpointing": True}
+_UNALIGNED = {"sequence_length": 100, "padding_mask": True}
+"""Rows that the memory-efficient kernel fills up, of masks to 8 columns and of sums to 32."""
 _NARROW = {"changes": {"hidden_size": 96, "num_attention_heads": 16}}
 """Heads of 6, which flash attention reads padded to 8."""
 
@@ -67,6 +71,10 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
         ("qwen2_vl", _SHARDED | _show(2, 16), 9012544, 9522480),
         ("qwen2_5_vl", _SHARDED | _FULL | _show(2, 16), 6225920, 7337992),
         ("whisper", _SHARDED | {"sequence_length": 50}, 5775908, 6541748),
+        ("bart", _SHARDED, 6602536, 7626536),
+        ("mbart", _SHARDED | _LORA | _SHORT, 2989968, 2796888),
+        ("bert", _UNALIGNED, 8696324, 9496324),
+        ("bart", _UNALIGNED, 12383884, 13183884),
         (
             "bert",
             _SHARDED | {"head": Head.NONE, "changes": {"vocab_size": 20000}, "micro_batch_size": 1},
@@ -184,6 +192,31 @@ def test_what_scales_logits_is_served(
     assert abs(peaks["decode"] - decode) <= _SCALARS
 
 
+@pytest.mark.parametrize(
+    ("model", "prefill"),
+    [("gemma3_text", 3579520), ("exaone4", 3937408), ("ministral", 3795072), ("olmo3", 4053760)],
+)
+def test_a_mask_is_filled_up_for_its_kernel(model: str, prefill: int) -> None:
+    """Of 300 columns it makes 304, in a copy, and keeps no sums of rows without a graph."""
+    peaks = estimate_peaks(Question(model=model, base=SERVE, options={"prompt_tokens": 300}))
+
+    assert abs(peaks["prefill"] - prefill) <= 64
+
+
+@pytest.mark.parametrize(
+    ("model", "prefill", "decode"),
+    [("qwen2_vl", 3989504, 2485232), ("qwen2_5_vl", 4022144, 2517872)],
+)
+def test_generate_gives_positions_of_three_axes(model: str, prefill: int, decode: int) -> None:
+    """Beside those of the text, in prefill and at each token after it."""
+    options = {"client": Client.GENERATE, "prompt_tokens": 300}
+
+    peaks = estimate_peaks(Question(model=model, base=SERVE, options=options))
+
+    assert abs(peaks["prefill"] - prefill) <= 64
+    assert abs(peaks["decode"] - decode) <= 64
+
+
 def test_generate_samples_without_the_hidden_state() -> None:
     """What the model returned is all that is left of its forward while a token is chosen."""
     options = {"client": Client.GENERATE, "num_sequences": 4, "prompt_tokens": 2}
@@ -193,6 +226,19 @@ def test_generate_samples_without_the_hidden_state() -> None:
 
     assert abs(peaks["prefill"] - 5182656) <= 512
     assert abs(peaks["decode"] - 5313952) <= 512
+
+
+def test_a_checkpoint_holds_masters_of_a_pooler_without_moments() -> None:
+    """Of BERT's 805 376 weights the pooler's 128 x 129 get no gradient, but a copy in fp32."""
+    precision = POLICIES["bf16_mixed"]
+    asked = Question(model="bert", base=TRAIN, options={"precision": precision}, head=Head.NONE)
+    device = Device(name="any", capacity_bytes=2**40, usable_bytes=2**40)
+
+    answer = estimate(asked.build(), asked.workload, layout=Layout(), device=device)
+
+    assert answer.checkpoint is not None
+    assert answer.checkpoint.weights == 2 * 805376
+    assert answer.checkpoint.optimizer == 4 * 805376 + 8 * (805376 - 128 * 129)
 
 
 _PARTS = frozenset({"layout", "changes", "head", "layers"})

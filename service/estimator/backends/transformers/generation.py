@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.passes.config import Generation
-from service.estimator.passes.serving import takes_positions
+from service.estimator.passes.serving import count_positions
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import ServeWorkload
 
@@ -39,7 +39,7 @@ def count_held_input_bytes(model: Architecture, workload: ServeWorkload) -> dict
     if workload.client is Client.LOOP:
         return {}
     prompts = INTEGER_BYTES * workload.num_sequences * workload.prompt_tokens
-    num_positions = expand_beams(workload).num_sequences * takes_positions(model)
+    num_positions = expand_beams(workload).num_sequences * count_positions(model)
     positions = INTEGER_BYTES * num_positions * workload.prompt_tokens
     return {"prefill": 2 * prompts, "decode": 2 * prompts + positions}
 

@@ -1,7 +1,4 @@
-"""Serving replica on transformers: load, prefill, decode.
-
-Prompts are prefilled, and decode is that with the full cache.
-"""
+"""Serving replica on transformers: load, prefill, and decode with the full cache."""
 
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -29,7 +26,7 @@ from service.estimator.memory.kv_cache import (
     count_cached_tokens,
     count_static_tokens,
 )
-from service.estimator.memory.model_limits import list_attention_warnings
+from service.estimator.memory.model_limits import list_attention_warnings, resolve_row_padding
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
@@ -229,24 +226,27 @@ def build_serving_pass(
 ) -> ServingPass:
     """Return the pass that decides the tensors of prefill and decode."""
     window, prompt = model.spec.sliding_window, workload.prompt_tokens
+    kernel, dtype = workload.attention, workload.weight_dtype
     total = count_cached_tokens(workload)
     windowed = window is not None and total >= window
-    eager = workload.attention is Attention.EAGER or model.only_eager or model.writes_out_attention
+    eager = kernel is Attention.EAGER or model.only_eager or model.writes_out_attention
     is_preallocated = workload.cache is Cache.STATIC and not release.has_fused_awq(
         scheme, workload.cache
     )
     static = (
         window is not None and is_preallocated and count_static_tokens(workload) >= window >= prompt
     )
+    is_masked = window is not None and (static or prompt >= window)
     return ServingPass(
-        dtype=workload.weight_dtype,
-        attention=workload.attention,
+        dtype=dtype,
+        attention=kernel,
         cache=CacheState(
             kind=workload.cache,
             length=count_static_tokens(workload) if is_preallocated else None,
             full=window is not None and is_preallocated and total > window,
         ),
-        prefill_window=window if window is not None and (static or prompt >= window) else None,
+        prefill_window=window if is_masked else None,
+        row_padding=resolve_row_padding(model, kernel, dtype, prompt, masked=is_masked),
         prefill_static=static,
         decode_window=window if windowed else None,
         drops_prompt=window is not None and prompt >= window and workload.cache is Cache.DYNAMIC,
@@ -255,8 +255,7 @@ def build_serving_pass(
         if _is_materialized(scheme, workload.num_sequences * prompt)
         else None,
         decode_scheme=scheme if _is_materialized(scheme, workload.num_sequences) else None,
-        batched=workload.num_sequences > 1
-        and is_batch_dependent(model, workload.attention, workload.weight_dtype),
+        batched=workload.num_sequences > 1 and is_batch_dependent(model, kernel, dtype),
         length=prompt if model.chunked else None,
         total_length=total if model.chunked else None,
         full_logits=release.full_logits,

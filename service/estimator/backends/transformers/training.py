@@ -9,6 +9,7 @@ from functools import cache, partial
 from operator import attrgetter
 
 from service.estimator.backends.pass_cache import PassCache
+from service.estimator.backends.transformers.checkpoint_bytes import count_checkpoint_bytes
 from service.estimator.backends.transformers.compiled import bound_step
 from service.estimator.backends.transformers.evaluation import (
     list_evaluation_peaks,
@@ -40,7 +41,6 @@ from service.estimator.memory.optimizers.tensors import TABLE
 from service.estimator.memory.phase_peaks import PhasePeak, correct_phase_peaks
 from service.estimator.memory.question import TrainQuestion
 from service.estimator.memory.setup import TrainSetup, resolve_setup
-from service.estimator.memory.states import count_saved_state_bytes
 from service.estimator.memory.static import StaticMemory, build_static_memory
 from service.estimator.memory.step_prices import StepPrices, price_step
 from service.estimator.memory.timeline import Peak, Timeline, build_timeline, find_peak
@@ -57,7 +57,7 @@ from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS
 from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
 from service.estimator.tape import sizes
 from service.estimator.values.memo import Memo
-from service.estimator.values.result import CheckpointBytes, Detail, Estimate, Instant
+from service.estimator.values.result import Detail, Estimate, Instant
 from service.estimator.values.units import format_bytes
 
 
@@ -137,12 +137,17 @@ class TrainJob:
         "static_memory",
     )
 
-    def __init__(self, static_memory: StaticMemory) -> None:
-        """Describe the job of a rank."""
+    def __init__(
+        self, static_memory: StaticMemory, checkpoint_setup: TrainSetup | None = None
+    ) -> None:
+        """Describe the job of a rank.
+
+        ``checkpoint_setup`` is that of the model that its ranks save together, where they split it.
+        """
         setup = static_memory.setup
         self.static_memory = static_memory
         self.formulas = TrainFormulas(static_memory)
-        self.checkpoint = _count_checkpoint_bytes(setup)
+        self.checkpoint = count_checkpoint_bytes(checkpoint_setup or setup)
         self.kind = get_answer_kind(static_memory)
         self.context_kind = get_context_kind(static_memory)
         self.family = get_recorded_family(static_memory)
@@ -166,7 +171,9 @@ def _get_job(question: TrainQuestion, cache: PassCache) -> TrainJob:
         return job
     checks.check(workload, layout)
     shard = cache.get_shard(model, layout.tensor_parallel, TRANSFORMERS)
-    return jobs.store(key, TrainJob(build_static_memory(resolve_setup(shard, workload, layout))))
+    setup = resolve_setup(shard, workload, layout)
+    checkpoint_setup = setup if shard is model else resolve_setup(model, workload, layout)
+    return jobs.store(key, TrainJob(build_static_memory(setup), checkpoint_setup))
 
 
 def _get_prices(
@@ -254,22 +261,6 @@ def explain_training(
         nvme_bytes_per_node=static_memory.nvme_bytes * job.ranks_per_node,
         nvme_bytes=layout.nvme_bytes,
         warnings=(*_list_warnings(static_memory), *notes.warnings),
-    )
-
-
-def _count_checkpoint_bytes(setup: TrainSetup) -> CheckpointBytes:
-    """Return the bytes of a checkpoint of the whole job.
-
-    It has the trained weights, the optimizer's states and master copies.
-    """
-    trained, workload = setup.trained, setup.workload
-    master_dtype = workload.precision.master_dtype if workload.lora is None else None
-    master = master_dtype.bytes_per_element if master_dtype is not None else 0
-    return CheckpointBytes(
-        weights=trained.trained * trained.trained_dtype.bytes_per_element
-        + trained.saved_head.num_bytes,
-        optimizer=count_saved_state_bytes(trained, setup.optimizer) + trained.trained * master,
-        save_total_limit=workload.save_total_limit,
     )
 
 

@@ -24,6 +24,10 @@ class Heads:
     """Elements of a mask that the scores get beside the causal one: SDPA makes it a bias in the
     query's dtype, each time.
     """
+    padded_bias: Size | None = None
+    """The same with rows as long as the memory-efficient kernel's, which gets a copy where they are
+    longer.
+    """
     causal_mask: Size | None = None
     """Elements of the causal mask where it is no tensor but a flag, of which the math kernel makes
     one.

@@ -11,7 +11,12 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, Work, count_bytes
 from service.estimator.tape.ops.attention_heads import Heads
-from service.estimator.tape.ops.attention_masks import make_causal_bias, make_mask_bias
+from service.estimator.tape.ops.attention_masks import (
+    align_mask_bias,
+    allocate_row_sums,
+    make_causal_bias,
+    make_mask_bias,
+)
 from service.estimator.tape.ops.elementwise import (
     activate_saving_output,
     add_scalar,
@@ -27,9 +32,6 @@ from service.estimator.tape.ops.views import expand, note_change_in_place
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
-SEED_BYTES = 16
-"""Philox seed and offset that memory-efficient attention returns, and keeps, even without dropout.
-"""
 RANDOM_STATE_BYTES = 24
 """Philox seed and offset that flash attention returns, and keeps, even without dropout."""
 
@@ -91,11 +93,8 @@ def run_efficient_attention(
 
     Key and value have as many heads as the query; it keeps what flash keeps, and a bias.
     """
-    masks = make_mask_bias(tape, query, heads)
-    statistics_bytes = sizes.add(
-        sizes.scale(heads.aligned_rows or heads.rows, 4), sizes.constant(SEED_BYTES)
-    )
-    lse = Value(tape.allocate(Category.ACTIVATIONS, statistics_bytes), heads.rows, DType.FP32)
+    masks, saved_masks = align_mask_bias(tape, make_mask_bias(tape, query, heads), heads)
+    lse = allocate_row_sums(tape, (query, key, value), heads)
 
     def backward(_: Storage) -> None:
         grads = [tape.scratch(part.numel, part.dtype) for part in (query, key, value)]
@@ -104,7 +103,7 @@ def run_efficient_attention(
         for part, grad in zip((query, key, value), grads, strict=True):
             tape.send(part, grad)
 
-    saves = (query, key, value, lse, *masks)
+    saves = (query, key, value, lse, *saved_masks)
     output = tape.emit(
         heads.output or query.numel,
         query.dtype,

@@ -1,10 +1,29 @@
-"""Biases that SDPA makes of masks."""
+"""Biases that SDPA makes of masks, and sums of rows."""
 
+from collections.abc import Sequence
+
+from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.values.dtypes import DType
+
+SEED_BYTES = 16
+"""Philox seed and offset that memory-efficient attention returns, and keeps, even without dropout.
+"""
+
+
+def allocate_row_sums(tape: Tape, parts: Sequence[Value], heads: Heads) -> Value:
+    """Return a sum of each row, which backward reads.
+
+    Without a graph it gives none (ATen ``transformers/attention.cpp``,
+    ``should_compute_logsumexp``).
+    """
+    is_kept = tape.builds_graph and tape.enables_grad and any(part.requires_grad for part in parts)
+    rows = (heads.aligned_rows or heads.rows) if is_kept else sizes.ZERO
+    size = sizes.add(sizes.scale(rows, 4), sizes.constant(SEED_BYTES))
+    return Value(tape.allocate(Category.ACTIVATIONS, size), heads.rows, DType.FP32)
 
 
 def make_mask_bias(tape: Tape, query: Value, heads: Heads) -> tuple[Value, ...]:
@@ -18,6 +37,23 @@ def make_mask_bias(tape: Tape, query: Value, heads: Heads) -> tuple[Value, ...]:
             query.dtype,
         ),
     )
+
+
+def align_mask_bias(
+    tape: Tape, masks: tuple[Value, ...], heads: Heads
+) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """Return all biases, and the one that is kept.
+
+    It is copied to have rows of the kernel's alignment; the caller holds the first one until the
+    kernel is through (ATen ``transformers/attention.cpp``, ``preprocess_mask``).
+    """
+    if not masks or heads.padded_bias in {None, heads.bias}:
+        return masks, masks
+    assert heads.padded_bias is not None  # noqa: S101 - as was just asked
+    dtype = masks[0].dtype
+    size = count_bytes(heads.padded_bias, dtype)
+    aligned_bias = Value(tape.allocate(Category.ACTIVATIONS, size), heads.padded_bias, dtype)
+    return (*masks, aligned_bias), (aligned_bias,)
 
 
 def make_causal_bias(tape: Tape, dtype: DType, heads: Heads) -> tuple[Value, ...]:

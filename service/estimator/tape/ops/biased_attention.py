@@ -3,12 +3,11 @@
 The bias is learned positions (T5), or zeros in their place.
 """
 
-from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Node, Value, Work
 from service.estimator.tape.ops.attention_heads import Heads
-from service.estimator.tape.ops.attention_kernels import SEED_BYTES
+from service.estimator.tape.ops.attention_masks import allocate_row_sums
 from service.estimator.tape.ops.elementwise import add, chain, dropout, multiply_scalar, softmax
 from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
 from service.estimator.tape.ops.views import expand
@@ -26,11 +25,8 @@ def run_biased_efficient_attention(
     the view repeats (aten/native/transformers/cuda/attention_backward.cu).
     """
     expanded_bias = expand(tape, bias, heads.scores)
-    statistics_bytes = sizes.add(
-        sizes.scale(heads.aligned_rows or heads.rows, 4), sizes.constant(SEED_BYTES)
-    )
-    lse = Value(tape.allocate(Category.ACTIVATIONS, statistics_bytes), heads.rows, DType.FP32)
     parts = (query, key, value, expanded_bias)
+    lse = allocate_row_sums(tape, parts, heads)
 
     def backward(_: Storage) -> None:
         grads = [

@@ -229,10 +229,11 @@ def build(spec: BartSpec) -> EncoderDecoder:
 def _add_logits_bias(ctx: Recording, logits: Value) -> Value:
     """Return the logits plus ``final_logits_bias``.
 
-    The bias is a buffer in the dtype of the weights.
+    The bias is a buffer, which is loaded in the dtype of the weights. FSDP2 casts parameters alone
+    as it gathers them: a buffer in fp32 makes the sum fp32.
     """
     tape = ctx.tape
-    constant = Value(None, sizes.constant(0), ctx.settings.dtype)
+    constant = Value(None, sizes.constant(0), ctx.settings.buffer_dtype or ctx.settings.dtype)
     summed = add(tape, logits, constant)
     tape.free(logits)
     return summed

@@ -144,10 +144,8 @@ def attend_masked(
     """
     if ctx.settings.attention in {Kernel.EAGER, Kernel.MATH}:
         return attend(ctx, query, key, value, config)
-    tape, heads = (
-        ctx.tape,
-        replace(build_heads(ctx, config), bias=ctx.get_read_shape(config.sliding_window).mask(1)),
-    )
+    tape, shape = ctx.tape, ctx.get_read_shape(config.sliding_window)
+    heads = replace(build_heads(ctx, config), bias=shape.mask(1), padded_bias=shape.padded_mask())
     q, k, v = (autocast_input(tape, part) for part in (query, key, value))
     mixed = kernels.run_efficient_attention(tape, q, k, v, heads)
     tape.free(q, k, v)
@@ -164,6 +162,7 @@ def build_heads(ctx: Recording, config: AttentionConfig) -> Heads:
         aligned_rows=ctx.shape.aligned(config.num_heads),
         scores=shape.scores(config.num_heads),
         bias=shape.mask(1) if masked else None,
+        padded_bias=shape.padded_mask() if masked else None,
         causal_mask=shape.shared_mask(1)
         if config.causal and not masked and not ctx.shape.decoding
         else None,

@@ -272,9 +272,14 @@ class ImageReader:
     def _embed_text(self, ctx: Recording, tokens: Value) -> EmbeddingOutput:
         if self.inner is not None:
             return self.inner(ctx, tokens)
+        count = self._count_positions(ctx) if ctx.shape.own_positions else 1
         return EmbeddingOutput(
-            x=tokens, layer_args=(allocate_integers(ctx.tape, ctx.shape.positions(1)),)
+            x=tokens, layer_args=(allocate_integers(ctx.tape, ctx.shape.positions(count)),)
         )
+
+    def _count_positions(self, ctx: Recording) -> int:
+        """Return the positions of a token, of its text too."""
+        return self.positions_per_token + ctx.shape.own_positions
 
     def _embed_images(self, ctx: Recording, tokens: Value, images: Images) -> EmbeddingOutput:
         tape = ctx.tape
@@ -289,7 +294,7 @@ class ImageReader:
             ((features,), names) if self.hands_out_features else ((), (*names, features))
         )
         if self.positions_per_token:
-            positions = allocate_integers(tape, ctx.shape.tokens(self.positions_per_token))
+            positions = allocate_integers(tape, ctx.shape.tokens(self._count_positions(ctx)))
             return EmbeddingOutput(x=x, names=(mask, positions, *names), outputs=outputs)
         embedded = self._embed_text(ctx, x)
         return replace(embedded, names=(*embedded.names, mask, *names), outputs=outputs)
