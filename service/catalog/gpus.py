@@ -14,6 +14,7 @@ from typing import Any
 from service.base.errors import UnknownGpuError
 from service.catalog.foreign_gpus import BY_MEMORY, explain_foreign
 from service.catalog.gpu_entries import GpuEntry, MigProfile
+from service.catalog.gpu_generations import explain_generation
 from service.catalog.gpu_names import (
     has_size,
     iter_truncated,
@@ -140,9 +141,9 @@ def _explain_profile(entry: GpuEntry, profile: str) -> str:
 
 
 def _explain_unknown(name: str) -> str:
-    foreign = explain_foreign(name)
-    if foreign is not None:
-        return foreign
+    other = explain_foreign(name) or explain_generation(name, list_gpus())
+    if other is not None:
+        return other
     rented = find_instance_gpu(name)
     if rented is not None:
         return f"{name!r} is a machine that is rented with its GPUs: say theirs, {rented}."

@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 
+from service.base.errors import UnknownGpuError
 from service.catalog.gpu_entries import GpuEntry
 from service.catalog.gpus import (
     list_gpus,
@@ -192,3 +193,22 @@ def test_processors_are_those_of_the_card(entry: GpuEntry) -> None:
     assert laptop is not None
     assert desktop is not None
     assert (laptop.num_processors, desktop.num_processors) == (76, 128)
+
+
+@pytest.mark.parametrize(
+    ("name", "named", "others"),
+    [
+        ("hopper", "H100, H800, H200", "list them"),
+        ("NVIDIA Ada-Lovelace", "L4", "for workstations"),
+        ("cdna3", "MI300X, MI325X", "GET /v1/gpus"),
+        ("Pascal", "P100, P4, P40;", "GET /v1/gpus"),
+    ],
+)
+def test_a_generation_is_told_its_gpus(name: str, named: str, others: str) -> None:
+    """It is no GPU, and what it has can be asked about."""
+    with pytest.raises(UnknownGpuError) as refused:
+        resolve_gpu(name)
+
+    assert "is a generation of GPUs" in refused.value.detail
+    assert named in refused.value.detail
+    assert others in refused.value.detail
