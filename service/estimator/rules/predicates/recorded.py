@@ -1,5 +1,6 @@
 """Predicates of rules about serving engines of recorded models."""
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from service.estimator.model.recorded.recorded_model import RecordedLayer
 
 _SPLIT = frozenset({"attention", "mlp"})
+_ENCODER_LAYER = re.compile(r"(model\.)?encoder\.(layers|block)\.\d")
 
 
 def has_recorded_layers(case: Case) -> bool:
@@ -26,6 +28,17 @@ def has_recorded_layers(case: Case) -> bool:
     """
     tree = case.model.tree
     return is_recorded(tree) and bool(tree.recorded.order)
+
+
+def wraps_every_layer(case: Case) -> bool:
+    """Return whether all layers that read tokens are units of a recording.
+
+    An encoder beside the decoder's layers is a part of its root.
+    """
+    tree = case.model.tree
+    return not is_recorded(tree) or not any(
+        _ENCODER_LAYER.match(weight.name) for weight in tree.recorded.outer_weights
+    )
 
 
 def has_known_layers(case: Case) -> bool:

@@ -38,8 +38,10 @@ from service.estimator.rules.predicates.recorded import (
     has_recorded_layers,
     list_serving_engines,
     suits_transformers_code,
+    wraps_every_layer,
 )
 from service.estimator.values.batches import SequencePacking
+from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Loss
 from service.estimator.values.workload import Attention, Checkpointing, Engine
 
@@ -256,6 +258,19 @@ RECORDED_TRAINING = (
             *("frozen []", "method lora"),
         ),
         reason=f"frozen modules of {_MADE}, which trains all weights or adapters alone",
+        source=NO_TERM,
+    ),
+    Rule(
+        when=all_of(_RECORDED, is_in(layout.sharding, Sharding.FSDP1, Sharding.FSDP2)),
+        require=satisfies(wraps_every_layer),
+        field=layout.sharding.path,
+        topic=Topic.RUNNER,
+        refusal=unmodelled(
+            f"sharding {{layout.sharding}} of {_MADE}, whose encoder's layers are no units of "
+            "their own",
+            *("sharding deepspeed", "sharding ddp"),
+        ),
+        reason=f"units of {_MADE}, whose encoder's layers are a part of its root",
         source=NO_TERM,
     ),
     *(

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from service.catalog.gpus import resolve_gpu
+from service.catalog.recorded_models import load_recorded_architecture
 from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.model.recorded import engine_models
@@ -96,6 +97,20 @@ def test_training_in_transformers_is_answered(layout: Layout) -> None:
 
     assert answer.allocated_bytes > MODEL.weight_bytes(train().precision.param_dtype)
     assert find_violation(MODEL, train(), layout) is None
+
+
+@pytest.mark.parametrize("sharding", [Sharding.FSDP1, Sharding.FSDP2])
+def test_units_of_an_encoder_beside_a_decoder_are_refused(sharding: Sharding) -> None:
+    """FSDP wraps its layers too, and a recording has them in its root; DeepSpeed has no units."""
+    model = load_recorded_architecture("plbart-default")
+    layout = replace(FSDP2, sharding=sharding)
+    other = replace(FSDP2, sharding=Sharding.DEEPSPEED)
+
+    with pytest.raises(NotModelledError, match="whose encoder's layers are no units"):
+        estimate(model, train(), layout=layout, device=H100, detail=Detail.NUMBERS)
+    assert find_violation(model, train(), layout) is not None
+    assert estimate(model, train(), layout=other, device=H100).allocated_bytes
+    assert find_violation(model, train(), other) is None
 
 
 def test_serving_in_transformers_needs_passes_with_a_cache() -> None:
