@@ -3,10 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
+from service.catalog.models import list_recorded_models
+from service.catalog.recorded_models import read_packed_recording
 from service.estimator.model.recorded.engine_models import load_engine_models
+from service.estimator.rules.predicates.recorded import ENCODER_LAYER
+from service.usecases.recordings.documents import unpack_document
 from tests.accuracy.types.rows import Row
 
 PAGE = Path(__file__).parents[3] / "docs" / "types.md"
@@ -36,7 +42,7 @@ of {untried} nothing was.
 | parameters | of the default config: exact where no word is beside it |
 | step | `module`: written by hand, in [accuracy.md](accuracy.md); an error: recorded, and compared as above, where it says so with few layers; `on demand`: not tried here; [a worker](howto/models-without-a-module.md) tries to record it, proves what it records by a plain pass, and refuses in words what it cannot; `refused`: that was tried, and why not |
 | serving | passes that the recording has, in engine `transformers`: with a cache, or `forward` from an image, a video or audio |
-| LoRA, FSDP2 | answered by the module, or by the recording's frozen passes and its layers |
+| LoRA, FSDP2 | answered by the module, or by the recording's frozen passes and its layers; FSDP2 not where an encoder's layers beside the decoder's are no units of their own |
 | engines | with code of their own for the class: {engines} |
 
 """
@@ -102,7 +108,7 @@ def render(rows: Sequence[Row]) -> str:
 
 
 def _list_cells(row: Row) -> tuple[str, ...]:
-    answered = "yes" if row.written or row.passes else ""
+    is_answered = row.written or (row.passes and row.model_type not in _list_unwrapped())
     adapted = "yes" if row.written or any("/frozen" in name for name in row.passes) else ""
     return (
         f"`{row.model_type}`",
@@ -111,13 +117,26 @@ def _list_cells(row: Row) -> tuple[str, ...]:
         _format_step(row),
         "module" if row.written else _format_serving(row),
         adapted,
-        answered,
+        "yes" if is_answered else "",
         ", ".join(
             engine
             for engine, models in load_engine_models().items()
             if row.model_class in models.own
         ),
     )
+
+
+@cache
+def _list_unwrapped() -> frozenset[str]:
+    """Return the shipped types whose encoder's layers are no units of FSDP."""
+    return frozenset(
+        entry.model_type for entry in list_recorded_models() if _has_encoder_layers(entry.name)
+    )
+
+
+def _has_encoder_layers(name: str) -> bool:
+    document: Any = unpack_document(read_packed_recording(name))
+    return any(ENCODER_LAYER.match(weight[0]) for weight in document["outer_weights"])
 
 
 def _format_parameters(row: Row) -> str:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from service.estimator.model.recorded.recorded_model import RecordedLayer
 
 _SPLIT = frozenset({"attention", "mlp"})
-_ENCODER_LAYER = re.compile(r"(model\.)?encoder\.(layers|block)\.\d")
+ENCODER_LAYER = re.compile(r"(model\.)?encoder\.(layers|block)\.\d")
+"""Names of weights of an encoder beside a recorded decoder."""
 
 
 def has_recorded_layers(case: Case) -> bool:
@@ -37,7 +38,7 @@ def wraps_every_layer(case: Case) -> bool:
     """
     tree = case.model.tree
     return not is_recorded(tree) or not any(
-        _ENCODER_LAYER.match(weight.name) for weight in tree.recorded.outer_weights
+        ENCODER_LAYER.match(weight.name) for weight in tree.recorded.outer_weights
     )
 
 

@@ -211,7 +211,7 @@ _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({"speculative": Speculative(num_tokens=2, spec=describe_gguf_draft())}, {}),
     *((word, {}) for word in ({"client": Client.LOOP}, {"max_loras": 2}, {"unquantised": True})),
 )
-_SIGLIP = "siglip-vision-model-default"
+_SIGLIP, _PLBART = "siglip-vision-model-default", "plbart-default"
 _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in ODD)
 _TRAINED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "phimoe", "zamba2", "bert", "t5", "whisper"),
@@ -227,7 +227,7 @@ _TRAINED_ALIKE = (
         "mixtral-fp8",
         "qwen2_5_vl",
     ),
-    *("cohere", "gpt_neo", "mistral3", *_ODD_LLAMAS, _SIGLIP),
+    *("cohere", "gpt_neo", "mistral3", *_ODD_LLAMAS, _SIGLIP, _PLBART),
     *("llama/token_classification", "llama/reward", "bert/reward"),
 )
 _SERVED_ALIKE = (
@@ -254,8 +254,8 @@ def collect_tiny_facts(name: str) -> ModelFacts:
 @cache
 def read_tiny(name: str) -> Architecture:
     """Return a small model of a family, its weights quantised or with another head."""
-    if name == _SIGLIP:
-        return load_recorded_architecture(_SIGLIP)
+    if name in {_SIGLIP, _PLBART}:
+        return load_recorded_architecture(name)
     if name in _RECORDED:
         return change_layers(make_recorded(), **_RECORDED[name])
     base, _, head = name.partition("/")
