@@ -11,7 +11,7 @@ from service.estimator.values.generation import Rollout
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import Precision
 from service.estimator.values.speculative import Speculative
-from service.estimator.values.workload import Lora, Offload, TrainWorkload, Workload
+from service.estimator.values.workload import Lora, Method, Offload, TrainWorkload, Workload
 
 _NONE_IS_KEPT = ("kept_batches", 0)
 Config = TypeVar("Config", Workload, Layout)
@@ -44,6 +44,10 @@ def _collect_differences(before: Config, after: Config) -> dict[str, object]:
         # A request that leaves the reference out has another one with adapters than without.
         if "method" in changed_fields and after.reference is not None:
             changed_fields["reference"] = after.reference.value
+        # One of QLoRA that says nothing of norms and head has them in fp32.
+        is_quantised = "method" in changed_fields and after.method is Method.QLORA
+        if is_quantised and after.fp32_norms_and_head is False:
+            changed_fields["fp32_norms_and_head"] = False
     return changed_fields
 
 

@@ -85,7 +85,10 @@ class Search:
         """
         if self._num_insufficient == self._probed_after:
             self._probe_largest()
-        suffices = self.step_times.may_be_in_time_on(num_gpus) and self._suffices(num_gpus)
+        may_be_in_time = self.step_times.may_be_in_time_on(num_gpus)
+        if not may_be_in_time:
+            self.pruned["arithmetic_alone"] += self.space.count_divisions(num_gpus)
+        suffices = may_be_in_time and self._suffices(num_gpus)
         self._num_insufficient += not suffices and bool(self.memory_bounds.list_feasible(num_gpus))
         return suffices
 

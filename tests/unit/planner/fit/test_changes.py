@@ -69,3 +69,13 @@ def test_all_linear_layers_have_their_word() -> None:
         "dtype": "fp32",
         "variant": "lora",
     }
+
+
+def test_norms_of_qlora_in_16_bits_are_said() -> None:
+    """A request for QLoRA that leaves them out has them in fp32, whatever was trained before."""
+    quantised = replace(SHORT, method=Method.QLORA, lora=Lora(), fp32_norms_and_head=False)
+    prepared = replace(quantised, fp32_norms_and_head=True)
+
+    for before in (SHORT, replace(SHORT, method=Method.LORA, lora=Lora())):
+        assert list_changes((before, ONE_GPU), (quantised, ONE_GPU))["fp32_norms_and_head"] is False
+        assert list_changes((before, ONE_GPU), (prepared, ONE_GPU))["fp32_norms_and_head"] is True
