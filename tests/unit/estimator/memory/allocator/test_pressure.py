@@ -14,7 +14,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.result import Detail, Estimate
-from service.estimator.values.units import GIB
+from service.estimator.values.units import GIB, MIB
 from service.estimator.values.workload import Allocator, Checkpointing, TrainWorkload
 
 WORKLOAD = TrainWorkload(sequence_length=1024, micro_batch_size=4, precision=POLICIES["bf16"])
@@ -60,18 +60,23 @@ def test_a_replay_on_a_full_gpu_releases_what_is_cached() -> None:
     )
     device = find_gpus("H100-SXM5-80GB")[0].to_device()
 
-    six, seven = (
+    # With so much less, what recorded runs took beyond their replays would not find room.
+    fuller = replace(device, usable_bytes=device.usable_bytes - 640 * MIB)
+
+    six, seven, six_on_fuller = (
         estimate(
             model,
             replace(workload, micro_batch_size=batch),
             layout=Layout(),
-            device=device,
+            device=gpu,
             detail=Detail.REPLAYED,
         )
-        for batch in (6, 7)
+        for batch, gpu in ((6, device), (7, device), (6, fuller))
     )
 
-    assert six.device_bytes <= six.device_interval.high <= device.usable_bytes
+    assert six.device_bytes <= six.device_interval.high < device.usable_bytes
+    assert six.device_interval.high > fuller.usable_bytes
+    assert six_on_fuller.device_bytes < six_on_fuller.device_interval.high == fuller.usable_bytes
     assert seven.device_bytes > device.usable_bytes
 
 
