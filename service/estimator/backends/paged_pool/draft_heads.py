@@ -56,8 +56,12 @@ def add_speculation(
     assert draft is not None  # noqa: S101 - a head's value has its config
     _check_width(model, draft, speculative)
     (head,) = build_ranks(draft, layout, scheme=draft.quantization, dtype=dtype)
-    more = _count_eagle_elements(model.spec, draft.spec, speculative, layout) * width
-    more += _count_indices(model.spec, draft.spec, speculative)
+    if speculative.head is DraftHead.EAGLE:
+        more = _EAGLE_STATES * draft.spec.hidden_size**2 * width
+    else:
+        config: dict[str, object] = json.loads(speculative.config or "{}")
+        more = _count_eagle3_elements(model.spec, draft.spec, config, layout) * width
+        more += _count_indices(model.spec, draft.spec, config)
     return (
         replace(
             rank,
@@ -128,14 +132,11 @@ def _add_last_layers(model: Architecture, count: int) -> Architecture:
     return replace(model, spec=spec, blocks=blocks, order=order)
 
 
-def _count_eagle_elements(
-    model: DecoderSpec, draft: DecoderSpec, speculative: Speculative, layout: Layout
+def _count_eagle3_elements(
+    model: DecoderSpec, draft: DecoderSpec, config: dict[str, object], layout: Layout
 ) -> int:
-    """Return a rank's elements of an EAGLE head beside its layers."""
+    """Return a rank's elements of an EAGLE-3 head beside its layers."""
     hidden, ranks = draft.hidden_size, layout.tensor_parallel
-    if speculative.head is DraftHead.EAGLE:
-        return hidden * _EAGLE_STATES * hidden
-    config = _read_config(speculative)
     states = _count_states(config)
     projected = hidden * states * _read_size(config, "target_hidden_size", model.hidden_size)
     # The first layer's attention reads the token's embedding beside the hidden state.
@@ -147,11 +148,9 @@ def _count_eagle_elements(
     return projected + attended + norms + ceil_div(padded, ranks) * hidden
 
 
-def _count_indices(model: DecoderSpec, draft: DecoderSpec, speculative: Speculative) -> int:
+def _count_indices(model: DecoderSpec, draft: DecoderSpec, config: dict[str, object]) -> int:
     """Return the bytes of the table that names a shorter vocabulary's tokens."""
-    if speculative.head is DraftHead.EAGLE:
-        return 0
-    rows = _read_size(_read_config(speculative), "draft_vocab_size", draft.vocab_size)
+    rows = _read_size(config, "draft_vocab_size", draft.vocab_size)
     return _INDEX_BYTES * rows * (rows != model.vocab_size)
 
 
@@ -161,11 +160,6 @@ def _count_states(config: dict[str, object]) -> int:
     layers = eagle.get("eagle_aux_hidden_state_layer_ids") if isinstance(eagle, dict) else None
     default = len(layers) if isinstance(layers, list) and layers else _EAGLE3_STATES
     return _read_size(config, "num_aux_hidden_states", default)
-
-
-def _read_config(speculative: Speculative) -> dict[str, object]:
-    config: dict[str, object] = json.loads(speculative.config or "{}")
-    return config
 
 
 def _read_size(config: dict[str, object], name: str, default: int) -> int:

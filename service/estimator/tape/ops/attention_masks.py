@@ -47,12 +47,12 @@ def align_mask_bias(
     It is copied to have rows of the kernel's alignment; the caller holds the first one until the
     kernel is through (ATen ``transformers/attention.cpp``, ``preprocess_mask``).
     """
-    if not masks or heads.padded_bias in {None, heads.bias}:
+    padded = heads.padded_bias
+    if not masks or padded is None or padded == heads.bias:
         return masks, masks
-    assert heads.padded_bias is not None  # noqa: S101 - as was just asked
     dtype = masks[0].dtype
-    size = count_bytes(heads.padded_bias, dtype)
-    aligned_bias = Value(tape.allocate(Category.ACTIVATIONS, size), heads.padded_bias, dtype)
+    size = count_bytes(padded, dtype)
+    aligned_bias = Value(tape.allocate(Category.ACTIVATIONS, size), padded, dtype)
     return (*masks, aligned_bias), (aligned_bias,)
 
 
