@@ -12,7 +12,7 @@ from service.estimator.model.recorded.recorded_model import (
     RecordedModel,
     SequenceState,
 )
-from service.estimator.model.recorded.unread import list_unread
+from service.estimator.model.recorded.unread import list_idle_layers, list_unread
 from service.estimator.model.recorded.walker import WALKER
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.gguf_bytes import GgufBytes
@@ -166,10 +166,17 @@ class RecordedArchitecture(Architecture):
     recorded: RecordedModel
     unread_names: frozenset[str] = frozenset()
     """Names of trainable tensors that no training pass reads, and of their adapters."""
+    idle_layers: tuple[Weight, ...] = ()
+    """Tensors of a tower's layers among those."""
 
     def __reduce__(self) -> tuple[Callable[..., Architecture], tuple[object, ...]]:
         """Pickle the recording that the tree is built of."""
         return _rebuild, (self.recorded, self.quantization, self.gguf, self.unpacked)
+
+    @property
+    def tower_layer_weights(self) -> tuple[Weight, ...]:
+        """Tensors of the layers of a tower next to the language model."""
+        return self.idle_layers
 
     @property
     def head_unit_weights(self) -> tuple[Weight, ...]:
@@ -229,7 +236,7 @@ def _refuse_loss(ctx: Recording, logits: Value) -> Value:  # noqa: ARG001 - one 
 def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
     """Return the tree of a recorded model."""
     recorded = complete_recording(recorded)
-    order = recorded.order
+    order, unread = recorded.order, list_unread(recorded)
     outer = {weight.name: weight for weight in recorded.outer_weights}
     embedding = outer.pop(recorded.embedding, Weight("", "embedding", (0, 0)))
     head = outer.pop(f"{recorded.head}.weight", embedding)
@@ -262,7 +269,8 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         chunked=recorded.depends_on_length,
         batch_dependent=recorded.depends_on_batch,
         walker=WALKER,
-        unread_names=list_unread(recorded),
+        unread_names=unread,
+        idle_layers=list_idle_layers(recorded, unread),
         recorded=recorded,
     )
 

@@ -1,11 +1,16 @@
 """Weights of a recorded model that its training passes do not read."""
 
+import re
 from collections.abc import Iterator
 
 from service.estimator.model.images import collect_names
 from service.estimator.model.recorded.recorded_model import RecordedModel
+from service.estimator.model.weights.tensors import Weight
 from service.estimator.tape.programs.program import LinearCall, Operation, Straight, flatten
 from service.estimator.tape.programs.recorded_pass import RecordedPass
+
+_TOWER_LAYER = re.compile(r"[^0-9]*?\.(layers?|blocks?)\.\d+\.")
+"""Names of weights of layers, which FSDP makes units of (transformers' ``_no_split_modules``)."""
 
 
 def list_unread(recorded: RecordedModel) -> frozenset[str]:
@@ -38,6 +43,18 @@ def list_unread(recorded: RecordedModel) -> frozenset[str]:
             if weight.name not in trained | ends and weight.name.rpartition(".")[0] not in called
         ),
         tuple(layer for layer in recorded.outer_linears if layer.name not in called),
+    )
+
+
+def list_idle_layers(recorded: RecordedModel, unread: frozenset[str]) -> tuple[Weight, ...]:
+    """Return the tensors of the layers of idle towers.
+
+    Each layer is a sharded unit of its own, which nothing gathers.
+    """
+    return tuple(
+        weight
+        for weight in recorded.outer_weights
+        if weight.name in unread and _TOWER_LAYER.match(weight.name)
     )
 
 
