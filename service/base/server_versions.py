@@ -1,5 +1,6 @@
 """Versions of a server and its client, where they misunderstand each other."""
 
+import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -33,13 +34,23 @@ def explain_versions(server_version: str | None) -> str:
         return ""
     if server_version is None:
         return (
-            f"the server does not say its version, so it may be older than this client ({client}); "
-            "its /version says more"
+            f"the server does not say its version, so it is older than this client ({client}), or "
+            "a proxy takes that header away: upgrade the server"
         )
-    return (
-        f"the server is version {server_version} and this client {client}: what one does not know "
-        "the other may"
-    )
+    both = f"the server is version {server_version} and this client {client}"
+    server_number, client_number = _read_release(server_version), _read_release(client)
+    if server_number == client_number or not (server_number and client_number):
+        return f"{both}: what one does not know the other may"
+    return f"{both}: upgrade the {'server' if server_number < client_number else 'client'}"
+
+
+def _read_release(version_text: str) -> tuple[int, ...]:
+    """Return the numbers of a version's release (PEP 440), without zeros at its end."""
+    release = re.match(r"[0-9]{1,9}(\.[0-9]{1,9}){0,9}", version_text)
+    numbers = [int(number) for number in release[0].split(".")] if release else []
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
 
 
 def explain_last_version() -> str:

@@ -44,7 +44,7 @@ def run_service(data_dir: Path, **settings: str) -> Iterator[int]:
         "--data-dir",
         str(data_dir),
     ]
-    with _run_process(command, f"http://127.0.0.1:{port}/readyz", settings):
+    with run_program(command, f"http://127.0.0.1:{port}/readyz", settings):
         yield port
 
 
@@ -66,7 +66,7 @@ def run_floor() -> Iterator[int]:
         "--http",
         "httptools",
     ]
-    with _run_process(
+    with run_program(
         [sys.executable, "-m", "uvicorn", "tests.bench.floor:app", *arguments],
         f"http://127.0.0.1:{port}/",
     ):
@@ -74,7 +74,7 @@ def run_floor() -> Iterator[int]:
 
 
 @contextmanager
-def _run_process(
+def run_program(
     command: list[str], url: str, settings: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[None]:
     environment = {**os.environ, **settings}

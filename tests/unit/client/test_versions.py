@@ -5,6 +5,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from service.base import server_versions
 from service.base.errors import ServiceError
 from service.base.server_versions import explain_refusal, get_own_version, note_version
 from service.cli.http import ask
@@ -13,7 +14,7 @@ from service.terminal.errors import describe_error
 from tests.unit.client.builders import scene
 
 NEWER = {"headroom-version": "9.9.9"}
-BOTH = f"the server is version 9.9.9 and this client {get_own_version()}"
+BOTH = f"the server is version 9.9.9 and this client {get_own_version()}: upgrade the client"
 UNKNOWN_FIELD = "workload.x: unknown field 'x'. Did you mean 'y'?"
 
 
@@ -76,9 +77,30 @@ def test_versions_are_not_blamed_for_other_refusals(
     assert tell(refuse(422, detail, headers)) == detail
 
 
-def test_a_server_that_says_no_version_may_be_older() -> None:
+def test_a_server_that_says_no_version_is_to_be_upgraded() -> None:
     """Those before this header."""
-    assert "may be older than this client" in explain_refusal(422, UNKNOWN_FIELD, None)
+    assert explain_refusal(422, UNKNOWN_FIELD, None).endswith(": upgrade the server")
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "advice"),
+    [
+        ("0.9.1", "0.10.0", "upgrade the server"),
+        ("0.10.0", "0.9.1", "upgrade the client"),
+        ("1.0", "0.9.9", "upgrade the client"),
+        ("1.0.0", "1.0", "what one does not know the other may"),
+        ("0.1.0.dev3", "0.1.0", "what one does not know the other may"),
+        ("unknown", "0.1.0", "what one does not know the other may"),
+        ("9" * 5000, "0.1.0", "upgrade the client"),
+    ],
+)
+def test_the_older_side_is_to_be_upgraded(
+    monkeypatch: pytest.MonkeyPatch, server: str, client: str, advice: str
+) -> None:
+    """By the numbers of their releases."""
+    monkeypatch.setattr(server_versions, "get_own_version", lambda: client)
+
+    assert explain_refusal(422, UNKNOWN_FIELD, server).endswith(f": {advice}")
 
 
 def test_an_answer_that_a_client_cannot_read_is_told_with_both_versions() -> None:
