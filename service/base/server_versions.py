@@ -45,7 +45,10 @@ def explain_versions(server_version: str | None) -> str:
 
 
 def _read_release(version_text: str) -> tuple[int, ...]:
-    """Return the numbers of a version's release (PEP 440), without zeros at its end."""
+    """Return a version's release numbers (PEP 440).
+
+    Zeros at its end are left out.
+    """
     release = re.match(r"[0-9]{1,9}(\.[0-9]{1,9}){0,9}", version_text)
     numbers = [int(number) for number in release[0].split(".")] if release else []
     while numbers and not numbers[-1]:

@@ -77,6 +77,7 @@ def run_floor() -> Iterator[int]:
 def run_program(
     command: list[str], url: str, settings: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[None]:
+    """Run a program until the block ends, from when the URL answers."""
     environment = {**os.environ, **settings}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as process:
         try:

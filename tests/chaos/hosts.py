@@ -14,7 +14,7 @@ from pathlib import Path
 from service.embedded.datadir import DataDir, own_data_dir
 from service.embedded.events import NULL_LOG
 from service.embedded.postgres import NAME, make_postgres_child
-from tests.chaos.clocks import make_clocks
+from tests.chaos.clocks import Clock, make_clocks
 from tests.chaos.network import SERVERS, SUBNET, Host, Network, run_network
 from tests.chaos.parts import Launch, Part, launch_fresh
 from tests.chaos.rig import (
@@ -37,10 +37,16 @@ def run_hosts(
     num_hosts: int,
     num_workers: int,
     launch: Launch = launch_fresh,
+    has_clocks: bool = True,
 ) -> Iterator[Rig]:
-    """Run so many hosts with so many workers each for the length of a block."""
+    """Run so many hosts with so many workers each for the length of a block.
+
+    Without clocks, which forks cannot have, no host's time jumps.
+    """
     with own_data_dir(root, NULL_LOG) as data, run_network(num_hosts) as network:
-        rig = _build_rig(data, network, settings, num_workers, launch)
+        names = tuple(host.name for host in network.hosts) if has_clocks else ()
+        clocks = make_clocks(data.log_file("clocks").parent, names) if names else {}
+        rig = _build_rig(data, network, settings, num_workers, launch, clocks)
         with keep_rig(rig):
             yield rig
 
@@ -51,6 +57,7 @@ def _build_rig(
     settings: Mapping[str, str],
     num_workers: int,
     launch: Launch,
+    clocks: Mapping[str, Clock],
 ) -> Rig:
     postgres, database_url = _make_postgres(data)
     redis, redis_url = _make_redis(data)
@@ -58,7 +65,6 @@ def _build_rig(
     environment = build_environment({**settings, **urls})
 
     hosts = network.hosts
-    clocks = make_clocks(data.log_file("clocks").parent, tuple(host.name for host in hosts))
 
     def make(host: Host, name: str, *arguments: str) -> Part:
         program = host.enter((sys.executable, "-m", *arguments))

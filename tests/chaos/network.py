@@ -4,11 +4,13 @@ Each host has a TUN device (tun(4)) whose packets come to this process, which ha
 them or holds them for a while: what a host sees of that is what a bad switch does. It needs root.
 """
 
+import errno
 import fcntl
 import heapq
 import os
 import random
 import selectors
+import shutil
 import socket
 import struct
 import subprocess
@@ -29,6 +31,7 @@ SUBNET = "198.18.0"
 SERVERS, CLIENTS = f"{SUBNET}.1", f"{SUBNET}.2"
 """Addresses of what runs outside of the hosts."""
 _TICK_S = 0.05
+_OTHERS_WITHIN_S = 300.0
 _numbers = count()
 
 
@@ -82,13 +85,25 @@ class Network:
         self.links.clear()
 
 
+def explain_no_network() -> str:
+    """Return why this machine makes no such network, empty where it does."""
+    if not all(map(shutil.which, ("ip", "/usr/bin/nsenter", "/usr/bin/unshare"))):
+        return "ip, /usr/bin/nsenter and /usr/bin/unshare are not all here"
+    try:
+        os.close(os.open(_TUN, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return f"{_TUN}: {error.strerror}"
+    tried = subprocess.run(
+        ("/usr/bin/unshare", "--net", "/bin/true"), capture_output=True, check=False
+    )
+    return tried.stderr.decode(errors="replace").strip()
+
+
 @contextmanager
 def run_network(num_hosts: int) -> Iterator[Network]:
     """Run a network of so many hosts for the length of a block; nothing of it is left."""
     with ExitStack() as stack:
-        lock = stack.enter_context(socket.socket(socket.AF_UNIX))
-        # A second network would have the same addresses, and each would reach the other's hosts.
-        lock.bind(f"\0headroom-hosts-{SUBNET}")
+        _hold_subnet(stack.enter_context(socket.socket(socket.AF_UNIX)))
         routes: dict[bytes, int] = {}
         here = _open_device(stack)
         _configure(here.name, (SERVERS, CLIENTS))
@@ -107,6 +122,23 @@ def run_network(num_hosts: int) -> Iterator[Network]:
         network = Network(hosts=tuple(hosts))
         stack.enter_context(_keep_routing(network, routes))
         yield network
+
+
+def _hold_subnet(lock: socket.socket) -> None:
+    """Wait until no other network has these addresses.
+
+    Each would reach the other's hosts. Raises OSError where one has them for too long.
+    """
+    end = time.monotonic() + _OTHERS_WITHIN_S
+    while True:
+        try:
+            lock.bind(f"\0headroom-hosts-{SUBNET}")
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > end:
+                raise
+            time.sleep(_TICK_S)
+        else:
+            return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

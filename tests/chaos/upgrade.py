@@ -36,14 +36,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.upgrade", description=__doc__)
     parser.add_argument("wheel", type=Path, help="wheel of the older version")
     parser.add_argument("--jobs", type=int, default=60, help="jobs of the storm")
+    parser.add_argument(
+        "--between-faults-s",
+        type=float,
+        default=storm.BETWEEN_FAULTS_S,
+        help="seconds between faults in the mean; on a busy machine more than what a process needs "
+        "to start, else hardly any job is over between two of them (default %(default)g)",
+    )
     options = parser.parse_args(arguments)
+    pace = storm.Pace(between_faults_s=options.between_faults_s)
     settings = {**storm.SETTINGS, "HEADROOM_LEASE_S": str(LEASE_S), "HEADROOM_ACCESS": "open"}
     with tempfile.TemporaryDirectory(prefix="headroom-upgrade-") as folder:
         former, root = Path(folder, "former"), Path(folder, "data")
         root.mkdir()
         install(options.wheel, former)
         with run_rig(root, settings=settings, num_workers=2, former=former) as rig:
-            broken = [*_ask_both(rig), *_storm(rig, options.jobs), *_migrate(rig, former)]
+            broken = [*_ask_both(rig), *_storm(rig, options.jobs, pace), *_migrate(rig, former)]
     for sentence in broken:
         print(f"broken: {sentence}")  # noqa: T201 - a program
     print("both versions did right" if not broken else f"{len(broken)} broken")  # noqa: T201
@@ -81,13 +89,19 @@ def _ask_both(rig: Rig) -> list[str]:
     return broken
 
 
-def _storm(rig: Rig, num_jobs: int) -> list[str]:
+def _storm(rig: Rig, num_jobs: int, pace: storm.Pace) -> list[str]:
     engine = make_engine(
         parse_psycopg_url("DATABASE_URL", rig.database_url), application_name="headroom-upgrade"
     )
     sessions = make_sessions(engine)
     result = storm.run_storm(
-        rig, sessions, seed=SEED, num_jobs=num_jobs, lease_s=LEASE_S, show=lambda *_: None
+        rig,
+        sessions,
+        seed=SEED,
+        num_jobs=num_jobs,
+        lease_s=LEASE_S,
+        show=lambda *_: None,
+        pace=pace,
     )
     broken = [*result.violations, *find_violations(sessions, result.jobs)]
     print(  # noqa: T201 - a program

@@ -33,7 +33,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("models", "list"),
     ("models", "show", "gpt2"),
     ("measure", "gpt2", "--device", "cpu", *_TRAIN, "--dry-run"),
-    ("measure", "gpt2", "--device", "cpu", *_TRAIN, "--no-wait", "--json"),
+    ("measure", "gpt2", "--device", "cpu", *_TRAIN, "--no-wait"),
     ("measurements", "show", "{id}"),
     ("measure", "--cancel", "{id}"),
     ("measurements", "list"),

@@ -6,8 +6,9 @@ of this repository: an older version runs it.
 
 import io
 import json
+import re
 import sys
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 
 
@@ -23,11 +24,20 @@ def main() -> None:
                 code = program(command)
             except SystemExit as error:
                 code = error.code
-        with suppress(ValueError, KeyError, TypeError):
-            made = json.loads(out.getvalue())["id"]
+        made = read_id(out.getvalue()) or made
         told = {"command": words, "code": code, "out": out.getvalue(), "err": err.getvalue()}
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
+
+
+def read_id(text: str) -> str:
+    """Return the id of what was made, as JSON or as a line; empty where nothing was."""
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        line = text.strip()
+        return line if re.fullmatch(r"[0-9a-f-]{36}", line) else ""
+    return str(answer.get("id", "")) if isinstance(answer, dict) else ""
 
 
 if __name__ == "__main__":

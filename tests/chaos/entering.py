@@ -1,0 +1,32 @@
+"""Program of ours in another network: ``python -m tests.chaos.entering NAMESPACE MODULE WORD…``.
+
+It is what nsenter(1) does, for forks that have the program's modules loaded.
+"""
+
+import ctypes
+import os
+import sys
+from importlib import import_module
+
+_NEW_NETWORK = 0x40000000
+"""CLONE_NEWNET of setns(2)."""
+
+
+def main() -> None:
+    """Enter the network and be the program."""
+    namespace, module, *arguments = sys.argv[1:]
+    enter(namespace)
+    program = import_module(f"{module}.__main__")
+    sys.argv = [str(program.__file__), *arguments]
+    sys.exit(program.main())
+
+
+def enter(namespace: str) -> None:
+    """Have this process's sockets be those of a namespace; raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.setns(file, _NEW_NETWORK):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), namespace)
+    finally:
+        os.close(file)
