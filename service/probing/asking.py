@@ -19,16 +19,13 @@ from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.workload import TrainWorkload, Workload
 from service.jobs.contract import FailureKind, ProbeRequest
 from service.jobs.host import Host
+from service.probing.pace import measure_host_share
 from service.probing.plan import Point, ProbeQuestion, build_workload
 from service.probing.refusal import Refusal
 from service.probing.stack import keep_layers
 
 _UNBOUNDED_DEVICE = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
 """Device without a limit: analytic estimates need its bytes, not a verdict."""
-FASTER = 1.5
-"""Of a host: two that were rented with an H100 differed by as much."""
-_NUDGE = 1.1
-
 
 ReadArchitecture = Callable[[Mapping[str, object]], Architecture]
 """Returns the architecture of a config.json."""
@@ -121,8 +118,8 @@ class AnalyticEstimates:
     def get_host_share_function(self, host: Host) -> Callable[[Point], float] | None:
         """Return the function for the host's share of a point's time.
 
-        It is on a GPU, with a host that is ``FASTER`` than those in the middle; the GPU's
-        products and copies are as fast as it showed. None for a device that is no GPU.
+        It is on a GPU whose products and copies are as fast as it showed. None for a device that
+        is no GPU.
         """
         flops, moved = host.flops_per_second, host.state_bytes_per_second
         if not host.reserves or flops is None or moved is None:
@@ -136,12 +133,7 @@ class AnalyticEstimates:
         return partial(self._compute_host_share, device)
 
     def _compute_host_share(self, device: Device, point: Point) -> float:
-        """Return a step's growth over its host's; 0 where it is unknown."""
-        base, slower = (
-            self._time_point(device, point, SpeedRatios(host=ratio))
-            for ratio in (1 / FASTER, _NUDGE / FASTER)
-        )
-        return (slower / base - 1) / (_NUDGE - 1) if base and slower else 0.0
+        return measure_host_share(partial(self._time_point, device, point))
 
     def _time_point(self, device: Device, point: Point, speeds: SpeedRatios) -> float | None:
         question = self._question

@@ -1,8 +1,8 @@
 """Times of other questions, before and after one measurement of their machine.
 
 Each recorded run in turn is the one that was measured; what it tells goes the way of a calibration.
-A prior that is wrong on purpose stands for a host that nobody recorded. Where the GPU decided the
-run, another recorded one stands for the run of few tokens that a probe has beside it: of the same
+A prior that is wrong on purpose stands for a host that nobody recorded. Where a probe would plan a
+run of few tokens (``service/probing/pace.py``), another recorded one stands for it: of the same
 settings if there is one, else of the same model, the fewest tokens first, and never the one that is
 asked about.
 """
@@ -25,6 +25,7 @@ from service.estimator.speed.rates import Rates, get_rates
 from service.estimator.values.corrections import SHIPPED_SPEEDS, SpeedRatios
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Bound
+from service.probing.pace import MIN_HOST_SHARE, TELLING_SHARE, measure_host_share
 from tests.accuracy.times.rows import TimedRow, read_timed_rows
 from tests.accuracy.times.scoring import TimedScore, TimeErrors, score_rows, summarise_errors
 
@@ -92,8 +93,9 @@ def _score_learnt(rows: "_Rows", asked: TimedRow, host: float, kind: str) -> tup
 
 
 def _find_pace(first: TimedRow, asked: TimedRow) -> TimedRow | None:
-    """Return the run that tells of the host beside one that does not."""
-    if _get_side(first) is not Bound.GPU:
+    """Return the run that tells of the host beside one that tells little."""
+    own = _get_host_share(first)
+    if own >= TELLING_SHARE:
         return None
     like = [
         row
@@ -102,7 +104,7 @@ def _find_pace(first: TimedRow, asked: TimedRow) -> TimedRow | None:
         and row.file == first.file
         and row.family == first.family
         and row.seconds.keys() == first.seconds.keys()
-        and _get_side(row) is Bound.HOST
+        and own < _get_host_share(row) >= MIN_HOST_SHARE
     ]
     return min(
         like,
@@ -115,9 +117,8 @@ def _find_pace(first: TimedRow, asked: TimedRow) -> TimedRow | None:
 
 
 @cache
-def _get_side(row: TimedRow) -> Bound | None:
-    reading = read_speed(row.measure(None))
-    return None if reading is None else reading.side
+def _get_host_share(row: TimedRow) -> float:
+    return measure_host_share(row.measure(None).predict)
 
 
 @cache

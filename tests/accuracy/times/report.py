@@ -98,8 +98,10 @@ What one measurement teaches about all else on its machine: each of these runs a
 measured, and all others of that GPU are answered by what it tells. A host that is slower or faster than the shipped rates
 believe is one that nobody recorded. One run differs from the rates of its own machine by a standard deviation of 13.5% where
 the host decides and 4.8% where the GPU does, so that much is not believed, and what differs by 2.6 times as much is believed as
-it is; a measured question itself has its own time. What the GPU decides tells nothing of the host: beside such a run a probe
-has another of few tokens, in whose place stands here a recorded one that the host decided.
+it is; a measured question itself has its own time. What the GPU decides tells nothing of the host: a probe on a GPU times
+another run, of one sequence of 128 tokens, where less than two thirds of its own grow with the host's seconds, and where that
+run takes no more than a fifth of the time that the probe has (`--dry-run` says how long). Here a recorded run of the same model
+that tells more of the host stands in its place.
 """
 
 

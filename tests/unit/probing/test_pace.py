@@ -11,7 +11,8 @@ from service.estimator.values.units import GIB
 from service.estimator.values.workload import Lora, Method, ServeWorkload, TrainWorkload, Workload
 from service.jobs.host import Host
 from service.probing.asking import AnalyticEstimates
-from service.probing.plan import ProbePlan, ProbeQuestion
+from service.probing.pace import plan_pace
+from service.probing.plan import ProbePlan, ProbeQuestion, get_target_point
 from service.probing.planning import make_plan, to_planned
 
 GPU = Host(
@@ -31,17 +32,24 @@ ADAPTERS = TrainWorkload(
 FULL = TrainWorkload(sequence_length=2048, micro_batch_size=2, precision=POLICIES["bf16"])
 
 
-def plan(
-    workload: Workload, *, host: Host = GPU, layout: Layout | None = None, deadline_s: float = 600.0
-) -> ProbePlan:
-    """Return the plan of a question about llama-3.2-1b."""
-    question = ProbeQuestion(
+def make_question(
+    workload: Workload, *, layout: Layout | None = None, deadline_s: float = 600.0
+) -> ProbeQuestion:
+    """Return a question about llama-3.2-1b."""
+    return ProbeQuestion(
         architecture=load_architecture(resolve_model("llama-3.2-1b")),
         workload=workload,
         layout=layout or Layout(),
         full_depth=False,
         deadline_s=deadline_s,
     )
+
+
+def plan(
+    workload: Workload, *, host: Host = GPU, layout: Layout | None = None, deadline_s: float = 600.0
+) -> ProbePlan:
+    """Return the plan of a question about llama-3.2-1b."""
+    question = make_question(workload, layout=layout, deadline_s=deadline_s)
     analytic = AnalyticEstimates(question)
     return make_plan(
         question, host, analytic.get_peak_function(host), analytic.get_host_share_function(host)
@@ -86,3 +94,25 @@ def test_only_a_gpu_with_time_to_spare_is_paced() -> None:
     assert plan(ADAPTERS, host=processor).pace is None
     assert plan(ADAPTERS, layout=sharded).pace is None
     assert plan(FULL, deadline_s=1.7).pace is None
+
+
+@pytest.mark.parametrize(
+    ("own", "few", "is_paced"),
+    [(0.5, 0.9, True), (0.5, 0.5, False), (0.7, 1.0, False), (0.1, 0.3, False), (0.1, 0.4, True)],
+)
+def test_the_run_of_few_tokens_tells_more_of_the_host(
+    own: float, few: float, *, is_paced: bool
+) -> None:
+    """There is none where the job's own time tells enough, or where none tells more."""
+    question = make_question(FULL)
+    target = get_target_point(question)
+    run = plan_pace(
+        target,
+        question,
+        GPU,
+        lambda point: own if point == target else few,
+        shrinks=True,
+        within_s=60.0,
+    )
+
+    assert (run is not None) is is_paced
