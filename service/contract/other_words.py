@@ -7,6 +7,7 @@ from types import MappingProxyType
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Trainer
 from service.estimator.values.workload import Engine, Quantization
+from service.planner.plans.ceiling_values import Maximized
 
 _NO_CRITIC = "its critic, a second model that learns, has no term; grpo has none"
 _BITS = (
@@ -16,6 +17,15 @@ _GGUF_TYPES = (
     "by this name a file of this type has no term; the file itself has, type by type: give its "
     "header as model.gguf, of a command model.gguf in place of the name; the nearest type is"
 )
+_CONTEXT = (
+    "say 'max_model_len', the longest sequence that an engine accepts, or 'sequence_length'",
+    Maximized.MAX_MODEL_LEN,
+)
+_BATCH = (
+    "say 'micro_batch_size' or 'global_batch_size', of serving 'num_sequences'",
+    Maximized.MICRO_BATCH_SIZE,
+)
+_LOAD = ("say 'num_sequences', those that run at once", Maximized.NUM_SEQUENCES)
 _MEANINGS: Mapping[type[StrEnum], Mapping[str, tuple[str, StrEnum]]] = MappingProxyType(
     {
         Trainer: {
@@ -60,6 +70,16 @@ _MEANINGS: Mapping[type[StrEnum], Mapping[str, tuple[str, StrEnum]]] = MappingPr
             "iq4_xs": (f"{_GGUF_TYPES} 'q4_0'", Quantization.Q4_0),
             "iq4_nl": (f"{_GGUF_TYPES} 'q4_0'", Quantization.Q4_0),
         },
+        Maximized: {
+            **dict.fromkeys(("context", "context_length", "ctx_size", "max_seq_len"), _CONTEXT),
+            **dict.fromkeys(("prompt_tokens", "tokens"), _CONTEXT),
+            **dict.fromkeys(("batch", "batch_size"), _BATCH),
+            **dict.fromkeys(("concurrency", "requests", "users", "max_num_seqs"), _LOAD),
+            "rank": ("say 'lora_rank'", Maximized.LORA_RANK),
+            "images": ("say 'num_images'", Maximized.NUM_IMAGES),
+            "parameters": ("say 'num_parameters'", Maximized.NUM_PARAMETERS),
+            "model_size": ("say 'num_parameters'", Maximized.NUM_PARAMETERS),
+        },
         Sharding: {
             "fsdp": ("say 'fsdp2', PyTorch's fully_shard, or 'fsdp1', its class", Sharding.FSDP2),
             "zero1": ("say 'deepspeed' with zero_stage 1", Sharding.DEEPSPEED),
@@ -77,3 +97,8 @@ def explain_other_word(kind: type[StrEnum], word: str) -> tuple[str, str] | None
         return None
     text, nearest = meaning
     return f"unknown value {word!r}: {text}", nearest.value
+
+
+def list_other_words(kind: type[StrEnum]) -> Mapping[str, str]:
+    """Return the values that other programs' words come nearest to."""
+    return {word: nearest.value for word, (_, nearest) in _MEANINGS.get(kind, {}).items()}

@@ -12,6 +12,7 @@ from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, pa
 from service.cli.launch.questions import add_launch, take_launch, tell_bound
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
+from service.contract.other_words import list_other_words
 from service.planner.plans.ceiling_values import Maximized
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
 
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search")
     search.add_argument(
         "--maximize",
-        type=make_choice_reader(_MAXIMIZED),
+        type=make_choice_reader(_MAXIMIZED, list_other_words(Maximized)),
         metavar=format_choices(_MAXIMIZED),
         help="what is made as large as it goes",
     )

@@ -13,12 +13,23 @@ from service.cli.views.phrases import format_assumptions, format_checkpointing, 
 from service.cli.views.tables import make_console
 
 Document = Mapping[str, Any]
+_NAMES = {
+    "num_sequences": "number of sequences",
+    "num_images": "number of images",
+    "num_parameters": "number of parameters",
+    "max_model_len": "max_model_len",
+    "lora_rank": "LoRA rank",
+}
+"""What is maximized, where its field is no phrase."""
 
 
 def show_ceiling(model: str, answer: Document) -> None:
     """Print the answer about one model."""
     screen = make_console()
-    word, value = answer["maximize"].replace("_", " "), answer["value"]
+    word, value = (
+        _NAMES.get(answer["maximize"], answer["maximize"].replace("_", " ")),
+        answer["value"],
+    )
     headline = (
         f"[bold red]no {word} fits[/]"
         if value is None

@@ -182,6 +182,8 @@ def _iter_lines(plan: Document) -> Iterator[str]:
         yield f"{len(plan['rejected']) - _SHOWN_REJECTIONS} more below these; --json has them all"
     if plan["reason"] is not None:
         yield plan["reason"]
+    if len(plan["alternatives"]) > 1:
+        yield from _iter_refusals(plan["alternatives"])
     if (change := plan["smallest_change"]) is not None:
         gpus = format_gpus(change["num_gpus"])
         yield f"what would help: {format_change(change['change'])} on {gpus}"
@@ -195,6 +197,13 @@ def _iter_lines(plan: Document) -> Iterator[str]:
         f"considered {searched['layouts']} layouts, estimated {searched['estimated']}, in "
         f"{searched['elapsed_ms']:.0f} ms"
     )
+
+
+def _iter_refusals(alternatives: Sequence[Document]) -> Iterator[str]:
+    """Yield why a kind of GPU has no number."""
+    for alternative in alternatives:
+        if alternative["num_gpus"] is None and alternative["reason"] is not None:
+            yield f"{format_gpu(alternative['gpu'])}: {alternative['reason']}"
 
 
 def _iter_placement_lines(placement: Document) -> Iterator[str]:

@@ -5,6 +5,7 @@ from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_answer.requests import render_layout, render_workload
 from service.estimator.backends.paged_pool.pool import NO_START
 from service.estimator.values.result import EVALUATION
+from service.estimator.values.units import format_bytes
 from service.estimator.values.workload import TrainWorkload
 from service.planner.fit.verdict import Verdict
 from service.planner.plans.ceiling_search import Ceiling, Trial
@@ -41,10 +42,13 @@ def _build_next(ceiling: Ceiling) -> NextAnswer:
     place = "a process can allocate" if deficit else "the engine's budget or the node has"
     when = _name_evaluation(following)
     starts = "".join(f": {text}" for text in following.estimate.warnings if NO_START in text)
-    lacks = f"{following.value} needs {deficit or missing:,} bytes more than {place}{when}{starts}"
+    lacks = (
+        f"{following.value:,} needs {format_bytes(deficit or missing)} more than "
+        f"{place}{when}{starts}"
+    )
     tight = (
-        f"{following.value} fits at the point, but the upper end of its interval is {missing:,} "
-        f"bytes too high{when}"
+        f"{following.value:,} fits at the point, but the upper end of its interval is "
+        f"{format_bytes(missing)} too high{when}"
     )
     return NextAnswer(
         value=following.value,

@@ -72,14 +72,15 @@ NAMED_SWITCHES = (
         "--maximize num_sequences",
         DOES_NOT_FIT,
         "the engine does not start",
-        "a lower max_model_len needs less",
+        "no number of sequences fits",
+        "with max_model_len 32,576 it has",
     ),
     ask(
         "And of 8,192 tokens each?",
         "ceilings llama-3.1-8b --gpu L4 --task serve --engine vllm --prompt-tokens 2048 "
         "--maximize num_sequences --max-model-len 8192",
         FITS,
-        "num sequences up to",
+        "number of sequences up to",
     ),
 )
 

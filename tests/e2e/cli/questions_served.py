@@ -32,14 +32,14 @@ SERVING = (
         f"ceilings llama-3.1-8b --gpu L40S {_VLLM} --prompt-tokens 1024 --output-tokens 256 "
         "--max-model-len 4096 --maximize num_sequences",
         FITS,
-        "num sequences up to",
+        "number of sequences up to",
     ),
     ask(
         "How long a context?",
         f"ceilings llama-3.1-8b --gpu L40S {_VLLM} --num-sequences 1 --prompt-tokens 1024 "
         "--output-tokens 256 --maximize max_model_len",
         FITS,
-        "max model len up to",
+        "max_model_len up to",
     ),
     ask(
         "A context of 128k on four H100?",

@@ -7,6 +7,7 @@ import pytest
 
 from service.__main__ import main
 from tests.e2e.cli.questions import TRAINING, Question
+from tests.e2e.cli.questions_asked import ASKED
 from tests.e2e.cli.questions_found import COMMANDS, GPUS, MODELS
 from tests.e2e.cli.questions_named import NAMED_GPUS, NAMED_MODELS, NAMED_SWITCHES
 from tests.e2e.cli.questions_odd import ODD
@@ -27,6 +28,7 @@ QUESTIONS = (
     *NAMED_GPUS,
     *NAMED_SWITCHES,
     *NAMED_MODELS,
+    *ASKED,
 )
 
 NEXT_STEP = re.compile(

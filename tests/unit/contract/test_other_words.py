@@ -3,6 +3,7 @@
 import pytest
 
 from service.base.errors import InvalidRequestError
+from service.contract.schemas.ceilings import CeilingRequest
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.validation_errors import decode
 
@@ -26,3 +27,13 @@ def test_a_word_of_another_program_is_refused_with_what_it_means(
         decode(_REQUEST | {"workload": workload}, FitRequest)
 
     assert f"'nearest': {nearest!r}" in str(refused.value.extra["errors"])
+
+
+def test_what_is_maximized_is_known_by_the_words_of_engines() -> None:
+    """A context was refused with a list of fields, of which none was said to be it."""
+    request = _REQUEST | {"workload": {"task": "serve"}, "maximize": "context"}
+
+    with pytest.raises(InvalidRequestError, match="say 'max_model_len'") as refused:
+        decode(request, CeilingRequest)
+
+    assert "'nearest': 'max_model_len'" in str(refused.value.extra["errors"])

@@ -3,6 +3,7 @@
 A rank has fixed bytes, each stage has a pool, and one pool decides.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -130,6 +131,7 @@ class FilledPool:
                 warnings=(*limits.warnings, *_list_tower_warnings(model, limits)),
                 has_pool=not isinstance(pool, StepPool),
                 has_fixed_pool=limits.has_fixed_pool,
+                roomy_tokens=_find_roomy_length(distinct, limits),
             )
         )
 
@@ -154,6 +156,24 @@ class FilledPool:
             limits=self._smallest.list_limits(num_sequences, tokens),
             state_bytes=num_sequences * model.spec.hidden_size * width,
         )
+
+
+def _find_roomy_length(memories: Sequence[RankMemory], limits: PoolLimits) -> int:
+    """Return the largest ``max_model_len`` that has room.
+
+    It is 0 where none has, where this one has, and where the engine starts with room for less.
+    """
+
+    def has_room(tokens: int) -> bool:
+        return all(
+            memory.fixed_bytes + memory.pool.count_start_bytes(tokens) <= limits.budget_bytes
+            for memory in memories
+        )
+
+    starts_with_less = (limits.start_tokens or limits.max_model_len) < limits.max_model_len
+    if starts_with_less or has_room(limits.max_model_len) or not has_room(1):
+        return 0
+    return bisect_left(range(1, limits.max_model_len), 1, key=lambda tokens: not has_room(tokens))
 
 
 def _list_tower_warnings(model: Architecture, limits: PoolLimits) -> tuple[str, ...]:

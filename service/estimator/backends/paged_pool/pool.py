@@ -55,6 +55,8 @@ class EngineMemory:
     """Whether anything is kept for a request from one step to the next."""
     has_fixed_pool: bool = False
     """Whether the pool has bytes of its own, whatever the other parts leave."""
+    roomy_tokens: int = 0
+    """Largest ``max_model_len`` that has room where this one has none, 0 where none has."""
     warnings: tuple[str, ...] = ()
 
 
@@ -211,10 +213,10 @@ def _explain_no_start(memory: EngineMemory, missing: int) -> str:
             f"{NO_START}: its pool has no room for a token, for which its budget "
             f"lacks {missing:,} B"
         )
+    lower = f"; with max_model_len {memory.roomy_tokens:,} it has" if memory.roomy_tokens else ""
     return (
         f"{NO_START}: its pool has no room for one sequence of max_model_len "
-        f"{memory.max_model_len:,} tokens, for which its budget lacks {missing:,} B; a lower "
-        "max_model_len needs less"
+        f"{memory.max_model_len:,} tokens, for which its budget lacks {missing:,} B{lower}"
     )
 
 

@@ -86,8 +86,10 @@ def explain_image_room(case: Case) -> str:
     name, room = get_sequence_tokens(case.workload)
     needed = images.sequence_tokens
     if case.workload.inputs is not None:
-        return f"inputs take {needed} tokens of a sequence, but {name} is {room}, which counts them"
-    return (
-        f"num_images {images.per_sequence} of {images.tokens} tokens each take {needed} of a "
-        f"sequence, but {name} is {room}, which counts them"
-    )
+        message = f"inputs take {needed} tokens of a sequence"
+    else:
+        message = (
+            f"num_images {images.per_sequence} of {images.tokens} tokens each take {needed} of a "
+            "sequence"
+        )
+    return f"{message}, but {name} is {room}, which counts them: say {needed} or more"

@@ -142,7 +142,7 @@ IMAGES = (
             workload.prompt_tokens,
         ),
         topic=Topic.IMAGES,
-        refusal=invalid(explain_image_room),
+        refusal=invalid(explain_image_room, field=get_length_path),
         source=_OWN_MODULES,
     ),
 )

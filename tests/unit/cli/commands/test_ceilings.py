@@ -63,7 +63,9 @@ def test_without_a_model_its_own_size_is_looked_for(capsys: pytest.CaptureFixtur
         "num_parameters",
     )
 
-    assert said(capsys, *sized)[1].startswith("a model of its own size: num parameters up to ")
+    assert said(capsys, *sized)[1].startswith(
+        "a model of its own size: number of parameters up to "
+    )
     code, shown = said(capsys, "llama-2-7b", *sized)
     assert (code, "num_parameters" in shown, "Traceback" in shown) == (2, True, False)
 

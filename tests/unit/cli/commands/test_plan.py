@@ -89,6 +89,15 @@ def test_tables_say_what_and_why(
     assert re.search(r"(deepspeed|fsdp\d|ddp) \d, (data|tensor) \d", front), "a row has its layout"
 
 
+def test_a_kind_without_a_number_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """A kind that nobody told the price of had no number, and no row said why."""
+    kinds = ("--gpus", "A100-SXM4-80GB,MI300X", "--max-cost-per-hour", "20")
+
+    assert main([*PLAN, *kinds]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "MI300X-192GB: max_cost_per_hour needs a price" in shown
+
+
 def test_nothing_is_an_answer_with_code_one(capsys: pytest.CaptureFixture[str]) -> None:
     """That nothing is enough is told with the reason, and the exit code says so."""
     assert (

@@ -1,5 +1,6 @@
 """What an engine asks of its pool before it starts, and what SGLang holds beside its pool."""
 
+import re
 from typing import Any
 
 import pytest
@@ -59,6 +60,34 @@ def test_an_engine_that_asks_for_its_longest_request_does_not_start(
 
     assert judge(answer, SMALL).verdict is Verdict.DOES_NOT_FIT
     assert any("no room for one sequence of max_model_len" in text for text in answer.warnings)
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        (Engine.VLLM, {}),
+        (Engine.TGI, {"max_model_len": 131_072}),
+        (Engine.TGI, {"engine_version": "2.4"}),
+    ],
+)
+def test_the_longest_request_that_has_room_is_told(engine: Engine, words: dict[str, Any]) -> None:
+    """With the length that is told an engine starts, and with one token more it does not; where
+    weights alone are too much none is told.
+    """
+    found = (
+        re.search("with max_model_len ([0-9,]+) it has", text)
+        for text in _serve(engine, SMALL, **words).warnings
+    )
+    (length,) = [int(match[1].replace(",", "")) for match in found if match]
+
+    assert (
+        judge(_serve(engine, SMALL, **words | {"max_model_len": length}), SMALL).verdict
+        is Verdict.FITS
+    )
+    above = _serve(engine, SMALL, **words | {"max_model_len": length + 1})
+    assert any("does not start" in text for text in above.warnings)
+    tiny = Device(name="tiny", capacity_bytes=8 * GIB, usable_bytes=8 * GIB)
+    assert not any("with max_model_len" in text for text in _serve(engine, tiny, **words).warnings)
 
 
 def test_a_pool_without_a_token_does_not_start() -> None:

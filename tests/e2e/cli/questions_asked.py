@@ -1,0 +1,47 @@
+"""Questions of people who try it for the first time: what they ask for next, and where they end."""
+
+from tests.e2e.cli.questions import DOES_NOT_FIT, FITS, H100, REFUSED, SERVE, ask
+
+_VLLM = f"{SERVE} --engine vllm"
+
+ASKED = (
+    ask(
+        "The longest context?",
+        f"ceilings llama-3.1-8b --gpu L4 {_VLLM} --prompt-tokens 2048 --maximize context",
+        REFUSED,
+        "Did you mean 'max_model_len'?",
+    ),
+    ask(
+        "The largest batch?",
+        f"ceilings llama-3.1-8b {H100} --task train --sequence-length 2048 --maximize batch_size",
+        REFUSED,
+        "Did you mean 'micro_batch_size'?",
+    ),
+    ask(
+        "How much concurrency?",
+        f"ceilings llama-3.1-8b --gpu L4 {_VLLM} --prompt-tokens 2048 --maximize concurrency",
+        REFUSED,
+        "Did you mean 'num_sequences'?",
+    ),
+    ask(
+        "A full training of an 8B on one H100, how long a sequence?",
+        f"ceilings llama-3.1-8b {H100} --task train --maximize sequence_length",
+        DOES_NOT_FIT,
+        "1 needs 71.52 GiB more than a process can allocate",
+    ),
+    ask(
+        "Four pictures beside 2,048 tokens?",
+        f"fit qwen2.5-vl-72b {H100} {_VLLM} --tensor-parallel 4 --num-sequences 8 "
+        "--prompt-tokens 2048 --image 1024x1024x4",
+        REFUSED,
+        "--prompt-tokens: inputs take 5476 tokens",
+        "say 5476 or more",
+    ),
+    ask(
+        "Under a price that nobody told?",
+        "plan llama-3.1-8b --gpus H100-SXM5-80GB,MI300X --max-cost-per-hour 20 "
+        f"{_VLLM} --num-sequences 8 --prompt-tokens 1000 --max-model-len 8192",
+        FITS,
+        "MI300X-192GB: max_cost_per_hour needs a price",
+    ),
+)
