@@ -28,13 +28,14 @@ def cast(tape: Tape, x: Value, dtype: DType, *, category: Category = Category.AC
     return tape.emit(x.numel, dtype, inputs=(x,), category=category, backward=backward)
 
 
-def multiply(tape: Tape, left: Value, right: Value) -> Value:
+def multiply(tape: Tape, left: Value, right: Value, *, is_scalar: bool = False) -> Value:
     """Return ``left * right``, whose size the larger side sets.
 
-    Each side is kept when the other needs a gradient.
+    Each side is kept when the other needs a gradient. ``is_scalar``: the right side has no
+    dimension, and widens no dtype.
     """
     numel = max(left.numel, right.numel, key=_make_order_key)
-    dtype = promote_dtypes(left, right)
+    dtype = left.dtype if is_scalar else promote_dtypes(left, right)
     saves = [right] * left.requires_grad + [left] * right.requires_grad
 
     def backward(_: Storage) -> None:

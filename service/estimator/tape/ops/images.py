@@ -6,8 +6,8 @@ Patches out of pixels, parameters expanded over a batch, image features put amon
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Parameter, Value, as_value
-from service.estimator.tape.ops.elementwise import add, cast, chain
+from service.estimator.tape.nodes import Node, Parameter, Value, as_value, count_bytes
+from service.estimator.tape.ops.elementwise import add, cast, chain, promote_dtypes
 from service.estimator.tape.ops.products import autocast_input, autocast_weight
 from service.estimator.tape.ops.views import concatenate
 from service.estimator.tape.sizes import Size
@@ -181,23 +181,32 @@ def reduce_sum(tape: Tape, x: Value, rows: Size) -> Value:
 def divide(tape: Tape, left: Value, right: Value) -> Value:
     """Return ``left / right`` with one ``right`` per row.
 
-    Both are kept (derivatives.yaml, ``div``).
+    Its dtype is the wider of both. Both are kept (derivatives.yaml, ``div``); a gradient is cast
+    where its side has another dtype.
     """
+    dtype = promote_dtypes(left, right)
 
     def backward(_: Storage) -> None:
-        grad = tape.scratch(left.numel, left.dtype)
-        quotient, negated = (
-            tape.scratch(left.numel, left.dtype),
-            tape.scratch(left.numel, left.dtype),
-        )
-        tape.release(negated)
-        tape.send(left, grad)
-        tape.send(right, tape.scratch(right.numel, right.dtype))
-        tape.release(quotient)
+        quotients = [tape.scratch(left.numel, dtype) for _ in range(2)]
+        negated, product = (tape.scratch(left.numel, dtype) for _ in range(2))
+        tape.release(negated, *reversed(quotients))
+        tape.send(left, _cast_gradient(tape, tape.scratch(left.numel, dtype), left))
+        total = tape.scratch(right.numel, right.dtype)
+        tape.release(product)
+        tape.send(right, total)
 
     return tape.emit(
-        left.numel, left.dtype, inputs=(left, right), saves=(left, right), backward=backward
+        left.numel, dtype, inputs=(left, right), saves=(left, right), backward=backward
     )
+
+
+def _cast_gradient(tape: Tape, grad: Storage, target: Value) -> Storage:
+    """Return a gradient in the dtype of its target."""
+    if grad.size == count_bytes(target.numel, target.dtype):
+        return grad
+    narrowed = tape.scratch(target.numel, target.dtype)
+    tape.release(grad)
+    return narrowed
 
 
 def gather_position(tape: Tape, x: Value, numel: Size) -> Value:

@@ -10,6 +10,7 @@ from service.estimator.tape.ops.elementwise import (
     autocast_to_fp32,
     chain,
     multiply,
+    multiply_scalar,
     power,
 )
 from service.estimator.tape.ops.images import divide, reduce_sum
@@ -46,7 +47,7 @@ def compute_similarities(
 
 
 def _scale(tape: Tape, products: Value, factor: Value) -> Value:
-    y = multiply(tape, products, factor)
+    y = multiply(tape, products, factor, is_scalar=True)
     tape.free(factor)
     return y
 
@@ -62,5 +63,6 @@ def record_contrastive_loss(tape: Tape, logits: Value, num_pairs: int) -> Value:
         losses.append(cross_entropy(tape, logits, labels, last=last))
         tape.free(labels)
     total = add(tape, losses[0], losses[1])
-    tape.free(*losses)
-    return total
+    half = multiply_scalar(tape, total)
+    tape.free(total, *losses)
+    return half
