@@ -19,6 +19,7 @@ from msgspec import Struct
 from service.base.errors import InvalidRequestError
 from service.cli.input_flags import add_input_flags
 from service.cli.model_files import spelling
+from service.cli.model_files.tasks import TASKS, infer_task
 from service.cli.schema_flags import Flag, iter_flags
 from service.contract.schemas.fields import MAX_LAYERS
 from service.contract.schemas.layouts import LayoutRequest
@@ -30,7 +31,6 @@ from service.terminal.foreign_flags import OTHER_TASKS, explain_foreign_flags
 
 _INTEGER = re.compile(r"-?[0-9]+")
 _SELECTIVE = re.compile(r"selective:([0-9]+)")
-_TASKS: dict[str, type[Struct]] = {"train": TrainRequest, "serve": ServeRequest}
 _GROUPS: tuple[tuple[str, tuple[str, ...], type[Struct]], ...] = (
     ("training", ("workload",), TrainRequest),
     ("serving", ("workload",), ServeRequest),
@@ -57,8 +57,8 @@ def add_question(
     add_head(parser)
     parser.add_argument(
         "--task",
-        type=make_choice_reader(tuple(_TASKS), OTHER_TASKS),
-        metavar=format_choices(tuple(_TASKS)),
+        type=make_choice_reader(tuple(TASKS), OTHER_TASKS),
+        metavar=format_choices(tuple(TASKS)),
         help="train or serve; default the one that the other words belong to",
     )
     add_fields(parser)
@@ -153,19 +153,8 @@ def build_workload(options: argparse.Namespace) -> dict[str, Any]:
     if (question := getattr(options, "launch_question", None)) is not None:
         return dict(question)
     if options.task is None:
-        options.task = _infer_task(options)
+        options.task = infer_task(options)
     return collect_fields(options, {"workload": {"task": options.task}})
-
-
-def _infer_task(options: argparse.Namespace) -> str:
-    """Return the one task that knows every flag that is set."""
-    paths = [dest.split(".") for dest, value in vars(options).items() if value is not None]
-    flags = {path[1] for path in paths if path[0] == "workload"}
-    tasks = [task for task, kind in _TASKS.items() if flags <= {*kind.__struct_encode_fields__}]
-    if len(tasks) != 1:
-        message = "which task? give --task train or --task serve"
-        raise InvalidRequestError(message)
-    return tasks[0]
 
 
 def collect_fields(options: argparse.Namespace, document: dict[str, Any]) -> dict[str, Any]:
@@ -181,8 +170,8 @@ def collect_fields(options: argparse.Namespace, document: dict[str, Any]) -> dic
 
 def _check_task(task: str, path: list[str]) -> None:
     section, name, *_ = path
-    if section == "workload" and name not in _TASKS[task].__struct_encode_fields__:
-        other = next(word for word in _TASKS if word != task)
+    if section == "workload" and name not in TASKS[task].__struct_encode_fields__:
+        other = next(word for word in TASKS if word != task)
         message = (
             f"--{'-'.join(path[1:]).replace('_', '-')} is a word of --task {other}, and this is "
             f"--task {task}"

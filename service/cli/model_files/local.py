@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def read_path(path: Path) -> Brought:
     if path.is_dir():
         return _read_directory(path)
     if not path.exists():
-        message = f"there is no {path}"
+        message = f"there is no file or directory {path}"
         raise InvalidRequestError(message)
     if path.suffix == ".gguf":
         return read_gguf(path)
@@ -64,7 +65,9 @@ def sum_header(header: dict[str, Any]) -> int:
 def _read_directory(path: Path) -> Brought:
     names = {file.name for file in path.iterdir() if file.is_file()}
     if CONFIG not in names and ADAPTER in names:
-        return _read_adapter(read_object(path / ADAPTER))
+        # It is read where one is named, and no sooner.
+        adapters = import_module("service.cli.model_files.adapters")
+        return dict(adapters.read_adapter(read_object(path / ADAPTER)))
     if CONFIG not in names and PIPELINE in names:
         raise InvalidRequestError(explain_pipeline(read_object(path / PIPELINE), _sum_parts(path)))
     files = choose_files(names)
@@ -99,27 +102,6 @@ def _read_safetensors(path: Path) -> Brought:
         raise InvalidRequestError(message)
     described = _describe_tensors([header])
     return {"hf_config": read_config(config), **described, "origin": _spell(path)}
-
-
-def _read_adapter(adapter: dict[str, Any]) -> Brought:
-    """Return the base of an adapter, and its numbers.
-
-    The numbers go by the flags that say them.
-    """
-    base = adapter.get("base_model_name_or_path")
-    if not isinstance(base, str) or not base:
-        message = f"{ADAPTER} names no base_model_name_or_path: name the model yourself"
-        raise InvalidRequestError(message)
-    targets = adapter.get("target_modules")
-    words: dict[str, Any] = {"workload.method": "lora", "workload.lora.rank": adapter.get("r")}
-    if isinstance(targets, list):
-        words["workload.lora.target_modules"] = sorted(map(str, targets))
-    elif targets == "all-linear":
-        words["workload.lora.target_modules"] = targets
-    for variant in ("dora", "rslora"):
-        if adapter.get(f"use_{variant}") is True:
-            words["workload.lora.variant"] = variant
-    return {"base": base, "adapter": {dest: value for dest, value in words.items() if value}}
 
 
 def _describe_tensors(headers: Iterable[dict[str, Any]]) -> Brought:

@@ -3,9 +3,7 @@
 A place is a file, a directory, a name that Ollama has, or a hub.
 """
 
-import argparse
 import re
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -64,22 +62,3 @@ def read_draft(value: object) -> object:
         return value
     brought = read_place(value)
     return {name: brought[name] for name in _OF_A_DRAFT if name in brought}
-
-
-def adopt_adapter(brought: Brought, options: argparse.Namespace) -> Brought:
-    """Return the base of an adapter, if a model is one.
-
-    Its numbers become defaults of a training. What the command line says of them wins. Any other
-    model is returned as it is.
-    """
-    adapter = brought.pop("adapter", None)
-    if adapter is None:
-        return brought
-    if getattr(options, "task", None) == "train":
-        for dest, value in adapter.items():
-            if getattr(options, dest, None) is None:
-                setattr(options, dest, value)
-    numbers = [f"{dest.partition('.')[2]} {value}" for dest, value in adapter.items()]
-    sys.stderr.write(f"headroom: an adapter of {brought['base']}: {', '.join(numbers)}\n")
-    base = brought.pop("base")
-    return read_place(base) if is_place(base) else {"name": base}

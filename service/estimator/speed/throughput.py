@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.estimator.memory.adapter_bases import resolve_base_weights
 from service.estimator.memory.lengths import has_packed_mask, resolve_decoder_length
+from service.estimator.memory.peft_methods import resolve_peft_method
 from service.estimator.memory.trained import select_trained_parameters
 from service.estimator.memory.training_pass import build_loss_pass, get_fixed_fields
 from service.estimator.model.architecture import Architecture
@@ -153,6 +154,7 @@ def estimate_throughput(  # noqa: PLR0913 - a job, where it runs, and what is kn
         return None
     match workload:
         case TrainWorkload():
+            workload = resolve_peft_method(model, workload)
             states = _sum_component_bytes(estimate, "optimizer_states", "master_weights")
             timer = works.get_timer(model, workload, device, rates)
             return estimate_training_throughput(timer, workload, layout, state_bytes=states or None)
@@ -185,6 +187,7 @@ def make_step_timer(
 
     Their batch, recomputation and layout do not matter.
     """
+    workload = resolve_peft_method(model, workload)
     return StepTimer(
         model=model,
         device=device,

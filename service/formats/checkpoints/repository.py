@@ -112,8 +112,9 @@ def explain_pipeline(index: Mapping[str, object], sizes: Mapping[str, int]) -> s
         if isinstance(item, list) and len(item) == 2 and item[1] is not None  # noqa: PLR2004 - library and class
     ]
     return (
-        f"it is a pipeline of diffusers, {shorten(index.get('_class_name', 'of no name'))}, which "
-        f"is not modelled: {_list_some(names) or 'it names no components'}"
+        f"it is a pipeline of diffusers, {shorten(index.get('_class_name', 'of no name'))} "
+        f"({_list_some(names) or 'it names no components'}): `headroom generate` asks about its "
+        "calls, over HTTP POST /v1/pipelines/fit"
     )
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from service.base.errors import InvalidRequestError
 from service.cli.model_files.hub import read_hub
-from service.cli.model_files.spelling import adopt_adapter, is_place, read_place
+from service.cli.model_files.spelling import is_place, read_place
 from service.estimator.values.errors import InvalidInputError
 from tests.unit.formats.checkpoints.files import FOLDER, read_model
 from tests.unit.usecases.hub.fake_hub import (
@@ -186,30 +185,8 @@ def test_a_pipeline_is_told_with_the_bytes_of_its_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["/nowhere/at/all", "./none.gguf"])
 def test_a_place_that_is_not_there_is_said(text: str) -> None:
     """It is not looked up in the catalogue."""
-    with pytest.raises(InvalidRequestError, match="there is no"):
+    with pytest.raises(InvalidRequestError, match="there is no file or directory"):
         read_place(text)
-
-
-def test_an_adapter_is_its_base_with_its_own_numbers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Rank and targets become what a training asks for, unless the command line says other."""
-    adapter = {"base_model_name_or_path": "gpt2", "r": 8, "target_modules": ["c_proj", "c_attn"]}
-    write(tmp_path, adapter_config__json=adapter)
-    options = Namespace(
-        task="train", **{"workload.lora.rank": 4, "workload.lora.target_modules": None}
-    )
-
-    model = adopt_adapter(read_place(str(tmp_path)), options)
-
-    assert model == {"name": "gpt2"}
-    said = vars(options)
-    assert said["workload.method"] == "lora"
-    assert (said["workload.lora.rank"], said["workload.lora.target_modules"]) == (
-        4,
-        ["c_attn", "c_proj"],
-    )
-    assert "an adapter of gpt2" in capsys.readouterr().err
 
 
 def test_ollamas_models_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,7 @@ def test_a_refusal_repeats_little_of_a_file(files: dict[str, bytes]) -> None:
         ),
         (
             {"model_index.json": b'{"_class_name": "FluxPipeline", "vae": ["diffusers", "Auto"]}'},
-            "FluxPipeline, which is not modelled: vae (Auto)",
+            "FluxPipeline (vae (Auto)): `headroom generate`",
         ),
         (make_repository(config__json=b"<html>"), "is not JSON"),
         (make_repository(config__json=b"[1]"), "no JSON object"),
