@@ -39,18 +39,6 @@ class Answer:
     choice: int = 0
 
 
-class BusyError(AskError):
-    """Headroom server that may say more at another try.
-
-    ``known`` is what it says by now.
-    """
-
-    def __init__(self, detail: str, known: Answer | None) -> None:
-        """Store the message and the answer."""
-        super().__init__(detail)
-        self.known = known
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
     """A server, by a client whose base is its address."""
@@ -61,19 +49,26 @@ class Asker:
     breaker: Breaker = field(default_factory=Breaker)
 
     async def ask(
-        self, alternatives: Sequence[Json], mode: Mode, *, is_placed: bool = False
+        self,
+        alternatives: Sequence[Json],
+        mode: Mode,
+        *,
+        is_placed: bool = False,
+        is_last: bool = False,
     ) -> Answer:
         """Return the decision about an object.
 
         Of one that may get several kinds of GPUs there is an alternative for each. ``is_placed``
-        says that it runs on the kind that it selects, also where its question names another.
+        says that it runs on the kind that it selects, also where its question names another, and
+        ``is_last`` that nobody asks again.
 
-        Raises AskError where the server does not answer, and BusyError where it was too busy to.
+        Raises AskError where the server does not answer, or may say more at another try.
         """
         body = {
             "objects": [_strip(document) for document in alternatives],
             "fails_closed": self.fails_closed,
             "is_placed": is_placed,
+            "is_last": is_last,
         }
         path = f"/v1/hooks/kueue/{mode.value}"
         async with self.breaker.guard():
@@ -104,9 +99,8 @@ class Asker:
             raise AskError(message) from error
         if is_transient:
             why = decision.sentence.removeprefix(UNKNOWN)
-            is_known = decision.verdict is not HookVerdict.UNKNOWN
-            message = f"{self.client.base_url} is busy: {why}"
-            raise BusyError(message, known=decision if is_known else None)
+            message = f"{self.client.base_url} may say more at another try: {why}"
+            raise AskError(message)
         return decision
 
 

@@ -13,7 +13,7 @@ import anyio
 
 from service.formats.manifests.kueue import GATE, GATED_BY
 from service.kueue.api import Json, KubeApi, ObjectKey, get_metadata
-from service.kueue.asking import Answer, Asker, BusyError
+from service.kueue.asking import Answer, Asker
 from service.kueue.errors import NOT_FOUND, REFUSALS, AskError, KubeError
 from service.kueue.events import Notice
 from service.kueue.reports import Report, Reporter
@@ -109,13 +109,12 @@ async def ask_patiently(
     After several failures in a row it is what the server knows, or that nothing can be said; raises
     AskError before that.
     """
+    is_last = unanswered + 1 >= MAX_ATTEMPTS
     try:
-        return await asker.ask(alternatives, mode, is_placed=is_placed)
+        return await asker.ask(alternatives, mode, is_placed=is_placed, is_last=is_last)
     except AskError as error:
-        if unanswered + 1 < MAX_ATTEMPTS:
+        if not is_last:
             raise
-        if isinstance(error, BusyError) and error.known is not None:
-            return error.known
         decision = decide_unknown(error.detail, fails_closed=asker.fails_closed)
         return Answer(
             allowed=decision.action is not Action.REFUSE,

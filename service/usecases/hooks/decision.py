@@ -148,7 +148,7 @@ def decide_shortage(
         per_node=shortage.per_node,
         gpu=gpu,
         lacks_memory=shortage.lacks_memory,
-        is_transient=may_change and not shortage.is_final,
+        is_transient=not shortage.is_final,
     )
 
 

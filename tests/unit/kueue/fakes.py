@@ -58,6 +58,8 @@ class FakeHeadroom:
             answer = {**answer, "action": "refuse"}
         if request.url.path.endswith("/warn") and answer["verdict"] == "does_not_fit":
             answer = {**answer, "action": "warn"}
+        if body["is_last"]:
+            answer = {**answer, "is_transient": False}
         return httpx.Response(200, json={**answer, "choice": choice})
 
 

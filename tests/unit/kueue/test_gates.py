@@ -249,7 +249,7 @@ def test_a_job_whose_number_is_not_found_yet_is_looked_at_again() -> None:
     """Soon, and not at the next list; in the end it stays gated, as what does not fit."""
     looking = {**says("does_not_fit"), "is_transient": True}
 
-    with pytest.raises(AskError, match="is busy: headroom: does_not_fit"):
+    with pytest.raises(AskError, match="may say more at another try: headroom: does_not_fit"):
         decide(looking, failures=MAX_ATTEMPTS - 2)
     job, events = decide(looking, failures=MAX_ATTEMPTS - 1)
 

@@ -17,6 +17,7 @@ from service.api.resources.hooks.shortages import (
     JudgedJob,
     count_needed_bytes,
     describe_need,
+    explain_unfound,
     find_shortage,
 )
 from service.api.resources.resolving import resolve_model
@@ -47,16 +48,22 @@ from service.usecases.questions.fit import judge_fit
 class Terms:
     """Permission of a hook, and its patience for a number of GPUs.
 
-    It is patient for ``search_s`` in all, and other jobs are judged meanwhile.
+    It is patient for ``search_s`` in all, and other jobs are judged meanwhile; None where nobody
+    reads the number.
     """
 
     mode: Mode
     fails_closed: bool
-    search_s: float
+    search_s: float | None
     asked_at: float = field(default_factory=perf_counter)
 
-    def count_remaining_s(self) -> float:
-        """Return how long a number of GPUs may yet take."""
+    def count_remaining_s(self) -> float | None:
+        """Return how long a number of GPUs may yet take.
+
+        None where nobody reads it.
+        """
+        if self.search_s is None:
+            return None
         return max(0.0, self.search_s - (perf_counter() - self.asked_at))
 
 
@@ -74,9 +81,8 @@ def compute_decision(
     with deps.way_outs.answer_first():
         job = _judge(deps, request, submission, budget)
     link = _link(deps, job.named)
-    shortage = find_shortage(
-        deps, job, wait_s=terms.count_remaining_s(), is_linked=link is not None
-    )
+    unfound = explain_unfound(submission.scheduler, is_linked=link is not None)
+    shortage = find_shortage(deps, job, wait_s=terms.count_remaining_s(), unfound=unfound)
     if shortage is None and job.question.open_fields:
         raise refuse_open(job.question.open_fields)
     decision = (

@@ -43,12 +43,16 @@ async def decide_submission(
     """Return the decision about a job, and record it.
 
     Nothing of it is an error: what cannot be read or answered in time passes with its reason, or is
-    refused where the operator wants that. ``settle`` returns what a door makes of a decision.
+    refused where the operator wants that. ``settle`` returns what a door makes of a decision. The
+    line of one that is not ``is_logged`` is read by nobody.
     """
     if submission is None:
         return SILENT
     started, deps = perf_counter(), get_dependencies(request)
-    decision = await _decide(deps, request, submission, _make_terms(deps, mode))
+    terms = _make_terms(deps, mode)
+    if not is_logged:
+        terms = replace(terms, search_s=None)
+    decision = await _decide(deps, request, submission, terms)
     if settle is not None:
         decision = settle(decision)
     record_decision(
@@ -68,31 +72,40 @@ async def decide_alternatives(
     mode: Mode,
     *,
     fails_closed: bool,
+    is_last: bool = False,
 ) -> tuple[int, Decision]:
     """Return the place of the judged alternative, and the decision.
 
     That is the first that fits; else one about which nothing can be said, since it may fit; else
-    the last, for whose number of GPUs the caller waits. One decision is recorded, and none that
-    another try may answer.
+    the last, whose number of GPUs is looked for. One decision is recorded, and none that another
+    try may answer: ``is_last`` says that there will be none.
     """
     started, deps = perf_counter(), get_dependencies(request)
     terms = _make_terms(deps, mode)
-    terms = replace(terms, fails_closed=fails_closed or terms.fails_closed)
-    # Half of it is left for the verdict.
-    patient = replace(terms, search_s=max(terms.search_s, deps.settings.hook_deadline_s / 2))
+    # In each mode: whoever asks again has the number then, and holds up no other door meanwhile.
+    # Of a last try half the deadline is left for the verdict.
+    search_s, patient_s = deps.settings.hook_search_s, deps.settings.hook_deadline_s / 2
+    terms = replace(
+        terms,
+        fails_closed=fails_closed or terms.fails_closed,
+        search_s=max(search_s, patient_s) if is_last else search_s,
+    )
+    brief = replace(terms, search_s=None)
     decisions: list[Decision] = []
     for index, submission in enumerate(submissions):
-        is_last = index == len(submissions) - 1
+        is_searched = index == len(submissions) - 1
         decision = (
             SILENT
             if submission is None
-            else await _decide(deps, request, submission, patient if is_last else terms)
+            else await _decide(deps, request, submission, terms if is_searched else brief)
         )
         decisions.append(decision)
         if decision.verdict in _HOLDING or decision.is_transient:
             break
     choice = _choose(decisions)
     chosen = submissions[choice]
+    if is_last:
+        decisions[choice] = replace(decisions[choice], is_transient=False)
     if chosen is not None:
         record_decision(
             request,

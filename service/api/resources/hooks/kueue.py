@@ -60,7 +60,11 @@ async def judge_job(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
         )
         return json_response(_build_answer(0, None, decision))
     choice, decision = await decide_alternatives(
-        request, [_submit(job, payload) for job in jobs], mode, fails_closed=payload.fails_closed
+        request,
+        [_submit(job, payload) for job in jobs],
+        mode,
+        fails_closed=payload.fails_closed,
+        is_last=payload.is_last,
     )
     return json_response(_build_answer(choice, jobs[choice], decision))
 

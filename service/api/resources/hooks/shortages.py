@@ -34,6 +34,9 @@ _REPLICAS = frozenset({"data_parallel"})
 _MOMENT_S = 0.1
 """Longest wait for a search that may run beside the server: a process that starts takes longer."""
 _STILL_LOOKING = "ask again for how many GPUs it needs"
+_NOT_YET = "how many GPUs it needs is not known yet"
+_ASKING_AGAIN = frozenset({"kueue", "kube_scheduler", "volcano"})
+"""Schedulers that ask about a waiting job by themselves: its user has nothing to ask."""
 _LINKED = "for how many GPUs it needs see"
 """Goes on with the link, which ends the line."""
 _log = get_logger(__name__)
@@ -64,21 +67,22 @@ class JudgedJob:
 
 
 def find_shortage(
-    deps: Dependencies, job: JudgedJob, *, wait_s: float, is_linked: bool
+    deps: Dependencies, job: JudgedJob, *, wait_s: float | None, unfound: str
 ) -> Shortage | None:
     """Return the shortage of a job, ``None`` where it can run.
 
-    ``wait_s`` is for the number of GPUs that it needs. ``is_linked`` says that a link to its
-    question ends the line.
+    ``wait_s`` is for the number of GPUs that it needs, None where nobody reads it. ``unfound``
+    stands in its place where it takes longer.
     """
     gpus, needed = job.question.gpus, job.fit_question.layout.num_gpus
-    if job.report.verdict is Verdict.DOES_NOT_FIT and job.question.open_fields:
+    is_too_large = job.report.verdict is Verdict.DOES_NOT_FIT
+    if is_too_large and (job.question.open_fields or wait_s is None):
         # What it would need on more GPUs rests on what it does not say.
         return Shortage(reason=_explain(job), lacks_memory=True)
-    if job.report.verdict is Verdict.DOES_NOT_FIT:
+    if is_too_large and wait_s is not None:
         return _find_way_out(deps, job, wait_s) or Shortage(
             reason=_explain(job),
-            nothing_fits=_LINKED if is_linked else _STILL_LOOKING,
+            nothing_fits=unfound,
             lacks_memory=True,
             is_final=False,
         )
@@ -88,6 +92,16 @@ def find_shortage(
         reason=f"headroom: the launch runs on {needed} GPUs, and the job asks for {gpus.total}",
         per_node=ceil_div(needed, gpus.num_nodes),
     )
+
+
+def explain_unfound(scheduler: str, *, is_linked: bool) -> str:
+    """Return what a line says in place of a number.
+
+    It is not found yet; ``is_linked`` says that a link to the question ends the line.
+    """
+    if is_linked:
+        return _LINKED
+    return _NOT_YET if scheduler in _ASKING_AGAIN else _STILL_LOOKING
 
 
 def _find_way_out(deps: Dependencies, job: JudgedJob, wait_s: float) -> Shortage | None:

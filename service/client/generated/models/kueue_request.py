@@ -25,11 +25,14 @@ class KueueRequest:
             names another. Default: False.
         fails_closed (bool | Unset): Whether it is refused where nothing can be said, also by a server that is open.
             Default: False.
+        is_last (bool | Unset): Whether it is decided now, by what is known: whoever asks does not ask again. Default:
+            False.
     """
 
     objects: list[KueueRequestObjectsItem]
     is_placed: bool | Unset = False
     fails_closed: bool | Unset = False
+    is_last: bool | Unset = False
 
     def to_dict(self) -> dict[str, Any]:
         objects = []
@@ -40,6 +43,8 @@ class KueueRequest:
         is_placed = self.is_placed
 
         fails_closed = self.fails_closed
+
+        is_last = self.is_last
 
         field_dict: dict[str, Any] = {}
 
@@ -52,6 +57,8 @@ class KueueRequest:
             field_dict["is_placed"] = is_placed
         if fails_closed is not UNSET:
             field_dict["fails_closed"] = fails_closed
+        if is_last is not UNSET:
+            field_dict["is_last"] = is_last
 
         return field_dict
 
@@ -71,10 +78,13 @@ class KueueRequest:
 
         fails_closed = d.pop("fails_closed", UNSET)
 
+        is_last = d.pop("is_last", UNSET)
+
         kueue_request = cls(
             objects=objects,
             is_placed=is_placed,
             fails_closed=fails_closed,
+            is_last=is_last,
         )
 
         return kueue_request

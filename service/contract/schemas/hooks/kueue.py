@@ -41,6 +41,14 @@ class KueueRequest(Strict, frozen=True, kw_only=True):
             )
         ),
     ] = False
+    is_last: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether it is decided now, by what is known: whoever asks does not ask again."
+            )
+        ),
+    ] = False
 
 
 class KueueAnswer(Answer, frozen=True, kw_only=True):

@@ -13,6 +13,20 @@ class EndlessSearches(WayOuts):
         del key, search
 
 
+class CountedSearches(EndlessSearches):
+    """Searches that are counted as they begin."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        super().__init__()
+        self.num_begun = 0
+
+    def find(self, key: Hashable, search: Search, **_terms: object) -> None:
+        """Count one, and return no way out."""
+        self.num_begun += 1
+        super().find(key, search)
+
+
 class FaultySearches(WayOuts):
     """Searches that fail as no search should."""
 

@@ -1,12 +1,14 @@
 """Extenders of kube-scheduler and Volcano: which nodes hold a pod, and which it prefers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from litestar.testing import TestClient
 
 from tests.unit.api.builders import patient_parts, served
+from tests.unit.api.resources.hooks.searches import CountedSearches
 
 QUESTION = "llama-3.1-8b --task train --method lora --sequence-length 2048"
 KUBE, VOLCANO = "/v1/hooks/kube-scheduler", "/v1/hooks/volcano"
@@ -145,6 +147,17 @@ def test_volcano_asks_node_by_node(
 
     assert answer["code"] == code
     assert bool(answer["status"]) == (code != 0)
+
+
+@pytest.mark.parametrize(("verb", "num_searches"), [("filter", 1), ("prioritize", 0)])
+def test_a_number_is_looked_for_where_somebody_reads_it(verb: str, num_searches: int) -> None:
+    """In the line of a node that is left out, and in no ranking."""
+    searches = CountedSearches()
+    with served(replace(patient_parts(), way_outs=searches)) as client:
+        nodes = [_node("small", "Tesla-T4", 15360)]
+        _ask(client, f"{KUBE}/refuse/{verb}", {"Pod": _pod(), "Nodes": {"items": nodes}})
+
+    assert searches.num_begun == num_searches
 
 
 def test_volcano_prefers_the_cheapest_too(client: TestClient[Any]) -> None:

@@ -9,7 +9,7 @@ from litestar.testing import TestClient
 
 from service.usecases.hooks.log import HookDecision
 from tests.unit.api.builders import patient_parts, served
-from tests.unit.api.resources.hooks.searches import EndlessSearches
+from tests.unit.api.resources.hooks.searches import CountedSearches, EndlessSearches
 
 A100, T4 = "NVIDIA-A100-SXM4-80GB", "Tesla-T4"
 TOO_LARGE = "llama-2-7b --task train --sequence-length 4096 --zero-stage 3"
@@ -176,15 +176,33 @@ def test_a_busy_server_decides_nothing() -> None:
     assert (answer["is_transient"], answer["verdict"], written) == (True, "unknown", [])
 
 
-@pytest.mark.parametrize(("mode", "is_transient"), [("change", True), ("refuse", False)])
-def test_a_number_that_is_not_found_yet_is_asked_for_again(
-    mode: str, *, is_transient: bool
-) -> None:
-    """A job that would get it is not kept out for the time of a search; a refusal needs none."""
-    made = replace(patient_parts(), way_outs=EndlessSearches())
+@pytest.mark.parametrize(("mode", "action"), [("change", "refuse"), ("warn", "warn")])
+def test_a_number_that_is_not_found_yet_is_asked_for_again(mode: str, action: str) -> None:
+    """By the controller, not by the job's user; what is decided without it has its row."""
+    written = list[HookDecision]()
+    made = replace(patient_parts(), way_outs=EndlessSearches(), record_decision=written.append)
     with served(made) as client:
         body = {"objects": [a_job(f"{TOO_LARGE} --activation-checkpointing full")]}
         answer = client.post(f"/v1/hooks/kueue/{mode}", json=body).json()
+        early = list(written)
+        last = client.post(f"/v1/hooks/kueue/{mode}", json={**body, "is_last": True}).json()
 
-    assert (answer["verdict"], answer["action"]) == ("does_not_fit", "refuse")
-    assert answer["is_transient"] is is_transient
+    assert (answer["verdict"], answer["is_transient"], early) == ("does_not_fit", True, [])
+    assert (last["verdict"], last["action"], last["is_transient"]) == (
+        "does_not_fit",
+        action,
+        False,
+    )
+    assert [row.sentence for row in written] == [last["sentence"]]
+    assert last["sentence"].endswith("; how many GPUs it needs is not known yet")
+
+
+def test_a_number_is_looked_for_on_the_last_alternative_alone() -> None:
+    """Nobody reads those of the others."""
+    searches = CountedSearches()
+    with served(replace(patient_parts(), way_outs=searches)) as client:
+        objects = [a_job(TOO_LARGE, product) for product in (T4, "NVIDIA-L4", A100)]
+        answer = client.post("/v1/hooks/kueue/refuse", json={"objects": objects}).json()
+
+    assert (answer["choice"], answer["verdict"]) == (2, "does_not_fit")
+    assert searches.num_begun == 1
