@@ -5,8 +5,11 @@
 import argparse
 import shlex
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from service.base.errors import InvalidRequestError
 from service.cli.answer_source import add_source, answer_question, get_source
 from service.cli.command_table import REFUSALS
 from service.cli.confidence import add_search_confidence, get_confidence
@@ -29,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-gpus", type=int, metavar="N", help="largest number to try (default 1024)"
     )
     add_search_confidence(search)
+    parser.add_argument(
+        "--write-files",
+        metavar="FOLDER",
+        help="write the files that the printed command reads, such as DeepSpeed's configuration",
+    )
     add_source(parser, "stored models")
 
 
@@ -45,8 +53,11 @@ def run(options: argparse.Namespace) -> int:
         return DOES_NOT_FIT
     best = result["candidates"][0]
     requests: dict[str, Any] = best["requests"]
+    folder = options.write_files
+    if folder is not None:
+        write_files(Path(folder), requests["launch"]["files"])
     sys.stdout.write(shlex.join(list_options(str(requests["slurm"]))) + "\n")
-    sys.stderr.write(_describe(best, is_fixed=is_fixed))
+    sys.stderr.write(_describe(best, is_fixed=is_fixed, folder=folder))
     return FITS
 
 
@@ -87,10 +98,34 @@ def _build_document(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def _describe(best: dict[str, Any], *, is_fixed: bool) -> str:
-    """Return the answer in a line, and the command where the search decided it."""
-    gpus, fit = best["num_gpus"], best["fit"]
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write what a command reads.
+
+    Raises InvalidRequestError where a file is there with another text, or cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            path = folder / name
+            if path.exists() and path.read_text() != text:
+                message = f"{path} is there already, with another text"
+                raise InvalidRequestError(message)
+            path.write_text(text)
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"--write-files {folder}: {error}"
+        raise InvalidRequestError(message) from error
+
+
+def _describe(best: dict[str, Any], *, is_fixed: bool, folder: str | None) -> str:
+    """Return the answer in a line, and the command where the search decided it.
+
+    Files that the command reads are named.
+    """
+    gpus, fit, launch = best["num_gpus"], best["fit"], best["requests"]["launch"]
     line = f"headroom: {gpus} {best['gpu']}, {fit['verdict']}"
-    command = best["requests"]["launch"]["command"]
-    more = "" if is_fixed or gpus == 1 else f"; a job on {gpus} GPUs runs: {command}"
-    return f"{line}{more}\n"
+    if is_fixed or gpus == 1:
+        return f"{line}\n"
+    names = ", ".join(launch["files"])
+    where = "with --write-files ." if folder is None else f"in {folder}"
+    read = f"; it reads {names}, written {where}" if names else ""
+    return f"{line}; a job on {gpus} GPUs runs: {launch['command']}{read}\n"

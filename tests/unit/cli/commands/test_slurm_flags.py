@@ -1,5 +1,8 @@
 """``headroom slurm-flags``: what sbatch is told, and what it refuses where nothing fits."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from service.__main__ import main
@@ -23,6 +26,33 @@ def test_the_fewest_gpus_are_options_of_sbatch(capsys: pytest.CaptureFixture[str
         "--cpus-per-task=8 --mem=32768M\n"
     )
     assert "a job on 2 GPUs runs: torchrun --standalone --nproc-per-node=2" in captured.err
+
+
+def test_files_that_the_command_reads_are_named_and_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Torchrun would end without them. What another wrote stays, and no job runs."""
+    folder = tmp_path / "launch"
+    words = ["slurm-flags", "llama-2-7b", *TRAIN, "--max-gpus", "8"]
+    main(words)
+    named = capsys.readouterr().err
+    code = main([*words, "--write-files", str(folder)])
+    written = capsys.readouterr()
+    config = folder / "deepspeed_config.json"
+    stage = json.loads(config.read_text())["zero_optimization"]["stage"]
+    config.write_text("{}")
+    refused = main([*words, "--write-files", str(folder)])
+
+    assert named.endswith(
+        "--deepspeed deepspeed_config.json; "
+        "it reads deepspeed_config.json, written with --write-files .\n"
+    )
+    assert (code, stage) == (0, 3)
+    assert written.err.endswith(f"; it reads deepspeed_config.json, written in {folder}\n")
+    assert (refused, config.read_text()) == (2, "{}")
+    captured = capsys.readouterr()
+    assert captured.out == f"{REFUSAL}\n"
+    assert f"{config} is there already, with another text" in captured.err
 
 
 def test_a_launch_on_several_gpus_is_answered_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
