@@ -32,6 +32,8 @@ _NOT_IN_KEY = frozenset(
         "max_num_sequences",
         "gpu_memory_fraction",
         "kv_pool_bytes",
+        "kv_pool_blocks",
+        "kv_pool_tokens",
         "num_tokens",
         "save_total_limit",
         "sequence_lengths",

@@ -142,6 +142,25 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
             )
         ),
     ] = UNSET
+    kv_pool_blocks: Annotated[
+        Annotated[int, Meta(ge=1, le=2**40)] | UnsetType,
+        Meta(
+            description=(
+                "Blocks of the pool on each GPU, in place of what `gpu_memory_fraction` or "
+                "`kv_pool_bytes` leaves (vLLM's `--num-gpu-blocks-override`)."
+            )
+        ),
+    ] = UNSET
+    kv_pool_tokens: Annotated[
+        Tokens | UnsetType,
+        Meta(
+            description=(
+                "Tokens of the pool at most, where `gpu_memory_fraction` leaves room for more "
+                "(SGLang's `--max-total-tokens`, `max_tokens` of TensorRT-LLM's "
+                "`kv_cache_config`)."
+            )
+        ),
+    ] = UNSET
     enforce_eager: Annotated[bool | UnsetType, Meta(description="No CUDA graphs.")] = UNSET
     speculative: Annotated[
         SpeculativeRequest | UnsetType, Meta(description="Tokens guessed ahead.")

@@ -43,6 +43,8 @@ _SERVE_OPTIONAL = (
     "max_num_sequences",
     "gpu_memory_fraction",
     "kv_pool_bytes",
+    "kv_pool_blocks",
+    "kv_pool_tokens",
     "enforce_eager",
     "allocator",
     "gpu_layers",

@@ -110,13 +110,11 @@ class Cache(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lora:
-    """Low-rank adapters on named linear layers (arXiv:2106.09685).
-
-    ``targets`` None means every linear layer but the head.
-    """
+    """Low-rank adapters on named linear layers (arXiv:2106.09685)."""
 
     rank: int = 16
     targets: tuple[str, ...] | None = None
+    """Layers by name; None is every linear layer but the head."""
     dtype: DType = DType.FP32
     variant: str = "lora"
 
@@ -267,6 +265,8 @@ class ServeWorkload:
     max_num_sequences: int | None = None
     gpu_memory_fraction: float | None = None
     kv_pool_bytes: int | None = None
+    kv_pool_blocks: int | None = None
+    kv_pool_tokens: int | None = None
     enforce_eager: bool = False
     speculative: Speculative | None = None
     attention: Attention = Attention.SDPA

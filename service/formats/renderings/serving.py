@@ -106,6 +106,7 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
         "limit-mm-per-prompt": render_item_limits(workload),
         "gpu-memory-utilization": _get_fraction(workload, release.memory_fraction),
         "kv-cache-memory-bytes": workload.kv_pool_bytes,
+        "num-gpu-blocks-override": workload.kv_pool_blocks,
         "speculative-config": render_speculative(job, workload),
     }
     switches = select_enabled(
@@ -125,9 +126,8 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
 def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
     """Return SGLang's command.
 
-    0.5, ``python/sglang/srt/server_args.py``; unset options have its own defaults.
-    Its tensor ranks are all of a server's; with data-parallel attention groups of them attend for
-    themselves.
+    0.5, ``python/sglang/srt/server_args.py``; unset options have its own defaults. Its tensor ranks
+    are all of a server's; with data-parallel attention groups of them attend for themselves.
     """
     has_expert_parallel, has_attention_dp = (
         job.layout.expert_parallel > 1,
@@ -146,6 +146,7 @@ def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
         "chunked-prefill-size": workload.max_num_batched_tokens,
         "max-running-requests": workload.max_num_sequences,
         "mem-fraction-static": workload.gpu_memory_fraction,
+        "max-total-tokens": workload.kv_pool_tokens,
         "cpu-offload-gb": None
         if workload.cpu_offload_gb is None
         else math.ceil(workload.cpu_offload_gb),
@@ -169,10 +170,7 @@ def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
 
 
 def _launch_tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
-    """Return TensorRT-LLM's command and its further options.
-
-    1.0, ``tensorrt_llm/commands/serve.py``.
-    """
+    """Return TensorRT-LLM's command and its YAML (1.0, ``tensorrt_llm/commands/serve.py``)."""
     has_expert_parallel = job.layout.expert_parallel > 1
     values: dict[str, Scalar | None] = {
         **_make_degrees(job, "tp_size", "pp_size"),
@@ -186,10 +184,11 @@ def _launch_tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
         "kv_cache_free_gpu_memory_fraction": _get_fraction(workload, tensorrt_llm.FRACTION_OF_FREE),
         "extra_llm_api_options": "llm_options.yaml",
     }
-    options: dict[str, object] = {
-        "dtype": TORCH_NAMES[workload.weight_dtype],
-        "kv_cache_config": {"dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto"},
-    }
+    cache: dict[str, object] = {"dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto"}
+    if workload.kv_pool_tokens is not None:
+        cache["max_tokens"] = workload.kv_pool_tokens
+    options: dict[str, object] = {"dtype": TORCH_NAMES[workload.weight_dtype]}
+    options["kv_cache_config"] = cache
     if workload.quantization in _TENSORRT_QUANTIZATIONS:
         algorithm = _TENSORRT_QUANTIZATIONS[workload.quantization]
         options["quant_config"] = {"quant_algo": algorithm}

@@ -90,7 +90,7 @@ def raise_memory_fraction(config: Config) -> Iterator[Config]:
     """Give the engine more of the GPU's memory."""
     match config:
         case (
-            ServeWorkload(engine=engine, kv_pool_bytes=None) as workload,
+            ServeWorkload(engine=engine, kv_pool_bytes=None, kv_pool_blocks=None) as workload,
             layout,
         ) if engine in _BUDGETED:
             for fraction in _FRACTIONS:

@@ -49,6 +49,10 @@ class ServeRequest:
         gpu_memory_fraction (float | Unset): Share of the GPU's total that an engine takes.
         kv_pool_bytes (int | Unset): Bytes of the pool of keys and values on each GPU, in place of what
             `gpu_memory_fraction` leaves (vLLM's `--kv-cache-memory-bytes`).
+        kv_pool_blocks (int | Unset): Blocks of the pool on each GPU, in place of what `gpu_memory_fraction` or
+            `kv_pool_bytes` leaves (vLLM's `--num-gpu-blocks-override`).
+        kv_pool_tokens (int | Unset): Tokens of the pool at most, where `gpu_memory_fraction` leaves room for more
+            (SGLang's `--max-total-tokens`, `max_tokens` of TensorRT-LLM's `kv_cache_config`).
         enforce_eager (bool | Unset): No CUDA graphs.
         speculative (SpeculativeRequest | Unset): Speculative decoding (arXiv:2211.17192).
         attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
@@ -91,6 +95,8 @@ class ServeRequest:
     max_num_sequences: int | Unset = UNSET
     gpu_memory_fraction: float | Unset = UNSET
     kv_pool_bytes: int | Unset = UNSET
+    kv_pool_blocks: int | Unset = UNSET
+    kv_pool_tokens: int | Unset = UNSET
     enforce_eager: bool | Unset = UNSET
     speculative: SpeculativeRequest | Unset = UNSET
     attention: Attention | Unset = UNSET
@@ -155,6 +161,10 @@ class ServeRequest:
         gpu_memory_fraction = self.gpu_memory_fraction
 
         kv_pool_bytes = self.kv_pool_bytes
+
+        kv_pool_blocks = self.kv_pool_blocks
+
+        kv_pool_tokens = self.kv_pool_tokens
 
         enforce_eager = self.enforce_eager
 
@@ -242,6 +252,10 @@ class ServeRequest:
             field_dict["gpu_memory_fraction"] = gpu_memory_fraction
         if kv_pool_bytes is not UNSET:
             field_dict["kv_pool_bytes"] = kv_pool_bytes
+        if kv_pool_blocks is not UNSET:
+            field_dict["kv_pool_blocks"] = kv_pool_blocks
+        if kv_pool_tokens is not UNSET:
+            field_dict["kv_pool_tokens"] = kv_pool_tokens
         if enforce_eager is not UNSET:
             field_dict["enforce_eager"] = enforce_eager
         if speculative is not UNSET:
@@ -349,6 +363,10 @@ class ServeRequest:
 
         kv_pool_bytes = d.pop("kv_pool_bytes", UNSET)
 
+        kv_pool_blocks = d.pop("kv_pool_blocks", UNSET)
+
+        kv_pool_tokens = d.pop("kv_pool_tokens", UNSET)
+
         enforce_eager = d.pop("enforce_eager", UNSET)
 
         _speculative = d.pop("speculative", UNSET)
@@ -431,6 +449,8 @@ class ServeRequest:
             max_num_sequences=max_num_sequences,
             gpu_memory_fraction=gpu_memory_fraction,
             kv_pool_bytes=kv_pool_bytes,
+            kv_pool_blocks=kv_pool_blocks,
+            kv_pool_tokens=kv_pool_tokens,
             enforce_eager=enforce_eager,
             speculative=speculative,
             attention=attention,

@@ -5,7 +5,7 @@ A rank has fixed bytes, each stage has a pool, and one pool decides.
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.backends.paged_pool.blocks import KvBlockPool
 from service.estimator.backends.paged_pool.memory_parts import MemoryLedger, MemoryPart
@@ -63,8 +63,8 @@ class PoolLimits:
     start_tokens: int | None = None
     """Tokens of a sequence without room for which the engine does not start; else those of
     ``max_model_len``."""
-    has_fixed_pool: bool = False
-    """Whether the pool has bytes of its own, whatever the other parts leave."""
+    pool_field: str | None = None
+    """Field that gives the pool a size of its own, whatever the other parts leave."""
     warnings: tuple[str, ...] = ()
     profiles_tower: bool = False
     """Whether a vision tower's own work is counted."""
@@ -79,6 +79,29 @@ def build_rank_memories(
     """
     memories = {id(rank): build(rank) for rank in {id(rank): rank for rank in ranks}.values()}
     return tuple(memories[id(rank)] for rank in ranks)
+
+
+def limit_tokens(
+    memories: tuple[RankMemory, ...], limits: PoolLimits, num_blocks: int | None
+) -> tuple[tuple[RankMemory, ...], PoolLimits]:
+    """Return ranks with no more blocks than asked, and their limits.
+
+    ``num_blocks`` are those of ``kv_pool_tokens``. A limit that no rank's memory reaches is none.
+    """
+    if num_blocks is None or min(memory.pool.num_blocks for memory in memories) <= num_blocks:
+        return memories, limits
+    limited = limit_blocks(memories, num_blocks)
+    budget = max(memory.fixed_bytes + memory.pool.bytes for memory in limited)
+    return limited, replace(limits, budget_bytes=budget, pool_field="kv_pool_tokens")
+
+
+def limit_blocks(memories: tuple[RankMemory, ...], num_blocks: int) -> tuple[RankMemory, ...]:
+    """Return ranks with pools of so many blocks, whatever their memory leaves."""
+    limited = {
+        key: replace(memory, pool=memory.pool.limit_blocks(num_blocks))
+        for key, memory in {id(memory): memory for memory in memories}.items()
+    }
+    return tuple(limited[id(memory)] for memory in memories)
 
 
 class FilledPool:
@@ -130,7 +153,7 @@ class FilledPool:
                 approximate=model.spec.approximate,
                 warnings=(*limits.warnings, *_list_tower_warnings(model, limits)),
                 has_pool=not isinstance(pool, StepPool),
-                has_fixed_pool=limits.has_fixed_pool,
+                pool_field=limits.pool_field,
                 roomy_tokens=_find_roomy_length(distinct, limits),
             )
         )
@@ -199,7 +222,7 @@ def _sum_budgeted(memory: RankMemory, limits: PoolLimits) -> tuple[int, int]:
 
     What they take more leaves a pool of its own size alone.
     """
-    if limits.has_fixed_pool:
+    if limits.pool_field is not None:
         return memory.fixed_bytes, memory.fixed_bytes
     budgeted = [part for part in memory.parts if part.budgeted]
     return sum(part.bytes for part in budgeted), sum(part.high for part in budgeted)

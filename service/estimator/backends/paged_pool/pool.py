@@ -53,8 +53,8 @@ class EngineMemory:
     approximate: bool = False
     has_pool: bool = True
     """Whether anything is kept for a request from one step to the next."""
-    has_fixed_pool: bool = False
-    """Whether the pool has bytes of its own, whatever the other parts leave."""
+    pool_field: str | None = None
+    """Field that gives the pool a size of its own, whatever the other parts leave."""
     roomy_tokens: int = 0
     """Largest ``max_model_len`` that has room where this one has none, 0 where none has."""
     warnings: tuple[str, ...] = ()
@@ -197,7 +197,7 @@ def _find_shortfalls(totals: PoolTotals, demand: PoolDemand) -> tuple[str, ...]:
                 f"the pool holds {memory.pool_tokens:,} tokens: longer requests are refused, "
                 f"though max_model_len is {memory.max_model_len:,}"
             )
-    lever = "kv_pool_bytes" if memory.has_fixed_pool else "gpu_memory_fraction"
+    lever = memory.pool_field or "gpu_memory_fraction"
     if (missing := totals.device_bytes - memory.usable_bytes) > 0:
         messages.append(
             f"the engine's budget of {memory.budget_bytes:,} B leaves {missing:,} B too little for "
@@ -245,7 +245,7 @@ def _compute_interval(memory: EngineMemory, ledgers: set[MemoryLedger]) -> Inter
     """
     selected = [part for part in memory.parts if part.ledger in ledgers]
     point = sum(part.bytes for part in selected)
-    outside = [part for part in selected if memory.has_fixed_pool or not part.budgeted]
+    outside = [part for part in selected if memory.pool_field or not part.budgeted]
     variable = outside or [part for part in selected if part.name != "kv_cache"]
     return Interval(
         point + sum(part.low - part.bytes for part in variable),

@@ -24,6 +24,7 @@ from service.estimator.backends.paged_pool.engine_memory import (
     RankMemory,
     build_rank_memories,
     count_token_elements,
+    limit_tokens,
 )
 from service.estimator.backends.paged_pool.host_weights import offload_weights
 from service.estimator.backends.paged_pool.layer_caches import count_slot_bytes
@@ -127,6 +128,8 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         max_model_len=settings.max_model_len,
         start_tokens=ANY_ROOM,
     )
+    # A page has one token (``_apply_token_constraints``).
+    memories, limits = limit_tokens(memories, limits, workload.kv_pool_tokens)
     return FilledPool(
         memories,
         limits,
@@ -154,7 +157,14 @@ def _resolve_settings(
     chunk = workload.max_num_batched_tokens or get_chunk_tokens(version, memory_mib)
     fraction = workload.gpu_memory_fraction
     if fraction is None:
-        fraction = get_memory_fraction(version, memory_mib, chunk, layout, latent=is_latent(model))
+        fraction = get_memory_fraction(
+            version,
+            memory_mib,
+            chunk,
+            layout,
+            latent=is_latent(model),
+            speculative=workload.speculative,
+        )
         if reads_images(model, workload):
             fraction = adjust_for_images(fraction, model.spec)
     ranks = layout.tensor_parallel * layout.pipeline_parallel

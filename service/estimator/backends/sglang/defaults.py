@@ -9,6 +9,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.values.engine_versions import Version
 from service.estimator.values.layout import Layout
+from service.estimator.values.speculative import Speculative
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import ServeWorkload
 
@@ -21,6 +22,9 @@ _PREFILL_GRAPHS = Version(0, 5, 10)
 _WIDER_MIDDLE = Version(0, 5, 20)
 """GPUs of 20 to 35 GiB get the chunks of larger ones, and larger decode graphs."""
 _SMALL_MIB, _MIDDLE_MIB, _LARGE_MIB, _HUGE_MIB = 20 * 1024, 35 * 1024, 60 * 1024, 160 * 1024
+_FREE_GUESSES = Version(0, 5, 14)
+"""Nothing more is kept free for who guesses tokens."""
+_HEAD_MIB, _DRAFT_MIB = 2 * 1024, 6 * 1024
 _FEW_RANKS = 4
 _VIT_LAYERS, _VIT_WIDTH, _VIT_FACTOR = 24, 1024, 0.95
 """The tower that fractions are reduced for, and by how much (0.5.6 to 0.5.23)."""
@@ -42,12 +46,20 @@ def get_chunk_tokens(version: Version, memory_mib: int) -> int:
 
 
 def get_memory_fraction(
-    version: Version, memory_mib: int, chunk_tokens: int, layout: Layout, *, latent: bool
+    version: Version,
+    memory_mib: int,
+    chunk_tokens: int,
+    layout: Layout,
+    *,
+    latent: bool,
+    speculative: Speculative | None = None,
 ) -> float:
     """Return ``mem_fraction_static``'s default."""
     if version < _COMPUTED_FRACTION:
         return _get_tabled_fraction(memory_mib, layout)
-    return _compute_fraction(version, memory_mib, chunk_tokens, layout, latent=latent)
+    return _compute_fraction(
+        version, memory_mib, chunk_tokens, layout, latent=latent, speculative=speculative
+    )
 
 
 def reads_images(model: Architecture, workload: ServeWorkload) -> bool:
@@ -86,7 +98,13 @@ def _get_tabled_fraction(memory_mib: int, layout: Layout) -> float:
 
 
 def _compute_fraction(
-    version: Version, memory_mib: int, chunk_tokens: int, layout: Layout, *, latent: bool
+    version: Version,
+    memory_mib: int,
+    chunk_tokens: int,
+    layout: Layout,
+    *,
+    latent: bool,
+    speculative: Speculative | None,
 ) -> float:
     """Return the default since 0.5.
 
@@ -105,7 +123,18 @@ def _compute_fraction(
         )
     if memory_mib > _LARGE_MIB:
         reserved = max(reserved, 10 * 1024)
+    if version < _FREE_GUESSES:
+        reserved += _get_guessing_mib(speculative)
     return max(0.0, round((memory_mib - reserved) / memory_mib, 3))
+
+
+def _get_guessing_mib(speculative: Speculative | None) -> int:
+    """Return what is kept free for heads, drafts and their graphs."""
+    if speculative is None:
+        return 0
+    if speculative.head is not None:
+        return _HEAD_MIB
+    return _DRAFT_MIB if speculative.has_draft else 0
 
 
 def _count_prefill_sizes(chunk_tokens: int) -> int:

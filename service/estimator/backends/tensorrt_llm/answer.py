@@ -14,6 +14,7 @@ from service.estimator.backends.paged_pool.engine_memory import (
     PoolLimits,
     RankMemory,
     build_rank_memories,
+    limit_tokens,
 )
 from service.estimator.backends.paged_pool.memory_parts import make_exact_part
 from service.estimator.backends.paged_pool.rank_memory import Rank, build_ranks
@@ -36,6 +37,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import resolve_version
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
+from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import ServeWorkload
 
 FRACTION_OF_FREE = 0.9
@@ -85,6 +87,10 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         ),
         start_tokens=ANY_ROOM,
     )
+    # ``calculate_max_num_blocks`` of _torch/pyexecutor/resource_manager.py
+    tokens = workload.kv_pool_tokens
+    blocks = None if tokens is None else ceil_div(tokens, BLOCK_TOKENS)
+    memories, limits = limit_tokens(memories, limits, blocks)
     return FilledPool(
         memories,
         limits,

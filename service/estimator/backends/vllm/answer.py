@@ -16,14 +16,10 @@ from service.estimator.backends.paged_pool.engine_memory import (
     PoolLimits,
     RankMemory,
     build_rank_memories,
+    limit_blocks,
 )
-from service.estimator.backends.paged_pool.memory_parts import (
-    MemoryPart,
-    make_exact_part,
-)
-from service.estimator.backends.paged_pool.pool import (
-    build_pool_estimate,
-)
+from service.estimator.backends.paged_pool.memory_parts import MemoryPart, make_exact_part
+from service.estimator.backends.paged_pool.pool import build_pool_estimate
 from service.estimator.backends.paged_pool.rank_memory import Rank
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.vllm.adapter_slots import count_adapter_slots
@@ -49,6 +45,7 @@ from service.estimator.backends.vllm.runners import (
 )
 from service.estimator.backends.vllm.settings import (
     VllmSettings,
+    name_pool_field,
     resolve_max_model_len,
     resolve_settings,
 )
@@ -116,12 +113,14 @@ def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
     memories = build_rank_memories(
         ranks, lambda rank: _build_rank_memory(rank, workload, layout, settings, question.device)
     )
+    if workload.kv_pool_blocks is not None:
+        memories = limit_blocks(memories, workload.kv_pool_blocks)
     limits = PoolLimits(
         source="vLLM, v1/core/kv_cache_utils.py",
         budget_bytes=_get_budget(question, memories, settings),
         usable_bytes=question.device.usable_bytes,
         max_model_len=settings.max_model_len,
-        has_fixed_pool=workload.kv_pool_bytes is not None,
+        pool_field=name_pool_field(workload),
         warnings=_list_warnings(question, settings),
         profiles_tower=settings.tower is not None,
     )
@@ -150,6 +149,8 @@ def _get_budget(
     Without a pool it is all of the GPU but what is outside of it; with one of a size of its own it
     is that beside the rank's other parts.
     """
+    if question.workload.kv_pool_blocks is not None:
+        return max(memory.fixed_bytes + memory.pool.bytes for memory in memories)
     pool = question.workload.kv_pool_bytes
     if pool is not None:
         return pool + max(memory.fixed_bytes for memory in memories)

@@ -89,3 +89,9 @@ def resolve_settings(
             limits=ItemLimits(workload.max_images_per_prompt, workload.max_videos_per_prompt),
         ),
     )
+
+
+def name_pool_field(workload: ServeWorkload) -> str | None:
+    """Return what gives the pool its size; blocks replace bytes (``may_override_num_blocks``)."""
+    sized = (("kv_pool_blocks", workload.kv_pool_blocks), ("kv_pool_bytes", workload.kv_pool_bytes))
+    return next((name for name, size in sized if size is not None), None)

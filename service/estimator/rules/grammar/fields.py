@@ -159,6 +159,8 @@ class WorkloadFields:
     max_videos_per_prompt: Field[int | None] = Field("workload.max_videos_per_prompt")
     gpu_memory_fraction: Field[float | None] = Field("workload.gpu_memory_fraction")
     kv_pool_bytes: Field[int | None] = Field("workload.kv_pool_bytes")
+    kv_pool_blocks: Field[int | None] = Field("workload.kv_pool_blocks")
+    kv_pool_tokens: Field[int | None] = Field("workload.kv_pool_tokens")
     enforce_eager: Field[bool] = Field("workload.enforce_eager")
     speculative: Field[Speculative | None] = Field("workload.speculative")
 

@@ -1,8 +1,5 @@
 """Arguments of llama.cpp's ``llama-server`` and ``llama-cli``."""
 
-import re
-from pathlib import PurePosixPath
-
 from service.estimator.values.dtypes import CacheType
 from service.formats.launches.engines.engine_environment import (
     account_environment,
@@ -15,6 +12,7 @@ from service.formats.launches.engines.engine_settings import (
     ignore_settings,
     put_int,
 )
+from service.formats.launches.engines.llama_cpp_files import cut_format, get_larger_format
 from service.formats.launches.engines.llama_cpp_keys import (
     FLAGS,
     IGNORED,
@@ -23,6 +21,7 @@ from service.formats.launches.engines.llama_cpp_keys import (
     WITHOUT_EFFECT,
 )
 from service.formats.launches.engines.llama_cpp_overrides import ALL_LAYERS, count_host_experts
+from service.formats.launches.engines.speculation import read_llama_cpp_speculation
 from service.formats.launches.sources.argv import Grammar
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
@@ -43,13 +42,6 @@ _FORMATS = {
     "mxfp4_moe": "mxfp4",
 }
 _PLAIN = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "none": None}
-_FORMAT = re.compile(
-    r"[-._](?:(?:ud|i1)[-._])?((?:i?q\d\w*|tq\d\w*|b?f16|f32|mxfp4(?:_moe)?|int8|none))$",
-    re.IGNORECASE,
-)
-_LEAST_BITS = 4
-"""Formats of fewer bits have no term."""
-_PART = re.compile(r"-\d{5}-of-\d{5}$")
 _CACHES = {"f16": "fp16", "bf16": "bf16", "f32": "fp32"}
 _BLOCKS = {kind.value: kind.value for kind in sorted(CacheType, key=lambda kind: -kind.block_bytes)}
 """Types of a cache in blocks, the largest first."""
@@ -77,6 +69,7 @@ def read_llama_cpp(handed_in: HandedIn, draft: Draft) -> None:
     _read_context(settings, draft, longest, serves=is_server)
     _read_cache(settings, draft)
     _read_devices(settings, draft, handed_in)
+    _read_draft(settings, draft)
     ignore_settings(draft, settings, IGNORED)
     draft.account(settings, WITHOUT_EFFECT)
     account_environment(draft, handed_in, options=VARIABLES)
@@ -93,27 +86,29 @@ def _read_model(settings: Settings, draft: Draft) -> None:
         name, _, tag = repository.as_text().partition(":")
         draft.put("model", name, repository)
         if part is not None:
-            _put_format(draft, _cut_format(part.as_text())[1], part)
+            _put_format(draft, cut_format(part.as_text())[1], part)
         elif tag:
             _put_format(draft, tag, repository)
         else:
             _put_format(draft, "q4_k_m", make_default("hf_repo", "Q4_K_M", _SOURCE))
     elif file is not None:
-        name, word = _cut_format(file.as_text())
+        name, word = cut_format(file.as_text())
         draft.put("model", name, file)
         _put_format(draft, word, file)
     else:
         draft.ask("model", "the launch names no model")
 
 
-def _cut_format(path: str) -> tuple[str, str]:
-    """Return the model and the format that a file is named for.
-
-    The format is empty where it names none.
-    """
-    stem = _PART.sub("", PurePosixPath(path).name.removesuffix(".gguf"))
-    match = _FORMAT.search(stem)
-    return (stem, "") if match is None else (stem[: match.start()], match.group(1))
+def _read_draft(settings: Settings, draft: Draft) -> None:
+    """Set the model that guesses tokens ahead, in the model's format."""
+    file = read_llama_cpp_speculation(settings, draft)
+    if file is not None:
+        name, word = cut_format(file.partition(":")[0])
+        draft.put("workload.speculative.draft", name)
+        draft.warn(
+            f"the draft model {name}{f' ({word})' if word else ''} is counted in the format of the "
+            "weights: bring its GGUF file along as the draft where it has another"
+        )
 
 
 def _put_format(draft: Draft, word: str, setting: Setting) -> None:
@@ -136,22 +131,11 @@ def _ask_format(draft: Draft, folded: str, word: str) -> None:
         why = "the format of the weights: the file's name does not tell"
         draft.ask("workload.quantization", why, tuple(dict.fromkeys(_FORMATS.values())))
         return
-    nearest = _get_larger_format(folded)
+    nearest = get_larger_format(folded)
     why = f"the format of the weights: there is no term for {word}, and a larger one is evaluated"
     choices = (nearest, *(name for name in _FORMATS.values() if name != nearest))
     draft.ask("workload.quantization", why, tuple(dict.fromkeys(choices)), is_assumed=True)
     draft.put("workload.quantization", nearest)
-
-
-def _get_larger_format(word: str) -> str:
-    """Return a format with a term that has no fewer bits."""
-    digit = re.search(r"\d", word)
-    bits = 8 if digit is None else int(digit.group())
-    if bits < _LEAST_BITS or word in {"q4_k_s", "iq4_xs", "iq4_nl"}:
-        return "q4_k_m"
-    if bits == _LEAST_BITS or word in {"q5_k_s", "q5_0"}:
-        return "q5_k_m"
-    return "q6_k" if bits == _LEAST_BITS + 1 else "q8_0"
 
 
 def _read_context(settings: Settings, draft: Draft, longest: int | None, *, serves: bool) -> None:

@@ -105,6 +105,7 @@ def _read_limits(settings: Settings, draft: Draft) -> None:
     if not put_fraction(draft, settings, "mem_fraction_static"):
         default = make_default("mem_fraction_static", None, _SCHEDULE)
         draft.note(default, "the share that the release chooses for the GPU and the layout")
+    put_int(draft, settings, "workload.kv_pool_tokens", "max_total_tokens")
     offload = settings.take("cpu_offload_gb")
     if offload is not None and offload.as_int():
         draft.put("workload.cpu_offload_gb", float(offload.as_int()), offload)

@@ -23,7 +23,6 @@ _OWN_CONFIG = "the model's own config is evaluated; hand in the model that is me
 _COMPILED = "the model is evaluated as it is, not compiled"
 _DIFFUSION = "a model that generates by diffusion has no term"
 IGNORED = {
-    "max_total_tokens": "the pool is what gpu_memory_fraction leaves, not tokens",
     "max_prefill_tokens": "prompts that are not cut into chunks are evaluated by the default",
     "page_size": "pages have the tokens that the release chooses",
     "swa_full_tokens_ratio": "windows have the share of the pool that the release chooses",

@@ -179,3 +179,73 @@ def _count_guessed(verified: Setting | None, steps: Setting | None) -> int:
     if verified is not None:
         return verified.as_int(minimum=2) - 1
     return 0 if steps is None else steps.as_int(minimum=1)
+
+
+def read_tensorrt_speculation(settings: Settings, draft: Draft) -> None:
+    """Read ``speculative_config`` of TensorRT-LLM.
+
+    Draft models and n-grams have a term; layers of the model and heads have none on this engine.
+    """
+    option = settings.peek("speculative_config")
+    speculation = read_object(settings, "speculative_config")
+    if speculation is None:
+        return
+    kind = speculation.take("decoding_type")
+    tokens = speculation.take("max_draft_len", "num_nextn_predict_layers")
+    model = speculation.take(
+        "speculative_model", "speculative_model_dir", "pytorch_weights_path", "draft_model"
+    )
+    word = "" if kind is None else str(kind.value).replace("_", "").casefold()
+    named = kind or tokens or model or option
+    if word in {"drafttarget", "ngram"} and named is not None:
+        if tokens is None or (word == "drafttarget" and model is None):
+            raise named.refuse("max_draft_len beside it, and speculative_model of a draft model")
+        draft.note(named, "who guesses tokens ahead")
+        put_draft(draft, tokens, model if word == "drafttarget" else None)
+    else:
+        _ignore(draft, _NO_HEADS if word in _TENSORRT_HEADS else NO_TERM, kind, model, tokens)
+    draft.account(speculation, ("load_format", "acceptance_*", "is_*", "max_matching_ngram_size"))
+
+
+_TENSORRT_HEADS = frozenset({"mtp", "eagle", "eagle3"})
+_NO_HEADS = (
+    "layers and heads that guess have a term on vllm and sglang: here neither their weights nor "
+    "their cache are counted"
+)
+_LLAMA_CPP_TOKENS = 3
+_LLAMA_CPP = "llama.cpp, common/common.h, common_params_speculative_draft"
+_SIMPLE = frozenset({"", "none", "draft", "draft-simple"})
+
+
+def read_llama_cpp_speculation(settings: Settings, draft: Draft) -> str | None:
+    """Read who guesses tokens ahead of llama.cpp.
+
+    Return the draft's file, if a model does.
+    """
+    kind = settings.take("spec_type")
+    model = settings.take("model_draft", "spec_draft_model")
+    repository = settings.take("hf_repo_draft", "spec_draft_hf_repo")
+    tokens = settings.take("draft_max", "draft", "draft_n", "spec_draft_n_max")
+    word = "" if kind is None else str(kind.value).casefold()
+    named = model or repository
+    if word.startswith("ngram"):
+        tokens = settings.take(f"spec_{word.replace('-', '_')}_n_max") or tokens
+        if tokens is None:
+            _ignore(draft, "how many tokens it guesses is its own; say workload.speculative", kind)
+        else:
+            put_draft(draft, tokens, None)
+            draft.note(kind or tokens, "who guesses tokens ahead")
+        return None
+    if word not in _SIMPLE:
+        _ignore(draft, _NO_HEADS if word == "draft-mtp" else NO_TERM, kind, model, repository)
+        _ignore(draft, NO_TERM, tokens)
+        return None
+    if kind is not None:
+        draft.note(kind, "who guesses tokens ahead")
+    if named is None:
+        if tokens is not None:
+            draft.drop(tokens)
+        return None
+    counted = tokens or make_default("draft_max", _LLAMA_CPP_TOKENS, _LLAMA_CPP)
+    draft.put(f"{_FIELD}.num_tokens", counted.as_int(minimum=1), counted)
+    return named.as_text()

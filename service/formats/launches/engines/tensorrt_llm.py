@@ -13,6 +13,7 @@ from service.formats.launches.engines.engine_settings import (
     put_weight_dtype,
     read_object,
 )
+from service.formats.launches.engines.speculation import read_tensorrt_speculation
 from service.formats.launches.sources.argv import Grammar
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
@@ -61,7 +62,6 @@ IGNORED = {
     "enable_chunked_prefill": "a step of max_num_tokens is evaluated",
     "cuda_graph_config": "the graphs that the release captures by default are evaluated",
     "torch_compile_config": "the model is evaluated as it is, not compiled",
-    "speculative_config": "say workload.speculative for tokens that are guessed ahead",
     "lora_config": "adapters of a server have no term",
     "peft_cache_config": "adapters of a server have no term",
     "moe_config": "experts are evaluated as the release computes them",
@@ -77,7 +77,6 @@ IGNORED = {
 }
 """Arguments that may count and have no word, with why."""
 _CACHE_IGNORED = {
-    "max_tokens": "the pool is what its fraction leaves, not tokens",
     "max_gpu_total_bytes": "the pool is what its fraction leaves, not bytes",
     "max_attention_window": "windows are the model's own",
     "host_cache_size": "a cache on the host has no term",
@@ -116,6 +115,7 @@ def read_tensorrt_llm(handed_in: HandedIn, draft: Draft) -> None:
     _read_cache(settings, draft)
     _read_limits(settings, draft)
     _read_layout(settings, draft)
+    read_tensorrt_speculation(settings, draft)
     backend = settings.take("backend")
     if backend is not None and backend.value == "pytorch":
         draft.drop(backend)
@@ -164,6 +164,7 @@ def _read_cache(settings: Settings, draft: Draft) -> None:
     if not put_fraction(draft, cache, "free_gpu_memory_fraction"):
         default = make_default("free_gpu_memory_fraction", 0.9, _SERVE)
         draft.note(default, "the pool's share of the memory that weights and activations leave")
+    put_int(draft, cache, "workload.kv_pool_tokens", "max_tokens")
     dtype = cache.take("dtype")
     word = "auto" if dtype is None else str(dtype.value).casefold()
     if dtype is not None and word == "auto":

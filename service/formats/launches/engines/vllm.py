@@ -175,6 +175,7 @@ def _read_memory(settings: Settings, draft: Draft) -> None:
     pool = settings.take("kv_cache_memory_bytes")
     if pool is not None:
         draft.put("workload.kv_pool_bytes", parse_size(pool), pool)
+    put_int(draft, settings, "workload.kv_pool_blocks", "num_gpu_blocks_override")
     offload = settings.take("cpu_offload_gb")
     if offload is not None:
         gigabytes = offload.as_float()

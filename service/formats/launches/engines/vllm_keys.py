@@ -173,7 +173,6 @@ IGNORED = {
     "weight_transfer_config": "buffers for weights that come while it serves have no term",
     "enable_flash_late_interaction": "scores that a server computes beside have no term",
     "enable_cumem_allocator": "the engine is evaluated awake, with the caching allocator",
-    "num_gpu_blocks_override": "the pool is what gpu_memory_fraction leaves, not blocks",
     "block_size": "blocks have the tokens that the engine chooses on the GPU",
     "decode_context_parallel_size": "a cache that is split by tokens has no term",
     "prefill_context_parallel_size": "prompts that are split over GPUs have no term",

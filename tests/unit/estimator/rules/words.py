@@ -142,6 +142,8 @@ SERVED: Mapping[str, Sequence[object]] = {
     "inputs": INPUTS,
     "cache": tuple(Cache),
     "kv_pool_bytes": (2**30,),
+    "kv_pool_blocks": (512,),
+    "kv_pool_tokens": (4096,),
     "speculative": (Speculative(num_tokens=2), Speculative(num_tokens=2, head=DraftHead.MTP)),
     "gpu_layers": (1,),
     "cpu_moe_layers": (1,),

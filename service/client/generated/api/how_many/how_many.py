@@ -89,7 +89,9 @@ def call(
     keeps_logits: bool | Unset = UNSET,
     kernels: Kernels | Unset = UNSET,
     kv_cache_dtype: DType | Unset = UNSET,
+    kv_pool_blocks: int | Unset = UNSET,
     kv_pool_bytes: int | Unset = UNSET,
+    kv_pool_tokens: int | Unset = UNSET,
     log_prob_batch_size: int | Unset = UNSET,
     lora_dtype: DType | Unset = UNSET,
     lora_rank: int | Unset = UNSET,
@@ -339,7 +341,11 @@ def call(
 
     params["kv_cache_dtype"] = json_kv_cache_dtype
 
+    params["kv_pool_blocks"] = kv_pool_blocks
+
     params["kv_pool_bytes"] = kv_pool_bytes
+
+    params["kv_pool_tokens"] = kv_pool_tokens
 
     params["log_prob_batch_size"] = log_prob_batch_size
 

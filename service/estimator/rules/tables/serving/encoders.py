@@ -86,7 +86,7 @@ ENCODERS = (
         )
         for name in (
             *("engine_version", "max_model_len", "max_num_batched_tokens", "max_num_sequences"),
-            *("gpu_memory_fraction", "kv_pool_bytes"),
+            *("gpu_memory_fraction", "kv_pool_bytes", "kv_pool_blocks", "kv_pool_tokens"),
         )
     ),
     Rule(

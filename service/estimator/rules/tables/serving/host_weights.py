@@ -36,18 +36,39 @@ def _refuse_word(name: str, field: Field[Any], engines: str) -> Rule:
     )
 
 
-_POOL_SIZE = Rule(
-    require=any_of(is_absent(workload.kv_pool_bytes), is_in(workload.engine, Engine.VLLM)),
-    field=workload.kv_pool_bytes.path,
-    topic=Topic.WORDS,
-    refusal=unmodelled(
-        "kv_pool_bytes on {workload.engine}", *("engine vllm", "requests without kv_pool_bytes")
+def _refuse_pool(field: Field[int | None], *engines: Engine, source: str) -> Rule:
+    name, known = field.path.rpartition(".")[2], " or ".join(engines)
+    return Rule(
+        require=any_of(is_absent(field), is_in(workload.engine, *engines)),
+        field=field.path,
+        topic=Topic.WORDS,
+        refusal=unmodelled(
+            f"{name} on {{workload.engine}}", f"engine {known}", f"requests without {name}"
+        ),
+        reason=f"{name} is a word of engine {known}",
+        source=source,
+    )
+
+
+_POOL_SIZES = (
+    _refuse_pool(
+        workload.kv_pool_bytes,
+        Engine.VLLM,
+        source="vLLM 0.33.0, config/cache.py, kv_cache_memory_bytes",
     ),
-    reason="kv_pool_bytes is a word of engine vllm",
-    source="vLLM 0.33.0, config/cache.py, kv_cache_memory_bytes",
+    _refuse_pool(
+        workload.kv_pool_blocks,
+        Engine.VLLM,
+        source="vLLM 0.33.0, config/cache.py, num_gpu_blocks_override",
+    ),
+    _refuse_pool(
+        workload.kv_pool_tokens,
+        *(Engine.SGLANG, Engine.TENSORRT_LLM),
+        source="SGLang 0.5.23, max_total_tokens; TensorRT-LLM 1.2, KvCacheConfig.max_tokens",
+    ),
 )
 _LLAMA_CPP_WORDS = (
-    _POOL_SIZE,
+    *_POOL_SIZES,
     _refuse_word("gpu_layers", workload.gpu_layers, "engine llama_cpp"),
     _refuse_word("cpu_moe_layers", workload.cpu_moe_layers, "engine llama_cpp"),
     _refuse_word("tensor_split", workload.tensor_split, "engine llama_cpp"),
@@ -70,7 +91,7 @@ def _shares_among_all(case: Case) -> bool:
 
 
 LLAMA_CPP_SPLITS = (
-    _POOL_SIZE,
+    *_POOL_SIZES,
     Rule(
         when=is_given(workload.tensor_split),
         require=satisfies(

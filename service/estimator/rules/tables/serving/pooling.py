@@ -1,6 +1,7 @@
 """Rules of engines for models that generate nothing: embeddings, rerankers, rewards."""
 
 from service.estimator.rules.grammar.conditions import (
+    Field,
     all_of,
     any_of,
     is_absent,
@@ -128,13 +129,16 @@ POOLING = (
         reason="speculative decoding of {model.family}",
         source=_SOURCE,
     ),
-    Rule(
-        when=_IS_ENCODER,
-        require=is_absent(workload.kv_pool_bytes),
-        topic=Topic.LABELS,
-        refusal=invalid("an encoder keeps no keys and values: drop kv_pool_bytes"),
-        reason="an encoder has no pool",
-        source=_SOURCE,
+    *(
+        Rule(
+            when=_IS_ENCODER,
+            require=is_absent(Field(f"workload.{name}")),
+            topic=Topic.LABELS,
+            refusal=invalid(f"an encoder keeps no keys and values: drop {name}"),
+            reason="an encoder has no pool",
+            source=_SOURCE,
+        )
+        for name in ("kv_pool_bytes", "kv_pool_blocks", "kv_pool_tokens")
     ),
     Rule(
         when=_READS_ALONE,

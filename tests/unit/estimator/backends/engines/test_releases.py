@@ -19,6 +19,7 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.engine_versions import Version, parse_version
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
+from service.estimator.values.speculative import DraftHead, Speculative
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from tests.unit.estimator.backends.test_vllm import LLAMA_8B
@@ -196,6 +197,26 @@ def test_sglang_leaves_room_for_what_it_captures(
 
     assert get_chunk_tokens(release, memory_mib) == chunk
     assert get_memory_fraction(release, memory_mib, chunk, Layout(), latent=False) == fraction
+
+
+@pytest.mark.parametrize(
+    ("version", "guessing", "reserved_mib"),
+    [
+        ("0.5.13", Speculative(num_tokens=3), 13904),
+        ("0.5.13", Speculative(num_tokens=3, head=DraftHead.MTP), 13904 + 2048),
+        ("0.5.13", Speculative(num_tokens=3, config="{}"), 13904 + 6144),
+        ("0.5.14", Speculative(num_tokens=3, config="{}"), 13904),
+    ],
+)
+def test_sglang_left_room_for_who_guesses(
+    version: str, guessing: Speculative, reserved_mib: int
+) -> None:
+    """A head took 2 GiB and a draft model 6 on top until 0.5.13 (``srt/server_args.py``)."""
+    fraction = get_memory_fraction(
+        parse_version(version), 81920, 8192, Layout(), latent=False, speculative=guessing
+    )
+
+    assert fraction == round(1 - reserved_mib / 81920, 3)
 
 
 def test_an_answer_names_the_release_that_it_is_of() -> None:

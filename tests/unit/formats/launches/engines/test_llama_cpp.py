@@ -55,6 +55,14 @@ READ = [
     ("-ot .ffn_.*_exps.=CPU", "workload", "cpu_moe_layers", 999),
     (r"-ot blk\.(?:[0-9]|1[0-5])\.ffn_(up|down|gate)_exps.=CPU", "workload", "cpu_moe_layers", 16),
 ]
+READ += [
+    (flags, "workload", "speculative", {"num_tokens": number, "draft": "llama-160m"})
+    for flags, number in (
+        ("-md d/llama-160m-Q8_0.gguf --draft-max 8", 8),
+        ("--spec-type draft-simple --spec-draft-model llama-160m.gguf --spec-draft-n-max 5", 5),
+        ("-hfd org/llama-160m:Q8_0", 3),
+    )
+]
 NAMED = [
     ("-m a/Qwen2.5-7B-Instruct-Q5_K_M.gguf", "Qwen2.5-7B-Instruct", "q5_k_m"),
     ("-m llama-q8_0-00001-of-00003.gguf", "llama", "q8_0"),
@@ -64,7 +72,9 @@ NAMED = [
 ]
 IGNORED = (
     *("-ot .ffn_(up|down)_exps.=CPU", "-ctv q4_0 -ctk q8_0", "-ctv bf16 -ctk q8_0"),
-    *("-ot attn=CPU", "-ot exps=CUDA0", "--mmproj p.gguf", "-md draft.gguf"),
+    *("-ot attn=CPU", "-ot exps=CUDA0", "--mmproj p.gguf"),
+    *("--spec-type draft-mtp --draft-max 3", "--spec-type draft-eagle3 -md head.gguf"),
+    "-md llama-160m-F16.gguf -cd 512",
     *("-nkvo", "--swa-full", "--rpc host:50052", "--some-flag-of-tomorrow 3", "--lora a.gguf"),
 )
 IDLE = (

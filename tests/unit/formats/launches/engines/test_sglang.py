@@ -36,10 +36,12 @@ RENDERED: list[tuple[str, dict[str, Any], Layout]] = [
     ("llama-2-7b", {"max_num_batched_tokens": 2048}, Layout(tensor_parallel=2)),
     ("llama-2-7b", {"gpu_memory_fraction": 0.8, "cpu_offload_gb": 3.0}, Layout()),
     ("llama-2-7b", {"quantization": Quantization.GPTQ_INT4}, Layout(pipeline_parallel=2)),
+    ("llama-2-7b", {"kv_pool_tokens": 100_000}, Layout()),
     ("mixtral-8x7b", {}, EXPERTS),
     ("mixtral-8x7b", {}, Layout(tensor_parallel=4, expert_parallel=4, expert_tensor_parallel=1)),
 ]
 READ = [
+    ("--max-total-tokens 100000", "workload", "kv_pool_tokens", 100_000),
     ("--tp 2", "layout", "tensor_parallel", 2),
     ("--tensor-parallel-size 4", "layout", "tensor_parallel", 4),
     ("--pp-size 2", "layout", "pipeline_parallel", 2),
@@ -95,7 +97,7 @@ READ = [
     ),
 ]
 IGNORED = (
-    *("--max-total-tokens 100000", "--page-size 64", "--chunked-prefill-size -1"),
+    *("--page-size 64", "--chunked-prefill-size -1"),
     *("--attn-dp-size 1 --dcp-size 2", "--enable-lora", "--lora-paths a=b c=d"),
     *("--kv-cache-dtype nvfp4", "--quantization w8a8_int8", "--some-flag-of-tomorrow 3"),
     *("--enable-hierarchical-cache --hicache-ratio 2", "--disaggregation-mode prefill"),

@@ -39,6 +39,7 @@ RENDERED: list[tuple[str, dict[str, Any], Layout]] = [
     ("llama-2-7b", {"quantization": Quantization.FP8}, Layout()),
     ("llama-2-7b", {"quantization": Quantization.AWQ_INT4}, Layout(tensor_parallel=2)),
     ("llama-2-7b", {"weight_dtype": DType.FP16, "kv_cache_dtype": DType.FP16}, Layout()),
+    ("llama-2-7b", {"kv_pool_tokens": 100_000}, Layout()),
     ("mixtral-8x7b", {}, SPREAD),
     ("mixtral-8x7b", {}, Layout(tensor_parallel=4, expert_parallel=4, expert_tensor_parallel=1)),
 ]

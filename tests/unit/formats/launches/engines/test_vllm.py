@@ -44,6 +44,7 @@ RENDERED: list[tuple[str, dict[str, Any], Layout]] = [
     ),
     ("llama-2-7b", {"speculative": Speculative(num_tokens=3)}, Layout()),
     ("llama-2-7b", {"kv_pool_bytes": 20 * 2**30}, Layout()),
+    ("llama-2-7b", {"kv_pool_blocks": 2000}, Layout()),
     (
         "deepseek-v3",
         {"speculative": Speculative(num_tokens=1, head=DraftHead.MTP)},
@@ -100,11 +101,12 @@ READ = [
         "speculative",
         {"num_tokens": 2},
     ),
+    ("--num-gpu-blocks-override 100", "workload", "kv_pool_blocks", 100),
     ("--kv-cache-memory-bytes 10G", "workload", "kv_pool_bytes", 10 * 2**30),
     ("--kv-cache-memory-bytes 12000000000", "workload", "kv_pool_bytes", 12_000_000_000),
 ]
 IGNORED = (
-    *("--block-size 32", "--num-gpu-blocks-override 100"),
+    "--block-size 32",
     *("--max-model-len auto", "--max-model-len -1", "--quantization compressed-tensors"),
     *("--decode-context-parallel-size 2", "--compilation-config.mode 3", "-O0"),
     "-p 8000",
