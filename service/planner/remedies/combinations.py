@@ -10,7 +10,7 @@ from service.planner.fit.remedy import Remedy
 from service.planner.fit.verdict import Verdict
 from service.planner.remedies.costs import compare_costs
 from service.planner.remedies.effects import list_losses
-from service.planner.remedies.steps import SHRINKS_WEIGHTS, RemedyStep
+from service.planner.remedies.steps import RemedyStep, shrinks_weights
 from service.planner.remedies.trials import Trial, Trials
 
 MAX_CHANGES = 3
@@ -103,7 +103,7 @@ class CombinationSearch:
         is_open = combination is None or combination.trial.has_room_for_weights(usable)
         for place in range(path[-1][0] + 1 if path else 0, len(self.steps)):
             step, is_graded = self.steps[place]
-            if not is_open and step not in SHRINKS_WEIGHTS:
+            if not is_open and not shrinks_weights(step):
                 continue
             options = [
                 option

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from service.estimator.speed.serving import reads_host
 from service.estimator.values.result import Estimate, Throughput
 from service.estimator.values.workload import ServeWorkload
 from service.planner.fit.evaluator import Config, Evaluator, is_timed
@@ -32,6 +33,8 @@ class TimedConfig:
     is_timed: bool
     arithmetic: float
     usd_per_gpu_hour: float | None
+    reads_host: bool = False
+    """Whether every token reads weights in the host's memory, which takes time of its own."""
 
 
 def time_config(
@@ -52,6 +55,7 @@ def time_config(
         is_timed=is_timed(estimate),
         arithmetic=arithmetic,
         usd_per_gpu_hour=prices.get(evaluator.device.name),
+        reads_host=isinstance(workload, ServeWorkload) and reads_host(workload),
     )
 
 
@@ -92,4 +96,5 @@ def _compute_time_ratio(after: TimedConfig, before: TimedConfig) -> float | None
     )
     if both[0] is not None and both[1] is not None:
         return both[1].tokens_per_second_per_gpu / both[0].tokens_per_second_per_gpu
-    return after.arithmetic / before.arithmetic if after.gpu == before.gpu else None
+    is_like = after.gpu == before.gpu and after.reads_host <= before.reads_host
+    return after.arithmetic / before.arithmetic if is_like else None

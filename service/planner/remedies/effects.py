@@ -135,6 +135,10 @@ def _iter_serving_effects(
         yield "weights", f"the weights are rounded to {after.quantization.value}{source}"
     if after.kv_cache_dtype is not before.kv_cache_dtype:
         yield "cache", f"keys and values are rounded to {after.kv_cache_dtype.value}"
+    if after.cache_type is not before.cache_type and after.cache_type is not None:
+        yield "cache", f"keys and values are rounded to {after.cache_type.value}"
+    if after.gpu_layers != before.gpu_layers or after.cpu_moe_layers != before.cpu_moe_layers:
+        yield _LIMIT, "every token reads weights in the host's memory, for which no time is told"
     if after.num_sequences != before.num_sequences:
         run, asked_for = after.num_sequences, before.num_sequences
         number = f"{run:,} sequences run" if run > 1 else "1 sequence runs"

@@ -7,6 +7,7 @@ from service.estimator.model.architecture import Architecture
 from service.planner.fit.evaluator import Config
 from service.planner.remedies import (
     evaluation_steps,
+    host_steps,
     layout_steps,
     policy_steps,
     serving_steps,
@@ -43,6 +44,8 @@ STEPS: tuple[RemedyStep, ...] = (
     serving_steps.drop_draft,
     serving_steps.use_fp8_cache,
     serving_steps.quantize_weights,
+    host_steps.use_smaller_file,
+    host_steps.use_cache_of_blocks,
     serving_steps.skip_cuda_graphs,
     serving_steps.raise_memory_fraction,
     serving_steps.limit_scheduled_sequences,
@@ -52,7 +55,11 @@ MODEL_STEPS: tuple[ModelStep, ...] = (
     training_steps.adapt_attention_only,
     serving_steps.leave_packed,
 )
-GRADED_MODEL_STEPS: tuple[ModelStep, ...] = (serving_steps.shorten_sequences,)
+GRADED_MODEL_STEPS: tuple[ModelStep, ...] = (
+    serving_steps.shorten_sequences,
+    host_steps.move_experts_to_host,
+    host_steps.move_layers_to_host,
+)
 GRADED_STEPS: tuple[RemedyStep, ...] = (
     policy_steps.shrink_engine,
     evaluation_steps.halve_evaluated_batch,
@@ -75,15 +82,23 @@ LAST_RESORT: RemedyStep = training_steps.cut_sequences
 """A graded step towards another job, which counts only where nothing else fits."""
 
 
-SHRINKS_WEIGHTS = frozenset(
+_SHRINK_WEIGHTS = frozenset(
     {
         serving_steps.drop_draft,
         serving_steps.quantize_weights,
+        host_steps.use_smaller_file,
+        host_steps.move_experts_to_host,
+        host_steps.move_layers_to_host,
         layout_steps.add_pipeline_stages,
         layout_steps.split_replica,
     }
 )
 """Steps without which a replica's weights stay as large as they are."""
+
+
+def shrinks_weights(step: RemedyStep) -> bool:
+    """Return whether a step makes a replica's weights smaller."""
+    return (step.func if isinstance(step, partial) else step) in _SHRINK_WEIGHTS
 
 
 def list_steps(

@@ -44,4 +44,18 @@ ASKED = (
         FITS,
         "MI300X-192GB: max_cost_per_hour needs a price",
     ),
+    ask(
+        "A 70B file of 4 bits on one 4090?",
+        f"fit llama-3.1-70b --gpu RTX-4090 {SERVE} --engine llama_cpp --quantization q4_k_m "
+        "--num-sequences 1 --prompt-tokens 4096 --output-tokens 512",
+        DOES_NOT_FIT,
+        "gpu_layers = 44",
+    ),
+    ask(
+        "GPT-OSS 120B on one 5090?",
+        f"fit gpt-oss-120b --gpu RTX-5090 {SERVE} --engine llama_cpp --num-sequences 1 "
+        "--prompt-tokens 4096 --output-tokens 512",
+        DOES_NOT_FIT,
+        "cpu_moe_layers = 20",
+    ),
 )
