@@ -18,6 +18,7 @@ from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import (
     Attention,
     Cache,
+    Checkpointing,
     Lora,
     Method,
     ServeWorkload,
@@ -110,6 +111,17 @@ CASES = (
         changes={"tie_word_embeddings": True, "intermediate_size": 512},
     ),
     Drawn(family="glm4", workload=replace(LOOPED, method=Method.LORA, lora=Lora(rank=4))),
+    # Dropout gives each adapter a mask and an input of its own.
+    Drawn(family="llama", workload=replace(ADAPTED, lora=Lora(rank=4, dropout=0.1))),
+    Drawn(
+        family="gemma",
+        workload=replace(
+            AUTOCAST,
+            method=Method.LORA,
+            lora=Lora(rank=4, dropout=0.1),
+            activation_checkpointing=Checkpointing.FULL,
+        ),
+    ),
     # What tensor-parallel ranks share is stepped before what each has in full, so that one list's
     # temporaries go first.
     Drawn(family="mixtral", workload=TRAIN, changes=UNTIED, layout=SPLIT),

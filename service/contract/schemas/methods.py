@@ -41,6 +41,14 @@ class LoraRequest(Strict, frozen=True, kw_only=True):
     variant: Annotated[
         Literal["lora", "dora", "rslora"] | UnsetType, Meta(description="Kind of adapter.")
     ] = UNSET
+    dropout: Annotated[
+        float | UnsetType,
+        Meta(
+            description="Probability of dropout before each adapter, `lora_dropout` of PEFT, which "
+            "keeps a mask and an input of its own where it is not 0.",
+            examples=[0.05],
+        ),
+    ] = UNSET
 
 
 class PeftRequest(Strict, frozen=True, kw_only=True):

@@ -71,6 +71,7 @@ LORA_DEFAULTS: dict[str, Any] = {
     "target_modules": "all-linear",
     "dtype": DType.FP32,
     "variant": "lora",
+    "dropout": 0.0,
 }
 
 _WORST_BATCH = (

@@ -258,6 +258,7 @@ class Recording:
             scheme=self.settings.scheme if packed else None,
             compute_dtype=self.settings.compute_dtype,
             weight_dtype=self.settings.dtype,
+            dropout=0.0 if self.settings.lora is None else self.settings.lora.dropout,
         )
 
     def update_cache(

@@ -117,10 +117,15 @@ class Lora:
     """Layers by name; None is every linear layer but the head."""
     dtype: DType = DType.FP32
     variant: str = "lora"
+    dropout: float = 0.0
+    """Probability with which an input's elements are dropped before the adapter reads them."""
 
     def __post_init__(self) -> None:
-        """Refuse a rank below one and an empty list of targets."""
+        """Refuse a rank below one, no targets, and what is no probability."""
         check_at_least("workload.lora.rank", self.rank)
+        if not 0 <= self.dropout < 1:
+            message = f"dropout is {self.dropout}; it must be at least 0 and below 1"
+            raise InvalidInputError(message, field="workload.lora.dropout")
         if self.targets == ():
             message = 'target_modules is empty; name at least one linear layer or say "all-linear"'
             raise InvalidInputError(message, field="workload.lora.target_modules")

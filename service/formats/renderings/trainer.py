@@ -155,6 +155,7 @@ def render_adapter_keywords(lora: Lora, task_type: str) -> dict[str, object]:
         "target_modules": "all-linear" if lora.targets is None else list(lora.targets),
         "task_type": task_type,
         **{f"use_{name}": on for name, on in variant.items()},
+        **({"lora_dropout": lora.dropout} if lora.dropout else {}),
     }
 
 

@@ -96,6 +96,7 @@ def to_json_value(value: object) -> object:
                 "target_modules": targets,
                 "dtype": value.dtype.value,
                 "variant": value.variant,
+                "dropout": value.dropout,
             }
         case Speculative():
             draft = (

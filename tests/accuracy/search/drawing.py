@@ -201,7 +201,11 @@ def draw_training(random: Random, *, sharded: bool) -> dict[str, Any]:
             options[name] = random.choice(values)
     if random.random() < 0.25:
         options["method"] = Method.LORA
-        options["lora"] = Lora(rank=random.choice((4, 8, 16, 64)), targets=random.choice(_TARGETS))
+        options["lora"] = Lora(
+            rank=random.choice((4, 8, 16, 64)),
+            targets=random.choice(_TARGETS),
+            dropout=random.choice((0.0, 0.1)),
+        )
     return options
 
 

@@ -249,6 +249,7 @@ def _add_adapters(model: PreTrainedModel, lora: Lora, head: Head) -> nn.Module:
             modules_to_save=saved,
             use_dora=lora.variant == "dora",
             use_rslora=lora.variant == "rslora",
+            lora_dropout=lora.dropout,
         )
     adapted: nn.Module = get_peft_model(model, config)
     return adapted.train()

@@ -200,6 +200,7 @@ def add_adapters(model: PreTrainedModel, lora: Lora, head: Head) -> nn.Module:
         r=lora.rank,
         target_modules=targets,
         fan_in_fan_out=transposed,
+        lora_dropout=lora.dropout,
         modules_to_save=select_saved_modules(head, modules) or None,
     )
     return get_peft_model(model, config).train()

@@ -23,12 +23,15 @@ class LoraRequest:
             the head.
         dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
         variant (LoraRequestVariant | Unset): Kind of adapter.
+        dropout (float | Unset): Probability of dropout before each adapter, `lora_dropout` of PEFT, which keeps a mask
+            and an input of its own where it is not 0.
     """
 
     rank: int | Unset = UNSET
     target_modules: list[str] | LoraRequestTargetModulesType0 | Unset = UNSET
     dtype: DType | Unset = UNSET
     variant: LoraRequestVariant | Unset = UNSET
+    dropout: float | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         rank = self.rank
@@ -49,6 +52,8 @@ class LoraRequest:
         if not isinstance(self.variant, Unset):
             variant = self.variant
 
+        dropout = self.dropout
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update({})
@@ -60,6 +65,8 @@ class LoraRequest:
             field_dict["dtype"] = dtype
         if variant is not UNSET:
             field_dict["variant"] = variant
+        if dropout is not UNSET:
+            field_dict["dropout"] = dropout
 
         return field_dict
 
@@ -101,11 +108,14 @@ class LoraRequest:
         else:
             variant = check_lora_request_variant(_variant)
 
+        dropout = d.pop("dropout", UNSET)
+
         lora_request = cls(
             rank=rank,
             target_modules=target_modules,
             dtype=dtype,
             variant=variant,
+            dropout=dropout,
         )
 
         return lora_request

@@ -6,7 +6,7 @@ They stand around a plain or a quantised layer.
 from service.estimator.model.adapters.site import Site
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.tape.nodes import Parameter, Value
-from service.estimator.tape.ops.elementwise import add, cast, chain, multiply_scalar
+from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, multiply_scalar
 from service.estimator.tape.ops.products import copy_contiguous, linear
 from service.estimator.values.dtypes import DType
 
@@ -76,7 +76,12 @@ def get_factors(site: Site, *, rank: int, dtype: DType) -> tuple[Parameter, Para
 
 
 def apply_factors(site: Site, source: Value, *, rank: int, dtype: DType) -> Value:
-    """Return ``B(A(source))``."""
+    """Return ``B(A(dropout(source)))``.
+
+    With dropout each adapter keeps a mask and an input of its own.
+    """
     tape, (down, up) = site.tape, get_factors(site, rank=rank, dtype=dtype)
-    low = linear(tape, source, down, site.tokens(rank))
+    read = dropout(tape, source, site.dropout)
+    low = linear(tape, read, down, site.tokens(rank))
+    tape.free(read)
     return chain(tape, low, lambda t, value: linear(t, value, up, site.output_numel))

@@ -28,6 +28,8 @@ class Site:
     compute_dtype: DType = DType.BF16
     weight_dtype: DType = DType.BF16
     """The dtype of a weight that is not quantised."""
+    dropout: float = 0.0
+    """The probability of dropout before the adapter."""
 
     @property
     def output_numel(self) -> Size:

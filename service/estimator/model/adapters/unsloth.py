@@ -32,6 +32,14 @@ def has_own_layers(family: str, kernels: Kernels, lora: Lora | None, scheme: Sch
     )
 
 
+def is_plain(lora: Lora) -> bool:
+    """Return whether adapters are such that Unsloth's functions run them.
+
+    (``models/llama.py``, ``patch_peft_model``: no dropout, no magnitudes.)
+    """
+    return lora.variant == "lora" and lora.dropout == 0
+
+
 Factors = tuple[Parameter, Parameter]
 """The parameters A and B of an adapter."""
 

@@ -7,7 +7,7 @@ unsloth 2026.10 ``models/llama.py`` (``LlamaDecoderLayer_fast_forward``, ``patch
 from collections.abc import Sequence
 
 from service.estimator.model.adapters.site import Site
-from service.estimator.model.adapters.unsloth import project_together, run_gated
+from service.estimator.model.adapters.unsloth import is_plain, project_together, run_gated
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.scheme import Scheme
@@ -87,7 +87,7 @@ def _join(ctx: Recording, layers: Sequence[Linear], x: Value, scope: str) -> tup
     is_joined = (
         settings.unsloth
         and settings.lora is not None
-        and settings.lora.variant == "lora"
+        and is_plain(settings.lora)
         and x.dtype is (ctx.tape.autocast or x.dtype)
         and all(settings.has_adapter(layer) and not layer.bias for layer in layers)
     )
@@ -111,7 +111,7 @@ def count_buffer_bytes(model: Architecture, lora: Lora, scheme: Scheme | None, r
         for layer in linears
         if not layer.bias and (lora.targets is None or layer.target in lora.targets)
     ]
-    scratch = max(elements, default=0) if scheme is not None and lora.variant == "lora" else 0
+    scratch = max(elements, default=0) if scheme is not None and is_plain(lora) else 0
     table = DType.FP32 if spec.family.startswith("gemma") else DType.BF16
     head_dim = spec.head_dim
     return scratch * DType.BF16.bytes_per_element + 2 * rows * head_dim * table.bytes_per_element

@@ -63,10 +63,14 @@ def names(case: Case, target: str) -> bool:
 
 def merges_dora(case: Case) -> bool:
     """Return whether DoRA is asked for on parameters that transformers merged."""
-    lora = get_lora(case)
-    stacks = build_stack_adapters(case.model.family, lora)
-    ranks = stacks is not None and (stacks.router or stacks.gate_up or stacks.down)
-    return lora.variant == "dora" and bool(ranks)
+    return get_lora(case).variant == "dora" and bool(list_wrapped(case))
+
+
+def list_wrapped(case: Case) -> str:
+    """Return the merged parameters that are adapted, as refusals name them."""
+    stacks = build_stack_adapters(case.model.family, get_lora(case))
+    is_wrapped = stacks is not None and bool(stacks.router or stacks.gate_up or stacks.down)
+    return list_merged(case) if is_wrapped else ""
 
 
 def list_merged(case: Case) -> str:

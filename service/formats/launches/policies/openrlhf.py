@@ -64,10 +64,12 @@ def _read_adapters(settings: Settings, draft: Draft) -> bool:
     rank = _take(settings, "ds.lora.rank", 0)
     targets = settings.take("ds.lora.target_modules")
     packs = _take(settings, "ds.load_in_4bit", value=False)
+    dropout = _take(settings, "ds.lora.dropout", 0)
     if not rank.as_int():
-        for setting in (rank, packs, *(() if targets is None else (targets,))):
+        for setting in (rank, packs, dropout, *(() if targets is None else (targets,))):
             draft.drop(setting)
         return False
+    draft.put("workload.lora.dropout", dropout.as_float(), dropout)
     draft.put("workload.method", "qlora" if packs.as_bool() else "lora", packs)
     draft.put("workload.lora.rank", rank.as_int(minimum=1), rank)
     names = ["all-linear"] if targets is None else [str(name) for name in targets.as_list()]

@@ -37,7 +37,7 @@ WITHOUT_EFFECT = (
     *("rollout.top_p", "rollout.temperature", "rollout.n_samples_per_prompt"),
     *("vllm.sync_*", "vllm.enable_prefix_caching", "actor.adam.*", "actor.muon.*", "actor.lr_*"),
     *("actor.min_lr_ratio", "actor.eps_clip*", "actor.dual_clip", "actor.policy_loss_type"),
-    *("actor.loss_agg_mode", "ds.lora.alpha", "ds.lora.dropout", "ds.use_universal_ckpt"),
+    *("actor.loss_agg_mode", "ds.lora.alpha", "ds.use_universal_ckpt"),
     *("ds.ring_attn_head_stride", "ds.value_head_prefix", "ds.experts_implementation"),
     *("train.partial_rollout_enable", "actor.gradient_checkpointing_reentrant"),
 )

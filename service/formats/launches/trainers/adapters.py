@@ -89,6 +89,7 @@ def _read_lora(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> None:
         switch = adapters.take(name)
         if switch is not None and switch.as_bool():
             draft.put("workload.lora.variant", variant, switch)
+    put_dropout(adapters.take("lora_dropout"), draft)
     kind = adapters.take("task_type")
     if kind is not None:
         draft.note(kind, "the model's head, which its config says")
@@ -96,6 +97,16 @@ def _read_lora(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> None:
         unmodelled = adapters.take(name)
         if unmodelled is not None:
             draft.ignore(unmodelled, reason)
+
+
+def put_dropout(dropout: Setting | None, draft: Draft) -> None:
+    """Set the dropout before adapters, but DoRA's, which has no term."""
+    if dropout is None:
+        return
+    if draft.get("workload.lora.variant") == "dora" and dropout.as_float():
+        draft.ignore(dropout, "DoRA is counted without dropout, which takes more")
+    else:
+        draft.put("workload.lora.dropout", dropout.as_float(), dropout)
 
 
 _UNMODELLED = {

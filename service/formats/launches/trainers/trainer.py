@@ -172,6 +172,7 @@ def gather_setup(client: Client, training: Settings, draft: Draft) -> TrainerSet
     if uses is not None and uses.as_bool():
         source = f"TRL {TRL}, trl/trainer/model_config.py"
         adapters.add("r", make_default("lora_r", 16, source))
+        adapters.add("lora_dropout", make_default("lora_dropout", 0.05, source))
     prepares = training.take("prepare_model_for_kbit_training")
     if prepares is not None:
         draft.note(prepares, "whether norms and the head are cast to fp32")

@@ -39,7 +39,7 @@ MODEL_WITHOUT_EFFECT = (
 )
 """Of ``from_pretrained``."""
 ADAPTERS_WITHOUT_EFFECT = (
-    *("lora_alpha", "lora_dropout", "init_lora_weights", "inference_mode", "fan_in_fan_out"),
+    *("lora_alpha", "init_lora_weights", "inference_mode", "fan_in_fan_out"),
     *("base_model_name_or_path", "revision", "peft_type", "auto_mapping", "peft_version"),
 )
 """Of ``LoraConfig``."""

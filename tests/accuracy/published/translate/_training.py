@@ -96,9 +96,7 @@ _QUANTITIES = {
 
 
 def adapters(row: Row, *, dtype: str = "fp32") -> dict[str, Any]:
-    """Return the words of the row's low-rank adapters; their dropout has none, and adds a mask
-    where it is not zero.
-    """
+    """Return the words of the row's low-rank adapters."""
     lora = row["lora"] or {}
     if lora.get("rank") is None:
         message = "the rank of the adapters is not stated"
@@ -109,7 +107,8 @@ def adapters(row: Row, *, dtype: str = "fp32") -> dict[str, Any]:
         raise Untranslatable(message)
     named = {"target_modules": sorted(targets)} if isinstance(targets, list) else {}
     variant = {"variant": "dora"} if lora.get("use_dora") else {}
-    return {"rank": int(lora["rank"]), "dtype": dtype, **named, **variant}
+    drops = {"dropout": lora["dropout"]} if lora.get("dropout") else {}
+    return {"rank": int(lora["rank"]), "dtype": dtype, **named, **variant, **drops}
 
 
 def autocast(dtype: str) -> dict[str, Any]:

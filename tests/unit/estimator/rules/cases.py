@@ -64,6 +64,7 @@ _ADAPTERS = (
     Lora(dtype=DType.FP8),
     Lora(dtype=DType.BF16),
     *(Lora(variant=variant) for variant in ("dora", "ia3", "vera")),
+    *(Lora(variant=variant, dropout=0.1) for variant in ("dora", "lora")),
     Lora(rank=7, variant="miss", targets=("q_proj",)),
     *(
         Lora(targets=targets)

@@ -93,6 +93,7 @@ def call(
     kv_pool_bytes: int | Unset = UNSET,
     kv_pool_tokens: int | Unset = UNSET,
     log_prob_batch_size: int | Unset = UNSET,
+    lora_dropout: float | Unset = UNSET,
     lora_dtype: DType | Unset = UNSET,
     lora_rank: int | Unset = UNSET,
     lora_target_modules: HowManyLoraTargetModules | Unset = UNSET,
@@ -348,6 +349,8 @@ def call(
     params["kv_pool_tokens"] = kv_pool_tokens
 
     params["log_prob_batch_size"] = log_prob_batch_size
+
+    params["lora_dropout"] = lora_dropout
 
     json_lora_dtype: str | Unset = UNSET
     if not isinstance(lora_dtype, Unset):

@@ -1,9 +1,9 @@
 """Rules of low-rank adapters and their kin."""
 
 from service.estimator.model.adapters.stacks import MERGED
-from service.estimator.rules.grammar.conditions import all_of, is_given, is_in, satisfies
+from service.estimator.rules.grammar.conditions import all_of, is_given, is_in, is_not_in, satisfies
 from service.estimator.rules.grammar.facts import Case
-from service.estimator.rules.grammar.fields import model, workload
+from service.estimator.rules.grammar.fields import lora, model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.adapters import (
     find_half,
@@ -15,6 +15,7 @@ from service.estimator.rules.predicates.adapters import (
     list_merged,
     list_other_targets,
     list_targets,
+    list_wrapped,
     merges_dora,
     names,
     suits_dora,
@@ -62,6 +63,26 @@ ADAPTERS = (
             "DoRA on nf4 and on weights that are not quantised",
         ),
         source=f"{_PEFT} tuners/lora/gptq.py, GPTQLoraLinear",
+    ),
+    Rule(
+        when=all_of(_ADAPTED, is_in(lora.variant, "dora")),
+        require=is_in(lora.dropout, 0),
+        topic=Topic.ADAPTERS,
+        refusal=unmodelled("dropout before DoRA's adapters", "dropout 0", "variant lora"),
+        source=f"{_PEFT} tuners/lora/variants.py, DoraLinearVariant: the base is computed again",
+    ),
+    Rule(
+        when=all_of(_ADAPTED, is_in(model.family, *MERGED), is_not_in(lora.dropout, 0)),
+        require=satisfies(lambda case: not list_wrapped(case), workload.lora),
+        field=lora.dropout.path,
+        topic=Topic.ADAPTERS,
+        refusal=invalid(
+            lambda case: (
+                f"PEFT drops nothing before adapters on merged parameters of {case.model.family}; "
+                f"say dropout 0, or name target_modules without {list_wrapped(case)}"
+            )
+        ),
+        source=f"{_PEFT} tuners/lora/layer.py, ParamWrapper.update_layer",
     ),
     Rule(
         when=_ADAPTED,

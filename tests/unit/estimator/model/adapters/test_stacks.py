@@ -197,3 +197,15 @@ def test_a_router_that_is_a_linear_layer_is_refused() -> None:
         )
 
     assert refused.value.field == "workload.lora.target_modules"
+
+
+def test_merged_parameters_take_no_dropout() -> None:
+    """PEFT's wrapper of them refuses it; attention's layers are adapted by others."""
+    model = a_family(**_QWEN3)
+    everywhere, attention = (Lora(targets=targets, dropout=0.05) for targets in (None, ("q_proj",)))
+
+    with pytest.raises(InvalidInputError, match="say dropout 0, or name target_modules") as refused:
+        check_in_transformers(model, a_training(method=Method.LORA, lora=everywhere), Layout())
+    check_in_transformers(model, a_training(method=Method.LORA, lora=attention), Layout())
+
+    assert refused.value.field == "workload.lora.dropout"
