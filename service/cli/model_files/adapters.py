@@ -47,6 +47,8 @@ def read_adapter(adapter: Mapping[str, Any]) -> Brought:
     for variant in ("dora", "rslora"):
         if adapter.get(f"use_{variant}") is True:
             words["workload.lora.variant"] = variant
+    if adapter.get("use_dora") is not True:
+        words["workload.lora.dropout"] = adapter.get("lora_dropout")
     return {
         "base": base,
         "adapter": {dest: value for dest, value in words.items() if value},
@@ -70,6 +72,8 @@ def _list_left_out(adapter: Mapping[str, Any], *, has_targets: bool) -> Iterator
     for name, reason in _UNMODELLED.items():
         if adapter.get(name):
             yield f"{name}: {reason}"
+    if adapter.get("use_dora") is True and adapter.get("lora_dropout"):
+        yield "lora_dropout: DoRA is counted without dropout, which takes more"
     if adapter.get("bias") not in {None, "none"}:
         yield "bias: biases that are trained take more"
     if has_targets:

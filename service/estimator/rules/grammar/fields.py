@@ -171,7 +171,6 @@ class LoraFields:
     dtype: Field[DType] = Field("workload.lora.dtype")
     targets: Field[tuple[str, ...] | None] = Field("workload.lora.targets")
     variant: Field[str] = Field("workload.lora.variant")
-    dropout: Field[float] = Field("workload.lora.dropout")
 
 
 class OffloadFields:

@@ -66,6 +66,17 @@ def merges_dora(case: Case) -> bool:
     return get_lora(case).variant == "dora" and bool(list_wrapped(case))
 
 
+def drops_dora(case: Case) -> bool:
+    """Return whether inputs of DoRA's adapters are dropped."""
+    lora = get_lora(case)
+    return lora.variant == "dora" and lora.dropout > 0
+
+
+def drops_stacks(case: Case) -> bool:
+    """Return whether inputs of adapters on merged parameters are dropped."""
+    return get_lora(case).dropout > 0 and bool(list_wrapped(case))
+
+
 def list_wrapped(case: Case) -> str:
     """Return the merged parameters that are adapted, as refusals name them."""
     stacks = build_stack_adapters(case.model.family, get_lora(case))

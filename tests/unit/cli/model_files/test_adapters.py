@@ -13,7 +13,7 @@ from service.cli.model_files.spelling import read_place
 
 RANK, TARGETS = "workload.lora.rank", "workload.lora.target_modules"
 VARIANT, METHOD = "workload.lora.variant", "workload.method"
-KIND = "workload.peft.type"
+KIND, DROPOUT = "workload.peft.type", "workload.lora.dropout"
 
 
 def write_adapter(folder: Path, **changes: object) -> str:
@@ -28,7 +28,7 @@ def adopt(
     place: str, task: str = "train", said: Mapping[str, object] | None = None
 ) -> tuple[Any, dict[str, Any]]:
     """Return the model of an adapter, and the flags that are set then."""
-    fields = {**dict.fromkeys((RANK, TARGETS, VARIANT, METHOD, KIND)), **(said or {})}
+    fields = {**dict.fromkeys((RANK, TARGETS, VARIANT, DROPOUT, METHOD, KIND)), **(said or {})}
     options = Namespace(task=task, **fields)
     return adopt_adapter(read_place(place), options), vars(options)
 
@@ -52,6 +52,7 @@ def test_an_adapter_is_its_base_with_its_own_numbers(
         ({"rank_pattern": {"c_attn": 64}}, "rank_pattern: every adapter has the one rank"),
         ({"layers_to_transform": [0]}, "layers_to_transform: every layer is adapted"),
         ({"bias": "all"}, "bias: biases"),
+        ({"use_dora": True, "lora_dropout": 0.1}, "lora_dropout: DoRA is counted without"),
         ({"target_parameters": ["experts.up"]}, "target_parameters: parameters of experts"),
         ({"target_modules": None}, "none is named, and every linear layer"),
         ({"target_modules": r"h\.(?=x)c_attn"}, "not run, every linear layer is adapted"),
@@ -71,6 +72,13 @@ def test_a_pattern_names_the_layers_that_it_matches(tmp_path: Path) -> None:
     _, said = adopt(write_adapter(tmp_path, target_modules=r".*\.(c_attn|c_proj)$"))
 
     assert said[TARGETS] == ["c_attn", "c_proj"]
+
+
+def test_an_adapter_keeps_its_dropout(tmp_path: Path) -> None:
+    """A training that goes on drops as it did."""
+    _, said = adopt(write_adapter(tmp_path, lora_dropout=0.05))
+
+    assert said[DROPOUT] == 0.05
 
 
 def test_another_method_of_peft_goes_by_its_name(

@@ -67,6 +67,7 @@ def test_qlora_asks_what_its_trainers_arguments_ask() -> None:
             "prepare_model_for_kbit_training": False,
             "peft": {
                 "r": 32,
+                "lora_dropout": 0.05,
                 "target_modules": [
                     *("gate_proj", "down_proj", "up_proj"),
                     *("q_proj", "v_proj", "k_proj", "o_proj"),

@@ -1,11 +1,13 @@
 """Rules of low-rank adapters and their kin."""
 
 from service.estimator.model.adapters.stacks import MERGED
-from service.estimator.rules.grammar.conditions import all_of, is_given, is_in, is_not_in, satisfies
+from service.estimator.rules.grammar.conditions import all_of, is_given, is_in, satisfies
 from service.estimator.rules.grammar.facts import Case
-from service.estimator.rules.grammar.fields import lora, model, workload
+from service.estimator.rules.grammar.fields import model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.adapters import (
+    drops_dora,
+    drops_stacks,
     find_half,
     find_missing,
     find_padded_inputs,
@@ -25,6 +27,8 @@ from service.estimator.rules.predicates.models import get_base_packing
 _TARGETS = "workload.lora.target_modules"
 
 _VARIANT = "workload.lora.variant"
+
+_DROPOUT = "workload.lora.dropout"
 
 _ADAPTED = is_given(workload.lora)
 
@@ -65,16 +69,17 @@ ADAPTERS = (
         source=f"{_PEFT} tuners/lora/gptq.py, GPTQLoraLinear",
     ),
     Rule(
-        when=all_of(_ADAPTED, is_in(lora.variant, "dora")),
-        require=is_in(lora.dropout, 0),
+        when=_ADAPTED,
+        require=satisfies(lambda case: not drops_dora(case), workload.lora),
+        field=_DROPOUT,
         topic=Topic.ADAPTERS,
         refusal=unmodelled("dropout before DoRA's adapters", "dropout 0", "variant lora"),
         source=f"{_PEFT} tuners/lora/variants.py, DoraLinearVariant: the base is computed again",
     ),
     Rule(
-        when=all_of(_ADAPTED, is_in(model.family, *MERGED), is_not_in(lora.dropout, 0)),
-        require=satisfies(lambda case: not list_wrapped(case), workload.lora),
-        field=lora.dropout.path,
+        when=all_of(_ADAPTED, is_in(model.family, *MERGED)),
+        require=satisfies(lambda case: not drops_stacks(case), workload.lora),
+        field=_DROPOUT,
         topic=Topic.ADAPTERS,
         refusal=invalid(
             lambda case: (
