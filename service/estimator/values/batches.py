@@ -30,6 +30,13 @@ def check_at_least(name: str, value: int, lowest: int = 1) -> None:
         raise InvalidInputError(message, field=name)
 
 
+def check_probability(name: str, value: float) -> None:
+    """Refuse a share that is negative, or all."""
+    if not 0 <= value < 1:
+        message = f"{name.rpartition('.')[2]} is {value}; it must be 0 or more, and below 1"
+        raise InvalidInputError(message, field=name)
+
+
 Lengths = tuple[tuple[int, int], ...]
 """Tokens of sequences and how many have them, the longest first."""
 

@@ -9,6 +9,7 @@ from service.estimator.values.batches import (
     Lengths,
     SequencePacking,
     check_at_least,
+    check_probability,
     get_row_length,
 )
 from service.estimator.values.dtypes import CacheType, DType
@@ -110,7 +111,7 @@ class Cache(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lora:
-    """Low-rank adapters on named linear layers (arXiv:2106.09685)."""
+    """Low-rank adapters on named linear layers, ``dropout`` before them (arXiv:2106.09685)."""
 
     rank: int = 16
     targets: tuple[str, ...] | None = None
@@ -118,14 +119,11 @@ class Lora:
     dtype: DType = DType.FP32
     variant: str = "lora"
     dropout: float = 0.0
-    """Probability with which an input's elements are dropped before the adapter reads them."""
 
     def __post_init__(self) -> None:
         """Refuse a rank below one, no targets, and what is no probability."""
         check_at_least("workload.lora.rank", self.rank)
-        if not 0 <= self.dropout < 1:
-            message = f"dropout is {self.dropout}; it must be at least 0 and below 1"
-            raise InvalidInputError(message, field="workload.lora.dropout")
+        check_probability("workload.lora.dropout", self.dropout)
         if self.targets == ():
             message = 'target_modules is empty; name at least one linear layer or say "all-linear"'
             raise InvalidInputError(message, field="workload.lora.target_modules")
@@ -155,7 +153,6 @@ class TrainWorkload:
     attention: Attention = Attention.SDPA
     trainer: Trainer = Trainer.SUPERVISED
     reference: Reference | None = None
-    """With trainer ``dpo``, ``kto`` or ``grpo``: where its reference comes from."""
     completion_length: int | None = None
     """With trainer ``grpo``: tokens of a sequence that were generated; None is every one."""
     log_prob_batch_size: int | None = None
@@ -192,7 +189,6 @@ class TrainWorkload:
     quantization_bits: int = 4
     """With method ``qlora``: 4 is nf4, 8 LLM.int8(), both bitsandbytes'; 2 is GPTQ's."""
     peft: str | None = None
-    """With method ``peft``: PEFT's name of the method."""
     frozen: tuple[str, ...] = ()
     """Kinds of modules, as ``ParameterCounts.by_module`` names them, that are not trained."""
     decoder_length: int | None = None
