@@ -1,6 +1,8 @@
-"""Environment variables of a trainer's launch."""
+"""Environment of a trainer's launch: variables, and GPUs of one process."""
 
 from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.trainers.processes import Processes, count_visible
+from service.formats.launches.trainers.setup import TrainerSetup
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings
 
@@ -17,6 +19,9 @@ _WITHOUT_EFFECT = (
     *("PET_*", "FORCE_TORCHRUN", "USE_MODELSCOPE_HUB", "TORCH_LOGS", "TORCHDYNAMO_*", "CUDA_HOME"),
     *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_REQUIRE_*"),
 )
+_SEVERAL = 2
+_SPREADING = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
+"""Words of ``device_map`` that spread layers over GPUs."""
 
 
 def read_environment(handed_in: HandedIn, training: Settings, draft: Draft) -> None:
@@ -44,3 +49,34 @@ def read_environment(handed_in: HandedIn, training: Settings, draft: Draft) -> N
             if setting is not None:
                 training.add(name.removeprefix(_MESH).lower(), setting)
     draft.account(environment, _WITHOUT_EFFECT)
+
+
+def ask_replicas(
+    processes: Processes, handed_in: HandedIn, draft: Draft, setup: TrainerSetup
+) -> None:
+    """Ask how one process with several GPUs is meant.
+
+    Trainer replicates on them (transformers 5.23, ``_wrap_model``): without model parallelism it is
+    ``nn.DataParallel`` of a batch for each GPU, and none of them holds less than a process of one
+    GPU. DeepSpeed's processes have one GPU each.
+    """
+    number, places = count_visible(handed_in)
+    if number is None or number < _SEVERAL or processes.is_started or setup.uses_all_gpus:
+        return
+    texts = ", ".join(f"{place.key} {place.value}" for place in places)
+    placed = setup.model.peek("device_map")
+    if placed is not None and str(placed.value) in _SPREADING:
+        draft.warn(
+            f"{texts}: {placed.key} {placed.value} spreads the layers over {number} GPUs, of which "
+            "there is no term: the answer is for all on one"
+        )
+        return
+    draft.ask(
+        "layout.data_parallel",
+        f"{texts}: one process has {number} GPUs, which Trainer runs by nn.DataParallel: the first "
+        "keeps gradients and optimizer states, gathers everybody's logits and sends the weights "
+        f"anew each step, of which there is no term. `torchrun --nproc_per_node {number}` starts "
+        "one a GPU, CUDA_VISIBLE_DEVICES=0 leaves one",
+        (number, 1),
+        lower_bound=1,
+    )

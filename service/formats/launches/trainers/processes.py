@@ -13,7 +13,6 @@ from service.formats.launches.values.settings import Setting, Settings
 _SINGLE = frozenset({"NO", "FALSE"})
 """Kinds of accelerate's processes with one of them; YAML's own NO is false."""
 _OPEN = frozenset({"auto", "gpu"})
-_SEVERAL = 2
 _GPUS_ON_NODE = "SLURM_GPUS_ON_NODE"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "horovodrun"})
@@ -76,7 +75,7 @@ def count_processes(
     processes = _count_started(handed_in, accelerate)
     if setup is not None and uses_all_gpus and _is_one_a_node(processes, handed_in.command):
         processes = _count_by_program(handed_in, reads_nodes=setup.reads_nodes)
-    per_node, settings = _count_visible(handed_in)
+    per_node, settings = count_visible(handed_in)
     takes_all = processes.is_started or uses_all_gpus
     if processes.count is not None or processes.nodes is None or per_node is None or not takes_all:
         return processes
@@ -84,7 +83,7 @@ def count_processes(
     return Processes(count=processes.nodes * per_node, nodes=processes.nodes, settings=settings)
 
 
-def _count_visible(handed_in: HandedIn) -> tuple[int | None, tuple[Setting, ...]]:
+def count_visible(handed_in: HandedIn) -> tuple[int | None, tuple[Setting, ...]]:
     """Return how many GPUs a node's processes see, and what says so.
 
     CUDA shows those that its variable lists, of those that the job has.
@@ -267,29 +266,13 @@ def _count_environment(handed_in: HandedIn) -> Processes:
         return _multiply(named.get("NNODES"), named["NPROC_PER_NODE"], None)
     if _VISIBLE in named and "NNODES" not in named and "$" not in str(named[_VISIBLE].value):
         # Nobody starts a second process, whatever this one sees.
-        number, settings = _count_visible(handed_in)
+        number, settings = count_visible(handed_in)
         return Processes(count=1, settings=settings if number == 1 else (), is_started=False)
     pods = named.get(NODES)
     if pods is not None and str(pods.value) != "1":
         # An operator starts a program in each pod; whether they find each other is its code's.
         return Processes(nodes=None, settings=(pods,))
     return Processes(is_started=False)
-
-
-def warn_replicas(
-    processes: Processes, handed_in: HandedIn, draft: Draft, *, uses_all_gpus: bool
-) -> None:
-    """Warn of one process with several GPUs, which Trainer replicates on."""
-    number, places = _count_visible(handed_in)
-    if number is None or number < _SEVERAL or processes.is_started or uses_all_gpus:
-        return
-    texts = ", ".join(f"{place.key} {place.value}" for place in places)
-    draft.warn(
-        f"{texts}: one process has {number} GPUs, which Trainer runs by nn.DataParallel: each step "
-        "sends the weights to all, and the first GPU keeps gradients and optimizer states and "
-        "gathers everybody's logits. That has no term: the answer is for a process of one GPU, and "
-        f"torchrun --nproc_per_node {number} starts one a GPU"
-    )
 
 
 def account_starters(handed_in: HandedIn, draft: Draft) -> None:

@@ -11,6 +11,7 @@ from service.formats.launches.trainers.deepspeed_config import (
     find_shipped,
     read_deepspeed,
 )
+from service.formats.launches.trainers.environment import ask_replicas
 from service.formats.launches.trainers.fsdp_config import (
     apply_words,
     override_checkpointing,
@@ -22,7 +23,6 @@ from service.formats.launches.trainers.processes import (
     Processes,
     account_starters,
     count_processes,
-    warn_replicas,
 )
 from service.formats.launches.trainers.setup import TRANSFORMERS, TrainerSetup
 from service.formats.launches.values.draft import Draft
@@ -59,7 +59,6 @@ def read_sharding(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Eng
     joined = join_starter(handed_in, files.accelerate, draft)
     processes = count_processes(handed_in, joined, setup)
     account_starters(handed_in, draft)
-    warn_replicas(processes, handed_in, draft, uses_all_gpus=setup.uses_all_gpus)
     degrees = Settings()
     config, fsdp = None, None
     if joined is not None:
@@ -87,6 +86,8 @@ def read_sharding(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Eng
     # A file alone, in which nothing is shared, says nothing of more GPUs than the one asked about.
     is_lone = handed_in.allocation is None and handed_in.command is None
     is_lone = is_lone and engine.deepspeed is None and not engine.is_fsdp
+    if engine.deepspeed is None:
+        ask_replicas(processes, handed_in, draft, setup)
     ranks = _put_degrees(engine, degrees, processes, draft, is_lone=is_lone)
     return replace(engine, ranks=ranks)
 

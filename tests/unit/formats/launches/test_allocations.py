@@ -245,7 +245,10 @@ def test_one_process_with_several_gpus_is_told_of() -> None:
     """Trainer runs replicas in one process, of which there is no term."""
     question = _ask_job("--gres=gpu:4", "python train.py --model_name_or_path gpt2 --bf16")
 
-    assert any("nn.DataParallel" in text for text in question.imported.warnings)
+    (asked,) = [one for one in question.questions if one.field == "layout.data_parallel"]
+    assert "nn.DataParallel" in asked.why
+    assert "torchrun --nproc_per_node 4" in asked.why
+    assert (asked.choices, asked.lower_bound) == ((4, 1), 1)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from tests.unit.formats.launches.importing import get_part, import_launch
         ("accelerate launch --gpu_ids 0,1,3 --num_processes 2 train.py", 2, None),
         ("mpirun -H one:4,two:4 python train.py", 8, 4),
         ("mpirun --host one,two -np 4 python train.py", 4, None),
-        ("CUDA_VISIBLE_DEVICES=0,1 python train.py", 1, None),
     ],
 )
 def test_starters_say_how_many_gpus(command: str, ranks: int, per_node: int | None) -> None:
@@ -39,19 +38,36 @@ def test_starters_say_how_many_gpus(command: str, ranks: int, per_node: int | No
 
 
 @pytest.mark.parametrize(
-    ("command", "warned"),
+    ("command", "asked"),
     [
         ("CUDA_VISIBLE_DEVICES=0,1 python train.py", True),
         ("docker run --gpus 2 trainer:1 python train.py", True),
         ("CUDA_VISIBLE_DEVICES=3 python train.py", False),
         ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py", False),
+        ("CUDA_VISIBLE_DEVICES=0,1 python train.py --deepspeed ds.json", False),
     ],
 )
-def test_one_process_with_several_gpus_is_warned_of(command: str, *, warned: bool) -> None:
+def test_one_process_with_several_gpus_is_asked_about(command: str, *, asked: bool) -> None:
     """Trainer replicates the model on them within a process, which has no term."""
-    imported = import_launch(command=command, launcher=Launcher.TRAINER)
+    files = {"ds.json": '{"zero_optimization": {"stage": 1}}'} if "ds.json" in command else {}
 
-    assert ("nn.DataParallel" in " ".join(imported.warnings)) is warned
+    imported = import_launch(files, command=command, launcher=Launcher.TRAINER)
+
+    questions = {one.field: one for one in imported.questions}
+    layout = get_part(imported, "layout") if "layout" in imported.question else {}
+    assert ("nn.DataParallel" in str(questions.get("layout.data_parallel"))) is asked
+    assert ("data_parallel" in layout) is not asked
+
+
+def test_layers_that_are_spread_are_told_of() -> None:
+    """With a device map Trainer replicates nothing, and no GPU has all layers."""
+    imported = import_launch(
+        launcher=Launcher.TRAINER,
+        command="CUDA_VISIBLE_DEVICES=0,1 python train.py",
+        arguments={"model_kwargs": {"device_map": "auto"}},
+    )
+
+    assert "spreads the layers over 2 GPUs" in " ".join(imported.warnings)
 
 
 @pytest.mark.parametrize(
