@@ -99,6 +99,7 @@ class Metrics:
         )
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._verdicts: dict[str, Counter] = {}
+        self._answer_bytes = -1
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answered request.
@@ -148,7 +149,10 @@ class Metrics:
 
     def set_answer_cache_bytes(self, num_bytes: int) -> None:
         """Set the bytes of answers to fit questions that this process keeps."""
-        self._answer_cache.set(num_bytes)
+        # Most answers are not kept: setting takes longer than comparing.
+        if num_bytes != self._answer_bytes:
+            self._answer_bytes = num_bytes
+            self._answer_cache.set(num_bytes)
 
     def set_search_cache_bytes(self, num_bytes: int) -> None:
         """Set the bytes of answers of searches that this process keeps."""

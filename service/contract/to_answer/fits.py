@@ -159,7 +159,7 @@ def require_exact(estimate: Estimate) -> None:
 
     No GPU has so many either.
     """
-    largest = max((estimate.device_interval.high, *(part.bytes for part in estimate.components)))
+    largest = max(estimate.device_interval.high, *[part.bytes for part in estimate.components], 0)
     if largest >= MAX_EXACT_BYTES:
         message = (
             f"this needs {largest:.3g} bytes per GPU, more than 2^53, which is as far as exact "

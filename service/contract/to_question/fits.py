@@ -15,6 +15,7 @@ from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.workloads import read_workload
 from service.estimator.model.quantization.loading import adopt_cache_format, as_loaded
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.device import UNKNOWN_VENDOR, Device
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
@@ -43,6 +44,7 @@ class WorkloadPiece:
         return isinstance(self.workload, ServeWorkload)
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitPieces:
     """Everything that a fit request says, but of which model."""

@@ -17,6 +17,7 @@ from service.contract.to_question.hub import FetchModel, expand_inline, read_hub
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.model.recorded.narrowing import is_recorded
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.errors import EstimatorError
 from service.usecases.recordings.configs import get_recorded_config
 from service.usecases.stored_specs.checkpoints import Checkpoint, read_header, read_index
@@ -25,6 +26,7 @@ from service.usecases.stored_specs.model_sources import list_source_warnings, re
 INLINE = ("hf_config", "architecture", "num_parameters", "name", "gguf", "recording", "hub")
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedModel:
     """Model that a request named or brought along.

@@ -10,6 +10,7 @@ from service.estimator.memory.peft_methods import resolve_peft_method
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.positions import count_served_positions
 from service.estimator.values.backend import Backend, Task
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
@@ -45,6 +46,7 @@ class _Setting:
         return (*self.device.list_warnings(dtype), *self.effects)
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainQuestion(_Setting):
     """Training step to estimate.
@@ -65,6 +67,7 @@ class TrainQuestion(_Setting):
         return prod(self.workload.rows)
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeQuestion(_Setting):
     """Serving replica to estimate."""

@@ -81,6 +81,11 @@ class Device:
             )
             raise InvalidInputError(message, field="gpu.memory_bytes")
 
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Properties that decide its kernels and contexts."""
+        return self.name, self.vendor, self.compute_capability, self.num_processors
+
     def list_warnings(self, dtype: DType) -> tuple[str, ...]:
         """Return warnings about arithmetic in ``dtype`` and about the vendor.
 

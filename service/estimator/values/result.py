@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.corrections import SHIPPED_SPEEDS, SpeedRatios
 
 EVALUATION = "evaluation"
@@ -153,6 +154,7 @@ class Bound(StrEnum):
     GPU = "gpu"
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
     """Time of one step (training) or of one decode step (serving).
@@ -195,6 +197,7 @@ class InputTokens:
     positions: int
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """Memory of the worst rank in the steady state (second step on).

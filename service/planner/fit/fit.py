@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from service.estimator.speed.bounds import describe_bound
 from service.estimator.speed.throughput import find_untimed_reason
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate, Throughput
@@ -17,6 +18,7 @@ from service.planner.fit.rules_of_thumb import list_rules_of_thumb
 from service.planner.fit.verdict import Verdict, judge
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitReport:
     """Answer to one fit question.

@@ -3,7 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from service.estimator.values.classes.quick_init import init_quickly
 
+
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOfThumb:
     """A rule's bytes, or seconds of a step, beside our own.

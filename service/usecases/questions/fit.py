@@ -10,11 +10,12 @@ from typing import Protocol, runtime_checkable
 from service.estimator.cache import PlanCache
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.model.architecture import Architecture
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
-from service.estimator.values.memo import make_of_kept
-from service.estimator.values.workload import ServeWorkload, Workload
+from service.estimator.values.memo import Memo, OfObjects, make_of_kept
+from service.estimator.values.workload import Engine, Framework, ServeWorkload, Workload
 from service.planner.fit.evaluator import Evaluator, make_evaluator
 from service.planner.fit.fit import FitReport, assess_fit
 from service.planner.fit.parts import ALL_PARTS, FitPart
@@ -36,6 +37,7 @@ MAX_ANSWERED = 1024
 """Models in layouts, far more than anybody asks about in turns; each is a few words."""
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitQuestion:
     """A workload in a layout on a GPU.
@@ -65,10 +67,20 @@ class AnsweredQuestions:
         """Start empty; to be used by one thread."""
         self._capacity = capacity
         self._models: dict[object, None] = {}
+        self._met: Memo[OfObjects[bool]] = Memo(capacity)
 
     def has_answered(self, question: FitQuestion) -> bool:
         """Return whether the last answer about its model and layout was quick."""
-        return _get_configuration(question) in self._models
+        model, layout = question.architecture, question.layout
+        backend = _get_backend(question.workload)
+        # Most questions come with the very model and layout of others; hashing these takes longer.
+        key = id(model), id(layout), type(question.workload), backend
+        if self._met.get(key) is not None:
+            return True
+        if _get_configuration(question) not in self._models:
+            return False
+        self._met.store(key, ((model, layout), True))
+        return True
 
     def record(self, question: FitQuestion, *, is_quick: bool) -> None:
         """Record an answer.
@@ -78,20 +90,27 @@ class AnsweredQuestions:
         models, key = self._models, _get_configuration(question)
         if not is_quick:
             models.pop(key, None)
+            self._met.clear()
             return
         models[key] = None
         while len(models) > self._capacity:
             del models[next(iter(models))]
+            self._met.clear()
 
     def clear(self) -> None:
         """Count nothing as answered any more; any thread may."""
         self._models = {}
+        self._met.clear()
+
+
+def _get_backend(workload: Workload) -> Framework | Engine:
+    return workload.engine if isinstance(workload, ServeWorkload) else workload.framework
 
 
 def _get_configuration(question: FitQuestion) -> object:
     """Return what decides how long an answer takes from what is kept."""
     workload, model = question.workload, question.architecture
-    backend = workload.engine if isinstance(workload, ServeWorkload) else workload.framework
+    backend = _get_backend(workload)
     return model.spec, model.quantization, type(workload), backend, question.layout
 
 

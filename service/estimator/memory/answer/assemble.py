@@ -3,66 +3,18 @@
 It states the three quantities (allocated, reserved and device bytes), each with its interval.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from service.estimator.memory.answer.allocator_intervals import (
-    compute_allocated_interval,
-    compute_reserved_interval,
-    select_kinds,
-)
-from service.estimator.memory.answer.corrections import (
-    correct_context,
-    correct_slack,
-    increase_context,
-)
-from service.estimator.memory.answer.full_gpu import (
-    compute_device_interval,
-    limit_slack,
-    select_replay,
-)
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
-from service.estimator.memory.answer.slack import compute_slack
-from service.estimator.memory.answer.workspaces import get_workspaces
-from service.estimator.memory.intervals.ends import get_residual_ends
-from service.estimator.memory.overheads.overheads import (
-    Overhead,
-    add_overheads,
-    add_up,
-    estimate_communicators,
-    get_context_overhead,
-)
+from service.estimator.memory.answer.quantities import compute_parts
 from service.estimator.memory.question import Question
 from service.estimator.values.corrections import SHIPPED_SPEEDS, Corrections
-from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.result import (
-    Basis,
-    Component,
-    Detail,
     Estimate,
-    Interval,
     Serving,
     Stage,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Quantities:
-    """Reserved bytes, intervals, and the bytes outside of tensors.
-
-    ``raised`` says whether a reading of a whole GPU raised the context.
-    """
-
-    slack: Overhead
-    workspaces: Overhead
-    links: Overhead
-    context: Overhead
-    raised: bool
-    reserved_bytes: int
-    allocated_interval: Interval
-    reserved_interval: Interval
-    kinds: tuple[str, str]
-    device_interval: Interval
 
 
 def assemble(partial_estimate: PartialEstimate, question: Question, dtype: DType) -> Estimate:
@@ -72,7 +24,7 @@ def assemble(partial_estimate: PartialEstimate, question: Question, dtype: DType
     """
     corrections, device = question.corrections, question.device
     detail, level = question.detail, question.level
-    quantities = _compute_quantities(partial_estimate, corrections, device, level)
+    quantities, components = compute_parts(partial_estimate, question)
     evidence = _select_evidence(corrections, raised=quantities.raised)
     allocated, reserved = partial_estimate.peak.allocated_bytes, quantities.reserved_bytes
     return Estimate(
@@ -90,7 +42,7 @@ def assemble(partial_estimate: PartialEstimate, question: Question, dtype: DType
         reserved_kind=quantities.kinds[1],
         replayed=detail.is_replayed and partial_estimate.replayed is not None,
         peak_instant=partial_estimate.peak.name,
-        components=_build_components(partial_estimate, quantities, detail),
+        components=components,
         instants=partial_estimate.instants,
         phases=partial_estimate.phases,
         stages=partial_estimate.stages or (Stage(0, allocated, partial_estimate.steady_bytes),),
@@ -131,66 +83,6 @@ def _complete_serving(serving: Serving | None, question: Question) -> Serving | 
         return None
     return replace(
         serving, budget_bytes=question.device.usable_bytes, engine_version=question.release
-    )
-
-
-def _compute_quantities(
-    partial_estimate: PartialEstimate,
-    corrections: Corrections | None,
-    device: Device,
-    level: float,
-) -> _Quantities:
-    """Return the reserved bytes, and what is on the device beside them."""
-    allocated = partial_estimate.peak.allocated_bytes
-    links = estimate_communicators(partial_estimate.linked_gpus)
-    context = get_context_overhead(device.name, partial_estimate.run_kind)
-    context = correct_context(context, links, corrections, level)
-    workspaces = get_workspaces(device, partial_estimate.kind, partial_estimate.replayed)
-    unlimited_slack = correct_slack(
-        compute_slack(partial_estimate, level), allocated + workspaces.point, corrections
-    )
-    slack = limit_slack(
-        unlimited_slack,
-        allocated,
-        device.usable_bytes - context.point - links.point - workspaces.point,
-        partial_estimate.allocator,
-        select_replay(partial_estimate, corrections),
-    )
-    reserved = allocated + workspaces.point + slack.point
-    allocated_kind, reserved_kind = select_kinds(partial_estimate, device, reserved)
-    allocated_interval = compute_allocated_interval(
-        partial_estimate, corrections, level, allocated_kind
-    )
-    unlimited = add_up(workspaces, unlimited_slack)
-    reserved_interval = compute_reserved_interval(
-        partial_estimate,
-        allocated_interval,
-        unlimited,
-        unlimited if slack is unlimited_slack else add_up(workspaces, slack),
-        corrections,
-        level,
-        reserved_kind,
-    )
-    raised_context = increase_context(context, reserved + links.point, corrections, device)
-    return _Quantities(
-        slack=slack,
-        workspaces=workspaces,
-        links=links,
-        context=raised_context,
-        raised=raised_context is not context,
-        reserved_bytes=reserved,
-        allocated_interval=allocated_interval,
-        reserved_interval=reserved_interval,
-        kinds=(allocated_kind, reserved_kind),
-        device_interval=compute_device_interval(
-            add_overheads(reserved_interval, (raised_context, links)),
-            raised_context.high + links.high,
-            select_replay(partial_estimate, corrections),
-            device,
-            None
-            if reserved_kind == partial_estimate.kind
-            else get_residual_ends(reserved_kind, "reserved", level)[1],
-        ),
     )
 
 
@@ -258,42 +150,3 @@ def _select_evidence(corrections: Corrections | None, *, raised: bool) -> Correc
         if raised
         else None
     )
-
-
-def _build_components(
-    partial_estimate: PartialEstimate, quantities: _Quantities, detail: Detail
-) -> tuple[Component, ...]:
-    if not detail.is_explained:
-        return ()
-    overheads = (
-        _build_component("library_workspaces", quantities.workspaces),
-        _build_component("allocator_slack", quantities.slack),
-        _build_component("communication_buffers", quantities.links),
-        _build_component("device_context", quantities.context),
-    )
-    return _merge_components((*partial_estimate.components(), *overheads))
-
-
-def _build_component(name: str, overhead: Overhead) -> Component:
-    return Component(name, overhead.point, Basis.FORMULA, overhead.formula, overhead.source)
-
-
-def _merge_components(components: tuple[Component, ...]) -> tuple[Component, ...]:
-    """Return the components in order, equal names added up.
-
-    Empty components are left out.
-    """
-    merged: dict[str, Component] = {}
-    for component in components:
-        if component.bytes == 0:
-            continue
-        previous = merged.get(component.name)
-        merged[component.name] = (
-            component if previous is None else _add_components(previous, component)
-        )
-    return tuple(merged.values())
-
-
-def _add_components(left: Component, right: Component) -> Component:
-    formula, source = f"{left.formula} + {right.formula}", f"{left.source}; {right.source}"
-    return Component(left.name, left.bytes + right.bytes, Basis.FORMULA, formula, source)

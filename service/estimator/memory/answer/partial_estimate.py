@@ -1,13 +1,16 @@
 """The estimate before the bytes outside of the allocator."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from service.estimator.memory.allocator.replay import ReplayResult
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.result import CheckpointBytes, Component, Instant, Serving, Stage
 from service.estimator.values.workload import Allocator
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialEstimate:
     """Estimate of a task before the bytes outside of the allocator.
@@ -54,6 +57,8 @@ class PartialEstimate:
     worst_stage: int = 0
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    in_room: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What is told of it on GPUs with room, by what else that rests on."""
 
     @property
     def run_kind(self) -> str:

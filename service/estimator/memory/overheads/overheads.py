@@ -6,11 +6,13 @@ They are the allocator's slack, the CUDA context and communicators.
 from dataclasses import dataclass
 
 from service.estimator.memory.overheads.cuda_context import find_context
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.memo import keep_latest
 from service.estimator.values.result import Interval
 from service.estimator.values.units import GIB
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overhead:
     """Overhead in bytes: a point value and its 95 % interval."""
