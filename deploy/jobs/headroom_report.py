@@ -32,6 +32,8 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _TIMEOUT_S = 10.0
 _MAX_FILES, _MAX_FILE_BYTES = 4096, 65_536
+_NOT_FOUND, _NOT_STARTED = 127, 126
+"""Codes of a shell for a command that there is not, and one that cannot be run."""
 
 
 def main(command: list[str]) -> int:
@@ -55,8 +57,16 @@ def main(command: list[str]) -> int:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
-    """Return the code of a command, to which signals are passed on."""
-    with subprocess.Popen(command, env=environment) as process:  # noqa: S603 - the user's own command
+    """Return the code of a command, to which signals are passed on.
+
+    One that cannot be started has a shell's code.
+    """
+    try:
+        process = subprocess.Popen(command, env=environment)  # noqa: S603 - the user's own command
+    except OSError as error:
+        sys.stderr.write(f"headroom_report: {command[0]}: {error.strerror}\n")
+        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_STARTED
+    with process:
 
         def pass_on(number: int, _frame: FrameType | None) -> None:
             with suppress(ProcessLookupError):

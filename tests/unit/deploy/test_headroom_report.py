@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -116,6 +117,21 @@ def test_a_job_runs_alone_where_there_is_nothing_to_send(
     ended = run(sys.executable, "-c", code, **variables)
 
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("is_there", "code"), [(False, 127), (True, 126)])
+def test_a_command_that_cannot_be_started_has_the_code_of_a_shell(
+    tmp_path: Path, *, is_there: bool, code: int
+) -> None:
+    """And a line that says why, as without the wrapper; nothing is sent."""
+    program = tmp_path / "train"
+    if is_there:
+        program.write_text("not to be run")
+    with serving() as (url, sent):
+        done = run(str(program), HEADROOM_QUESTION_DIGEST=DIGEST, HEADROOM_URL=url)
+
+    assert (done.returncode, sent) == (code, [])
+    assert re.fullmatch(rf"headroom_report: {program}: [^\n]+\n", done.stderr)
 
 
 def test_a_refusal_is_told_and_changes_nothing() -> None:
