@@ -11,6 +11,7 @@ from service.estimator.model.adapters.unsloth import has_own_layers
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
 from service.estimator.model.pass_context import PassContext
+from service.estimator.model.recorded.narrowing import shares_gradients
 from service.estimator.model.task_head import get_saved_names
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.scheme import Scheme
@@ -283,7 +284,8 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         recompute_first=config.recompute_first,
         # Gradients of what all layers read are made by the last layer of a stack and added to by
         # the others, in place. Unsloth's checkpoints leave the last layer's input where it is.
-        last_differs=isinstance(model, EncoderDecoder)
+        last_differs=shares_gradients(model)
+        or isinstance(model, EncoderDecoder)
         or (config.offloads_inputs and config.kernels is Kernels.UNSLOTH),
         copies_logits=config.copies_logits,
         returns_fp32=config.returns_fp32,

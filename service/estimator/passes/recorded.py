@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from service.estimator.model.recorded.architecture import RecordedArchitecture, update_cache
+from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.model.recorded.running import run_prologue, update_cache
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear
 from service.estimator.passes.step import ModelWalk
@@ -26,6 +27,7 @@ class RecordedWalk(ModelWalk):
         """Choose the recorded variant that this pass needs."""
         super().__init__(model, ctx)
         self.recorded, self.model_reads = _choose_pass(model, ctx), model.recorded.reads
+        self.outer_layers = model.outer_layers
         weights = {weight.name: weight for weight in model.recorded.outer_weights}
         layers = {layer.name: layer for layer in (*model.outer_linears, model.head)}
 
@@ -73,7 +75,7 @@ class RecordedWalk(ModelWalk):
         )
         if settings.ends_tables_late:
             tape.hook(self.drop_tables)
-        frame.run(recorded.prologue, Category.ACTIVATIONS)
+        run_prologue(ctx, frame, recorded, self.outer_layers)
         if self.units is not None:
             self.units.close_embedding()
         if self.checkpointed:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.recorded.narrowing import get_outer_layers
 from service.estimator.model.recording import Recording
 from service.estimator.model.unit_elements import iter_unit_tensors
 from service.estimator.model.weights.tensors import Weight, count_padded_elements
@@ -115,12 +116,19 @@ def _log_pass(
 def _list_unit_tensors(model: Architecture, config: TrainingPass) -> UnitTensors:
     """Return the tensors of units, for one rank with adapters."""
     assert config.gathering is not None  # noqa: S101 - only sharded passes have units
-    ranks, units = config.gathering.uneven_ranks, list_unit_weights(model)
+    ranks, units, outer = (
+        config.gathering.uneven_ranks,
+        list_unit_weights(model),
+        get_outer_layers(model),
+    )
+    units = [*(tuple(layer.weights()) for layer in outer), *units]
     if config.gathering.single_rank:
         tape = Tape(Section.FORWARD, Mode.INFERENCE, autocast=config.autocast)
         ctx = Recording(tape, build_training_context(model, config))
-        for index, (block, _) in enumerate(model.blocks):
-            units[index] = tuple(iter_unit_tensors(ctx, units[index], block.linears()))
+        linears = [layer.linears() for layer in outer]
+        linears += [block.linears() for block, _ in model.blocks]
+        for index, layers in enumerate(linears):
+            units[index] = tuple(iter_unit_tensors(ctx, units[index], layers))
     counts = [tuple([count_padded_elements([weight], ranks) for weight in unit]) for unit in units]
     return {sum(unit): unit for unit in counts}
 

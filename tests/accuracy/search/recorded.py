@@ -9,9 +9,13 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from unittest.mock import patch
 
+from transformers import PreTrainedModel
+
 from service.estimator.model.architecture import Architecture
 from worker.probes.models import build
 from worker.probes.models.model_class import find_class
+from worker.probes.run import training
+from worker.probes.run.marks import Marks, find_layer_stacks, mark_layers
 
 
 @contextmanager
@@ -25,8 +29,13 @@ def probe_recorded(model: Architecture) -> Iterator[None]:
             from_config=own._from_config,  # noqa: SLF001 - what the auto classes call
         )
 
+    def mark_all(model: PreTrainedModel, _num_layers: int) -> Marks:
+        return mark_layers(model, sum(map(len, find_layer_stacks(model))))
+
     with (
         patch.object(build, "architecture_from_config", lambda _config: model),
         patch.object(build, "get_auto_class", get_auto_class),
+        # A recording counts the layers of its decoder, beside which an encoder has others.
+        patch.object(training, "mark_layers", mark_all),
     ):
         yield

@@ -1,5 +1,6 @@
 """docs/types.md from the rows that were measured; no torch."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +10,9 @@ from statistics import median, quantiles
 from typing import Any
 
 from service.catalog.models import list_recorded_models
-from service.catalog.recorded_models import read_packed_recording
+from service.catalog.recorded_models import load_recorded_architecture, read_packed_recording
+from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.estimator.model.recorded.engine_models import load_engine_models
-from service.estimator.rules.predicates.recorded import ENCODER_LAYER
 from service.usecases.recordings.documents import unpack_document
 from tests.accuracy.types.rows import Row
 
@@ -42,7 +43,7 @@ of {untried} nothing was.
 | parameters | of the default config: exact where no word is beside it |
 | step | `module`: written by hand, in [accuracy.md](accuracy.md); an error: recorded, and compared as above, where it says so with few layers; `on demand`: not tried here; [a worker](howto/models-without-a-module.md) tries to record it, proves what it records by a plain pass, and refuses in words what it cannot; `refused`: that was tried, and why not |
 | serving | passes that the recording has, in engine `transformers`: with a cache, or `forward` from an image, a video or audio |
-| LoRA, FSDP2 | answered by the module, or by the recording's frozen passes and its layers; FSDP2 not where an encoder's layers beside the decoder's are no units of their own |
+| LoRA, FSDP2 | answered by the module, or by the recording's frozen passes and its layers; FSDP2 not where an encoder's layers beside the decoder's are not told apart |
 | engines | with code of their own for the class: {engines} |
 
 """
@@ -128,15 +129,24 @@ def _list_cells(row: Row) -> tuple[str, ...]:
 
 @cache
 def _list_unwrapped() -> frozenset[str]:
-    """Return the shipped types whose encoder's layers are no units of FSDP."""
+    """Return the shipped types whose encoder's layers are not told apart."""
     return frozenset(
-        entry.model_type for entry in list_recorded_models() if _has_encoder_layers(entry.name)
+        entry.model_type for entry in list_recorded_models() if _has_joint_layers(entry.name)
     )
 
 
-def _has_encoder_layers(name: str) -> bool:
+_ENCODER_LAYER = re.compile(r"(model\.)?encoder\.(layers|block)\.\d")
+"""Names of weights of an encoder beside a recorded decoder."""
+
+
+def _has_joint_layers(name: str) -> bool:
+    """Return whether layers beside a recorded stack are not told apart."""
     document: Any = unpack_document(read_packed_recording(name))
-    return any(ENCODER_LAYER.match(weight[0]) for weight in document["outer_weights"])
+    if not any(_ENCODER_LAYER.match(weight[0]) for weight in document["outer_weights"]):
+        return False
+    model = load_recorded_architecture(name)
+    assert isinstance(model, RecordedArchitecture)
+    return not model.divides_prologue
 
 
 def _format_parameters(row: Row) -> str:

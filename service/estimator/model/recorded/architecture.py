@@ -1,16 +1,26 @@
 """Trees of models whose passes were recorded."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.completion import complete_recording
+from service.estimator.model.recorded.outer_layers import (
+    OuterLayer,
+    divides_steps,
+    list_outer_layers,
+)
 from service.estimator.model.recorded.recorded_model import (
     RecordedLayer,
     RecordedModel,
     SequenceState,
+)
+from service.estimator.model.recorded.running import (
+    hold_previous,
+    shares_gradients,
+    update_cache,
 )
 from service.estimator.model.recorded.unread import list_idle_layers, list_unread
 from service.estimator.model.recorded.walker import WALKER
@@ -19,13 +29,11 @@ from service.estimator.model.weights.gguf_bytes import GgufBytes
 from service.estimator.model.weights.scheme import Scheme
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.model.weights.unpacked import UnpackedWeights
-from service.estimator.tape.graph import Mode
-from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.programs.interpreter import Frame
 from service.estimator.tape.programs.leftovers import find_left
 from service.estimator.tape.programs.program import Operation, flatten
-from service.estimator.tape.programs.stepped_sizes import AnySize, resolve_size
 from service.estimator.tape.sizes import count_rows
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
@@ -124,7 +132,7 @@ class RecordedBlock:
             frame.bind(number, outer.get_value(source))
         left = find_left(program)
         keeps_states = bool(self.states) and ctx.cache is not None
-        previous = [] if keeps_states else _hold_previous(ctx, left)
+        previous = [] if keeps_states else hold_previous(ctx, left)
         frame.run(program.instructions, Category.ACTIVATIONS)
         output = frame.get_value(program.output)
         ctx.tape.free(x, *frame.cached)
@@ -136,29 +144,6 @@ class RecordedBlock:
         return output
 
 
-def _hold_previous(ctx: Recording, left: Sequence[tuple[int, AnySize]]) -> list[Storage]:
-    """Return what the layer before left behind.
-
-    It is as large as what this layer leaves, and lives until it returns. In a graph it is kept
-    anyway, so that it costs something only where none is built; the first layer is counted as the
-    others are, which are higher.
-    """
-    if ctx.tape.mode not in {Mode.INFERENCE, Mode.DISCARDING}:
-        return []
-    length = ctx.settings.length
-    sizes = (resolve_size(size, length) for _, size in left)
-    return [ctx.tape.allocate(Category.ACTIVATIONS, size) for size in sizes]
-
-
-def update_cache(ctx: Recording, parts: tuple[Value, ...], window: int | None) -> tuple[Value, ...]:
-    """Return a layer's keys and values as attention reads them."""
-    widths = {part.numel[1] + part.numel[3] for part in parts}
-    if len(widths) > 1:
-        return ctx.update_cache_parts(*parts)
-    key, value = parts
-    return ctx.update_cache(key, value, widths.pop(), window)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedArchitecture(Architecture):
     """A tree whose layers run what was recorded of transformers' own code."""
@@ -168,6 +153,12 @@ class RecordedArchitecture(Architecture):
     """Names of trainable tensors that no training pass reads, and of their adapters."""
     idle_layers: tuple[Weight, ...] = ()
     """Tensors of a tower's layers among those."""
+    outer_layers: tuple[OuterLayer, ...] = ()
+    """Layers beside the stack that a step runs, as those of an encoder."""
+    shares_gradients: bool = False
+    """Whether layers hand gradients to one tensor beside their input, as an encoder's output."""
+    divides_prologue: bool = True
+    """Whether those layers are told apart in every training pass."""
 
     def __reduce__(self) -> tuple[Callable[..., Architecture], tuple[object, ...]]:
         """Pickle the recording that the tree is built of."""
@@ -175,8 +166,9 @@ class RecordedArchitecture(Architecture):
 
     @property
     def tower_layer_weights(self) -> tuple[Weight, ...]:
-        """Tensors of the layers of a tower next to the language model."""
-        return self.idle_layers
+        """Tensors of the layers of a tower or encoder."""
+        outer = (weight for layer in self.outer_layers for weight in layer.weights())
+        return (*self.idle_layers, *outer)
 
     @property
     def head_unit_weights(self) -> tuple[Weight, ...]:
@@ -237,6 +229,7 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
     """Return the tree of a recorded model."""
     recorded = complete_recording(recorded)
     order, unread = recorded.order, list_unread(recorded)
+    outer_layers = list_outer_layers(recorded, unread)
     outer = {weight.name: weight for weight in recorded.outer_weights}
     embedding = outer.pop(recorded.embedding, Weight("", "embedding", (0, 0)))
     head = outer.pop(f"{recorded.head}.weight", embedding)
@@ -271,6 +264,9 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         walker=WALKER,
         unread_names=unread,
         idle_layers=list_idle_layers(recorded, unread),
+        outer_layers=outer_layers,
+        shares_gradients=any(map(shares_gradients, recorded.passes.values())),
+        divides_prologue=divides_steps(recorded, outer_layers),
         recorded=recorded,
     )
 

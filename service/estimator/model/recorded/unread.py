@@ -1,16 +1,13 @@
 """Weights of a recorded model that its training passes do not read."""
 
-import re
 from collections.abc import Iterator
 
 from service.estimator.model.images import collect_names
+from service.estimator.model.recorded.outer_layers import LAYER_NAME
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.tape.programs.program import LinearCall, Operation, Straight, flatten
 from service.estimator.tape.programs.recorded_pass import RecordedPass
-
-_TOWER_LAYER = re.compile(r"[^0-9]*?\.(layers?|blocks?)\.\d+\.")
-"""Names of weights of layers, which FSDP makes units of (transformers' ``_no_split_modules``)."""
 
 
 def list_unread(recorded: RecordedModel) -> frozenset[str]:
@@ -54,7 +51,7 @@ def list_idle_layers(recorded: RecordedModel, unread: frozenset[str]) -> tuple[W
     return tuple(
         weight
         for weight in recorded.outer_weights
-        if weight.name in unread and _TOWER_LAYER.match(weight.name)
+        if weight.name in unread and LAYER_NAME.match(weight.name)
     )
 
 

@@ -1,6 +1,5 @@
 """Predicates of rules about serving engines of recorded models."""
 
-import re
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from service.estimator.model.recorded.recorded_model import RecordedLayer
 
 _SPLIT = frozenset({"attention", "mlp"})
-ENCODER_LAYER = re.compile(r"(model\.)?encoder\.(layers|block)\.\d")
-"""Names of weights of an encoder beside a recorded decoder."""
 
 
 def has_recorded_layers(case: Case) -> bool:
@@ -34,12 +31,10 @@ def has_recorded_layers(case: Case) -> bool:
 def wraps_every_layer(case: Case) -> bool:
     """Return whether all layers that read tokens are units of a recording.
 
-    An encoder beside the decoder's layers is a part of its root.
+    An encoder's layers beside the decoder's are, where its operations tell them apart.
     """
     tree = case.model.tree
-    return not is_recorded(tree) or not any(
-        ENCODER_LAYER.match(weight.name) for weight in tree.recorded.outer_weights
-    )
+    return not is_recorded(tree) or tree.divides_prologue
 
 
 def has_known_layers(case: Case) -> bool:

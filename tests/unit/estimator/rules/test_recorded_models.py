@@ -100,9 +100,11 @@ def test_training_in_transformers_is_answered(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("sharding", [Sharding.FSDP1, Sharding.FSDP2])
-def test_units_of_an_encoder_beside_a_decoder_are_refused(sharding: Sharding) -> None:
-    """FSDP wraps its layers too, and a recording has them in its root; DeepSpeed has no units."""
-    model = load_recorded_architecture("plbart-default")
+def test_an_encoder_whose_layers_are_not_told_apart_is_refused(sharding: Sharding) -> None:
+    """FSDP wraps its layers too, and would gather them with the root; DeepSpeed has no units."""
+    whole = load_recorded_architecture("plbart-default")
+    assert isinstance(whole, RecordedArchitecture)
+    model = replace(whole, divides_prologue=False)
     layout = replace(FSDP2, sharding=sharding)
     other = replace(FSDP2, sharding=Sharding.DEEPSPEED)
 
