@@ -11,10 +11,11 @@ from service.estimator.tape.programs.recorded_pass import RecordedPass
 
 
 def list_unread(recorded: RecordedModel) -> frozenset[str]:
-    """Return the names of tensors outside of the layers without gradients.
+    """Return the names of tensors without gradients.
 
     A tower of images is trainable, and a text's step leaves it idle: it has neither gradients nor
-    states of an optimizer. Nothing is unread where no pass trains.
+    states of an optimizer. So are experts of images within layers (ERNIE 4.5 VL). Nothing is unread
+    where no pass trains.
     """
     passes = [
         part
@@ -33,13 +34,17 @@ def list_unread(recorded: RecordedModel) -> frozenset[str]:
         for gradient in node.gradients
     }
     ends = {recorded.embedding, f"{recorded.head}.weight", f"{recorded.head}.bias"}
+
+    def is_unread(weight: Weight) -> bool:
+        return weight.name not in trained | ends and weight.name.rpartition(".")[0] not in called
+
+    layers = recorded.layers
+    # A name in layers of several kinds is unread where none of them reads it.
+    weights = (*recorded.outer_weights, *(w for layer in layers for w in layer.weights))
+    linears = (*recorded.outer_linears, *(part for layer in layers for part in layer.linears))
     return collect_names(
-        tuple(
-            weight
-            for weight in recorded.outer_weights
-            if weight.name not in trained | ends and weight.name.rpartition(".")[0] not in called
-        ),
-        tuple(layer for layer in recorded.outer_linears if layer.name not in called),
+        tuple(filter(is_unread, weights)),
+        tuple(layer for layer in linears if layer.name not in called),
     )
 
 

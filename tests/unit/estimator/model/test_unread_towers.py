@@ -22,6 +22,7 @@ STEP = TrainWorkload(sequence_length=512)
         ("glm-ocr-default", 434_120_192),
         ("qwen3.5-27b", 460_730_096),
         ("voxtral-default", 662_134_784),
+        ("ernie4-5-vl-moe-default", 7_573_858_176),
         ("helium-1-preview-2b", 0),
     ],
 )
