@@ -14,6 +14,7 @@ from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.passes.config import ServingPass, TrainingPass
 from service.estimator.passes.recorder import log_training
 from service.estimator.passes.serving import record_serving
+from service.estimator.tape.event_log import Events
 from service.estimator.tape.ledger import Section, find_highest_point
 from service.estimator.tape.ops.kv_cache_update import CacheState
 from service.estimator.tape.programs.recorded_pass import Domain
@@ -53,8 +54,9 @@ def check_recording(
         return 0
     batch = 1 if domain.max_batch == 1 else _BATCH
     extent = Extent(batch=batch, length=choose_checked(domain))
-    traced = trace_peak(fake, variant, extent)
-    peak = compute_peak(build_recorded(recorded), variant, extent)
+    traced, gradients = trace_pass(fake, variant, extent)
+    model = build_recorded(recorded)
+    peak = compute_peak(model, variant, extent)
     difference = abs(traced - peak)
     if difference > traced // _LIMIT:
         message = (
@@ -62,7 +64,22 @@ def check_recording(
             "it is not kept"
         )
         raise Refusal(FailureKind.UNSUPPORTED, message)
+    if variant.phase is Phase.STEP:
+        _check_gradients(name, _sum_gradients(model, variant, extent), gradients)
     return difference if difference > _LOSS_GRADIENT else 0
+
+
+def _check_gradients(name: str, recorded: int, traced: int) -> None:
+    """Refuse a recording whose backward does not reach all weights.
+
+    Where its chain breaks (in-place sums on views, RoCBert), small batches alone show it.
+    """
+    if abs(recorded - traced) > traced // _LIMIT:
+        message = (
+            f"the recording in {name} has gradients of {recorded} bytes where the model itself has "
+            f"{traced}: it is not kept"
+        )
+        raise Refusal(FailureKind.UNSUPPORTED, message)
 
 
 def check_weights(recorded: RecordedModel, model: nn.Module) -> None:
@@ -93,7 +110,12 @@ def holds_for_one(
 
 
 def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:
-    """Return a fake model's highest live bytes beside its weights.
+    """Return a fake model's highest live bytes beside its weights."""
+    return trace_pass(model, variant, extent)[0]
+
+
+def trace_pass(model: PreTrainedModel, variant: Variant, extent: Extent) -> tuple[int, int]:
+    """Return a fake model's highest live bytes, and those of its gradients.
 
     Storages are counted as they come and go: neither names nor a graph are looked at.
     """
@@ -104,15 +126,16 @@ def trace_peak(model: PreTrainedModel, variant: Variant, extent: Extent) -> int:
     )
     forget_tensors(model)
     if variant.phase is Phase.FORWARD:
-        return _trace_forward(model, variant, extent)
+        return _trace_forward(model, variant, extent), 0
     with record_storages() as recorder:
         batch = make_batch(model, extent.batch, extent.length)
         with report_cuda_autocast(variant.autocast), kernels(kernel), autocast:
             outputs = model(**batch)
         outputs.loss.backward()
+        gradients = sum(w.grad.nbytes for w in model.parameters() if w.grad is not None)
         model.zero_grad(set_to_none=True)
     exclude_weights(recorder, model)
-    return max(recorder.ledger.live())
+    return max(recorder.ledger.live()), gradients
 
 
 def exclude_weights(recorder: StorageRecorder, model: nn.Module) -> None:
@@ -160,7 +183,32 @@ def compute_peak(
     """Return the highest live bytes of a pass beside the weights."""
     if variant.phase is Phase.FORWARD:
         return _compute_forward(model, variant, extent)
-    events = log_training(
+    events = _log_step(model, variant, extent, window_reached=window_reached)
+    sizes = _evaluate_sizes(events, extent)
+    live = highest = 0
+    for event in events.order:
+        live += sizes[events.kinds[event]] if event >= 0 else -sizes[events.kinds[~event]]
+        highest = max(highest, live)
+    return highest
+
+
+def _sum_gradients(model: Architecture, variant: Variant, extent: Extent) -> int:
+    """Return the bytes of gradients at the end of a recorded step."""
+    events = _log_step(model, variant, extent)
+    sizes = _evaluate_sizes(events, extent)
+    return sum(sizes[events.kinds[storage]] for storage in events.gradients)
+
+
+def _evaluate_sizes(events: Events, extent: Extent) -> list[int]:
+    values = evaluate_monomials(extent.batch, extent.length)
+    return [evaluate(size, values) for size in events.sizes]
+
+
+def _log_step(
+    model: Architecture, variant: Variant, extent: Extent, *, window_reached: bool = False
+) -> Events:
+    """Return the allocations and releases of a recorded step."""
+    return log_training(
         model,
         TrainingPass(
             param_dtype=_DTYPES[variant.dtype],
@@ -177,10 +225,3 @@ def compute_peak(
             on_gpu=True,
         ),
     )
-    values = evaluate_monomials(extent.batch, extent.length)
-    sizes = [evaluate(size, values) for size in events.sizes]
-    live = highest = 0
-    for event in events.order:
-        live += sizes[events.kinds[event]] if event >= 0 else -sizes[events.kinds[~event]]
-        highest = max(highest, live)
-    return highest

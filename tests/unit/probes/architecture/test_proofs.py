@@ -170,6 +170,14 @@ def test_a_recording_that_misses_bytes_is_refused(monkeypatch: pytest.MonkeyPatc
         record(model_type="llama", num_hidden_layers=1)
 
 
+def test_a_recording_whose_backward_breaks_off_is_refused() -> None:
+    """RoCBert adds to a linear layer's output in place, which its peak shows on small batches."""
+    words = {"shape_vocab_size": 90, "pronunciation_vocab_size": 50}
+
+    with pytest.raises(Refusal, match=r"has gradients of \d+ bytes where the model itself has"):
+        record(model_type="roc_bert", num_hidden_layers=2, **words)
+
+
 def test_further_passes_that_miss_bytes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's training is answered all the same, and adapters are refused by name."""
 
