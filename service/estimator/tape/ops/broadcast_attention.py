@@ -25,7 +25,7 @@ def run_broadcast_attention(
     """Return what queries read, head after head copied to token after token.
 
     Query, key and value stay with the caller. Products of several sequences copy the shared head
-    for each of the others; those of one read it as an expanded view.
+    for each of the others, and queries that lie token after token; those of one read all as views.
     """
     num_copies = heads.num_heads // heads.num_kv_heads if batched else 0
     masks = [] if heads.bias is None else [tape.scratch(heads.bias, query.dtype)]
@@ -34,7 +34,7 @@ def run_broadcast_attention(
     scores = chain(
         tape,
         multiply_scalar(tape, parts[1]),
-        lambda t, side: _multiply(t, scaled_query, side, num_copies, heads.scores),
+        lambda t, side: _multiply_queries(t, scaled_query, side, num_copies, heads),
     )
     probabilities = chain(tape, scores, lambda t, x: _softmax_safely(t, x, heads))
     returned_weights = cast(tape, probabilities, query.dtype)
@@ -43,6 +43,16 @@ def run_broadcast_attention(
     tape.free(returned_weights, probabilities, scaled_query, *parts)
     tape.release(*masks)
     return chain(tape, output, copy_contiguous)
+
+
+def _multiply_queries(tape: Tape, query: Value, key: Value, num_copies: int, heads: Heads) -> Value:
+    if not heads.token_major_queries:
+        return _multiply(tape, query, key, num_copies, heads.scores)
+    return chain(
+        tape,
+        copy_contiguous(tape, query),
+        lambda t, side: _multiply(t, side, key, num_copies, heads.scores),
+    )
 
 
 def _multiply(tape: Tape, left: Value, shared: Value, num_copies: int, out: Size) -> Value:

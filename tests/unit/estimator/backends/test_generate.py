@@ -2,12 +2,13 @@
 
 import pytest
 
+from service.catalog.gpus import resolve_device
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.layout import Layout
-from service.estimator.values.result import Estimate
+from service.estimator.values.result import Detail, Estimate
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from tests.builders import a_device, a_serving
 from tests.tiny_models import tiny_config
@@ -56,6 +57,19 @@ def test_generate_needs_what_it_needed_on_a_gpu(
     workload = ServeWorkload(num_sequences=batch, prompt_tokens=1024, output_tokens=output)
 
     assert ask(workload, config).allocated_bytes == pytest.approx(measured, abs=1024)
+
+
+def test_queries_of_one_shared_head_are_copied_for_their_product() -> None:
+    """Those of several sequences lie token after token: what an H100 reserved has their copy."""
+    answer = estimate(
+        architecture_from_config(FALCON_7B),
+        ServeWorkload(num_sequences=8, prompt_tokens=1024, output_tokens=32),
+        layout=Layout(),
+        device=resolve_device("H100-SXM5-80GB"),
+        detail=Detail.REPLAYED,
+    )
+
+    assert answer.reserved_bytes == 20_524_826_624
 
 
 def test_the_last_token_is_never_read() -> None:
