@@ -45,7 +45,8 @@ _HOST_OF_CLIENTS = """\
 the next one started, whose imports take a host's cores and caches for some seconds; what waits for the host differs by that: the
 generations of 27 and 29 ended six seconds after their processes began (those of 22 and 25 after eleven). Run 13's steps become a
 third shorter within five, twenty-five seconds after it began, and steps of 7 and 19 differ by as much: what is rented beside a
-host is in no record. The answers hold for a host that is left alone.
+host is in no record. Steps are answered for a host that is left alone; that of a generation is the middle of these four, two of
+which launched one and a half times as fast as the others.
 """
 
 

@@ -30,8 +30,8 @@ REACHED = {
     (TRL, RESERVED): (0.0, 0.0, 0.0),
     (TRL, DEVICE): (0.0, 0.0, 0.0),
     (GENERATE, REQUESTED): (0.0001, 0.0001, 0.0001),
-    (GENERATE, RESERVED): (0.00025, 0.0020, 0.0073),
-    (GENERATE, DEVICE): (0.00054, 0.0020, 0.0067),
+    (GENERATE, RESERVED): (0.0, 0.0002, 0.0005),
+    (GENERATE, DEVICE): (0.0004, 0.0005, 0.0009),
     (SWEEP_TRAINING, REQUESTED): (0.0, 0.0001, 0.0001),
     (SWEEP_TRAINING, RESERVED): (0.0, 0.0001, 0.0022),
     (SWEEP_TRAINING, DEVICE): (0.0, 0.0001, 0.0021),
@@ -45,7 +45,7 @@ MEAN_SHARE = 0.998
 LEVEL = 0.95
 NUM_TIMES = 16
 WIDTH_REPLAYED = 0.007
-TIMES = (0.050, 0.250)
+TIMES = (0.059, 0.190)
 """Median and 90th percentile of a client's step or generation, neither of which may grow."""
 _ROUNDING = 1e-5
 
