@@ -40,6 +40,10 @@ _MISSING = """\
 
 - **Reserved and device bytes of single cards** (adapters): readings lie 1.3 to 1.9 GB above the answer. Their sources do not
   say what loading the checkpoint left reserved. Steady readings have 17 MB more: two workspaces of cuBLAS and the batch.
+- **What loading needs** (inference): readings of Qwen2.5's docs and of LitGPT have their highest moment since the process began.
+  AWQ checkpoints of Qwen2.5 up to 3B hold a head beside the table that it is tied to, and both are there until they are tied: more
+  than one token of prompt needs (20 to 33 % short). LitGPT packs its head too, from fp16, and a prompt's product unpacks it to fp16
+  and copies that to bf16 (4 to 18 % short). AutoAWQ's benchmark multiplies 4096 x 4096 in fp32 first, more than short prompts need.
 - **Mixtral on Megatron** peaks 4 to 7 % above: routing is assumed to be balanced; two runs of one configuration differ by
   1.1 GB.
 - **Mixtral before transformers 5** ran its experts in a loop, which is not recorded: its rows are 5 to 8 % high.

@@ -33,6 +33,11 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "activation_checkpointing": "full",
         "attention": "flash",
     }
+    if row["cross_entropy"] == "liger":
+        # ``--use_liger_kernel``. The script evaluates a part of its dataset every ``--eval_steps``,
+        # one sequence at once; outside of training Liger's heads make whole logits.
+        workload["kernels"] = "liger"
+        workload["evaluation"] = {"batch_size": 1, "kept_batches": 0, "loss": "full_logits"}
     if adapts:
         workload["lora"] = adapters(row)
     yield case(row, workload, {}, scores_as="adapters" if adapts else "training")
