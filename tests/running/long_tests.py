@@ -8,7 +8,7 @@ SECONDS = {
     "tests/browser": 200,
     "tests/e2e/cli/test_pages.py": 80,
     "tests/e2e/http": 60,
-    "tests/e2e/kill": 50,
+    "tests/e2e/kill": 65,
     "tests/e2e/cli/test_up.py": 40,
     "tests/e2e/client": 40,
     "tests/e2e/contract": 40,

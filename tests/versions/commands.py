@@ -44,6 +44,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("keys", "create", "slurm", "--scopes", "plan", "--json"),
     ("keys", "list"),
     ("audit",),
-    ("version", "--json"),
+    ("version",),
 )
 """``{id}`` is that of what the last command with one made, ``{cluster}`` a file of CLUSTER."""

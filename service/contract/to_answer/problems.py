@@ -1,8 +1,10 @@
 """Refusals as problem documents (RFC 9457), without transport."""
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
+from msgspec import structs
 
 from service.base.errors import ServiceError
 from service.base.typed import convert
@@ -24,6 +26,9 @@ ESTIMATOR_TYPES: Mapping[type[EstimatorError], tuple[str, str]] = {
     NotModelledError: ("not-modelled", "Legal, but not modelled yet"),
 }
 UNPROCESSABLE = 422
+MAX_TEXT = 8192
+"""Of a text in a problem: most of what names every model family has less."""
+V = TypeVar("V")
 
 
 def build_refusal(error: ServiceError | EstimatorError, *, instance: str) -> dict[str, object]:
@@ -42,10 +47,10 @@ def build_refusal(error: ServiceError | EstimatorError, *, instance: str) -> dic
             ESTIMATOR_TYPES[base] for base in type(error).__mro__ if base in ESTIMATOR_TYPES
         )
         status, detail = UNPROCESSABLE, error.message
-    return (
-        to_document(build_problem(instance, kind, status=status, detail=detail, errors=errors))
-        | extra
+    document = to_document(
+        build_problem(instance, kind, status=status, detail=detail, errors=errors)
     )
+    return document | {name: _shorten(value) for name, value in extra.items()}
 
 
 def build_problem(
@@ -59,13 +64,29 @@ def build_problem(
     """Return a problem; its kind is a slug and a title."""
     slug, title = kind
     return Problem(
-        type=slug, title=title, status=status, detail=detail, instance=instance, errors=errors
+        type=slug,
+        title=title,
+        status=status,
+        detail=_shorten(detail),
+        instance=instance,
+        errors=tuple(
+            structs.replace(error, field=_shorten(error.field), message=_shorten(error.message))
+            for error in errors
+        ),
     )
 
 
 def to_document(problem: Problem) -> dict[str, object]:
     """Return a problem as JSON values."""
     return dict(msgspec.to_builtins(problem))
+
+
+def _shorten(value: V) -> V:
+    """Return a text without its middle where a stranger's word made it long."""
+    if not isinstance(value, str) or len(value) <= MAX_TEXT:
+        return value
+    begin, end = value[: MAX_TEXT // 2], value[-MAX_TEXT // 2 :]
+    return f"{begin} … ({len(value):,} characters) … {end}"  # type: ignore[return-value]  # a str is
 
 
 def _collect_facts(error: EstimatorError) -> dict[str, object]:

@@ -4,7 +4,7 @@ import gc
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -63,18 +63,25 @@ def list_keeping_functions() -> "tuple[_lru_cache_wrapper[Any], ...]":
     return tuple(_functions)
 
 
-def list_latest() -> list[tuple[object, object]]:
-    """Return arguments and values that functions keep; any thread may ask.
+def list_latest() -> list[tuple[object, ...]]:
+    """Return what functions keep, in one part for each value; any thread may ask.
 
-    The garbage collector alone tells them: a type, and then an argument, its value and a type for
-    each.
+    The garbage collector alone tells it: to what a function's cache refers directly, in no order
+    that it promises. So the parts together are all arguments and values, and one alone may be of
+    two neighbours.
     """
-    pairs: list[tuple[object, object]] = []
+    parts: list[tuple[object, ...]] = []
     for function in list_keeping_functions():
         number = function.cache_info().currsize
-        referents = gc.get_referents(function)[1 : 1 + 3 * number]
-        pairs += zip(referents[0::3], referents[1::3], strict=False)
-    return pairs
+        not_kept = {id(function.__wrapped__), id(vars(function))}
+        kept = [
+            referent
+            for referent in gc.get_referents(function)
+            if not isinstance(referent, type) and id(referent) not in not_kept
+        ]
+        ends = [len(kept) * place // number for place in range(number + 1)] if number else []
+        parts += [tuple(kept[begin:end]) for begin, end in pairwise(ends)]
+    return parts
 
 
 def forget_latest() -> None:

@@ -1,18 +1,38 @@
-"""Network of a storm's hosts: it fails where and how a fault says."""
+"""A small storm over two hosts whose network parts, delays and loses, and that network itself."""
 
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from service.db.session import make_engine, make_sessions
+from service.embedded.children import Child
+from service.runtime.variables import parse_psycopg_url
+from tests.chaos.hosts import run_hosts
+from tests.chaos.invariants import count_executions, find_violations
 from tests.chaos.network import CLIENTS, SERVERS, Host, Link, explain_no_network, run_network
 from tests.chaos.network_faults import CUT
+from tests.chaos.storm import SETTINGS, Pace, run_storm
+from tests.running.forked import ForkedProgram
 
 _WHY_NOT = explain_no_network()
 pytestmark = pytest.mark.skipif(bool(_WHY_NOT), reason=f"no network of its own: {_WHY_NOT}")
+SEED = 5
+NUM_JOBS = 6
+LEASE_S = 2.0
+OF_NETWORK = {
+    "partition from the servers",
+    "partition from clients",
+    "partition from everybody",
+    "partition of one direction",
+    "delay and another order",
+    "loss",
+}
 ECHO_PORT = 7007
 DEADLINE_S = 60.0
 _ECHO = f"""
@@ -23,6 +43,65 @@ print(flush=True)
 while True:
     here.sendto(*here.recvfrom(99))
 """
+
+
+def launch_fork(child: Child) -> "subprocess.Popen[bytes]":
+    """Start a part on its host, in a session of its own, with its modules loaded."""
+    assert isinstance(child.program, tuple)
+    _nsenter, network, _python, _option, *words = child.program
+    with child.log_file.open("ab") as output:
+        return ForkedProgram(
+            "tests.chaos.entering",
+            network.removeprefix("--net="),
+            *words,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(child.environment),
+            start_new_session=True,
+        )
+
+
+def test_nothing_is_lost_where_the_network_between_hosts_fails() -> None:
+    """Two replicas, reconcilers and workers; every job ends right, and once."""
+    settings = {**SETTINGS, "HEADROOM_LEASE_S": f"{LEASE_S:g}"}
+    with ExitStack() as stack:
+        # The path of a socket holds 107 bytes.
+        root = Path(stack.enter_context(TemporaryDirectory(prefix="headroom-")))
+        rig = stack.enter_context(
+            run_hosts(
+                root,
+                settings=settings,
+                num_hosts=2,
+                num_workers=1,
+                launch=launch_fork,
+                has_clocks=False,
+            )
+        )
+        engine = make_engine(
+            parse_psycopg_url("DATABASE_URL", rig.database_url), application_name="headroom-test"
+        )
+        stack.callback(engine.dispose)
+        sessions = make_sessions(engine)
+
+        happened = run_storm(
+            rig,
+            sessions,
+            seed=SEED,
+            num_jobs=NUM_JOBS,
+            lease_s=LEASE_S,
+            show=lambda *_: None,
+            pace=Pace(between_faults_s=1.5, longest_s=600.0),
+        )
+        found = [*happened.violations, *find_violations(sessions, happened.jobs)]
+        executions = count_executions(sessions)
+
+    struck = {fault.what for fault in happened.strikes}
+    assert found == []
+    assert len(happened.jobs) == NUM_JOBS
+    assert executions >= NUM_JOBS
+    assert struck & OF_NETWORK, f"no fault of the network among {struck}"
+    assert struck - OF_NETWORK, "faults of the network alone"
 
 
 class Caller:

@@ -1,5 +1,7 @@
 """Sizes of caches, told by samples."""
 
+import gc
+
 import pytest
 
 from service.api.kept_caches import list_caches
@@ -76,19 +78,32 @@ def test_each_look_weighs_one_cache_and_tells_all() -> None:
     assert told.sizes["b"] == (0, 0)
 
 
-def test_values_of_functions_are_seen_and_forgotten() -> None:
-    """The interpreter's own caches have no way to list them but the garbage collector's."""
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_values_of_functions_are_seen_and_forgotten(
+    monkeypatch: pytest.MonkeyPatch, *, is_turned: bool
+) -> None:
+    """The interpreter's own caches have no way to list them but the garbage collector's, whose
+    order means nothing.
+    """
+    referents = gc.get_referents
+    if is_turned:
+        monkeypatch.setattr(gc, "get_referents", lambda function: referents(function)[::-1])
 
     @keep_latest(4)
     def double(text: str) -> tuple[str, str]:
         return text, text
 
+    before = len(list_latest())
     double("a")
     double("b")
-    seen = [pair for pair in list_latest() if pair[1] in [("a", "a"), ("b", "b")]]
+    seen = list_latest()
+    flat = [value for part in seen for value in part]
     forget_latest()
 
-    assert [key for key, _ in seen] == ["a", "b"]
+    assert len(seen) == before + 2
+    assert all(value in flat for value in ("a", "b", ("a", "a"), ("b", "b")))
+    assert double.__wrapped__ not in flat
+    assert vars(double) not in flat
     assert double.cache_info().currsize == 0
 
 
