@@ -13,7 +13,7 @@ from litestar.types import ASGIApp, ExceptionHandlersMap
 
 from service.api.http.disconnect import CLIENT_CLOSED_REQUEST
 from service.api.http.routing import list_allowed_methods
-from service.base.errors import BodyTooLargeError, ServiceError
+from service.base.errors import BodyTooLargeError, ServiceError, UnavailableError
 from service.contract.to_answer.problems import build_problem, build_refusal, to_document
 from service.estimator.values.errors import EstimatorError
 from service.runtime.logs import get_logger
@@ -23,9 +23,21 @@ TOO_LARGE = 413
 CLIENT_LEFT = "client disconnected prematurely"
 """What the framework says of a body whose client left, which is no fault of the service."""
 
+_OUT_OF_MEMORY = (
+    "the server's process got no memory for this answer, and forgets what it kept for others; ask "
+    "again, or for less at once (fewer items of a batch), or give it more memory"
+)
+
 AnyRequest = Request[Any, Any, Any]
 
 log = get_logger(__name__)
+
+
+class OutOfMemoryError(UnavailableError):
+    """A process of the server that got no memory for an answer."""
+
+    type = "out-of-memory"
+    title = "The server has no memory left"
 
 
 def report_fault(
@@ -33,8 +45,11 @@ def report_fault(
 ) -> dict[str, object]:
     """Log a service fault and return its problem document.
 
-    The log has the reason, the client has the request's id.
+    The log has the reason, the client has the request's id. A process without memory says that.
     """
+    if isinstance(error, MemoryError):
+        log.error("request.out_of_memory", method=method, path=instance, request_id=request_id)
+        return build_refusal(OutOfMemoryError(_OUT_OF_MEMORY), instance=instance)
     log.error("request.failed", method=method, path=instance, request_id=request_id, exc_info=error)
     detail = (
         "this is a fault of the service, not of the request; its log says more under request "
@@ -120,12 +135,13 @@ def on_http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
 
 def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
     """Answer a fault of the service."""
+    if isinstance(error, MemoryError) and (parts := request.app.state.get("parts")) is not None:
+        parts.forget()
     path = request.scope["path"]
-    return _build_response(
-        report_fault(
-            error, instance=path, method=request.method, request_id=get_request_id(request)
-        ),
+    document = report_fault(
+        error, instance=path, method=request.method, request_id=get_request_id(request)
     )
+    return _build_response(document, headers=_build_headers(document))
 
 
 def build_error_response(request: AnyRequest, error: Exception) -> ASGIApp:

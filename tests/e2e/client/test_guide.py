@@ -43,6 +43,7 @@ TOLD_IN_WORDS = {
         "too-many-requests",
         "internal-error",
         "not-migrated",
+        "out-of-memory",
         "unavailable",
     ),
 }

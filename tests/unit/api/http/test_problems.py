@@ -1,5 +1,6 @@
 """Every refusal is a problem document, whoever refused."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ RAISED: dict[str, Exception] = {
     "later": NotModelledError(
         "optimizer muon", field="workload.optimizer", modelled=("adamw", "sgd")
     ),
+    "memory": MemoryError(),
     "bug": RuntimeError("postgresql://user:secret@host/db"),
 }
 
@@ -66,6 +68,7 @@ def start() -> Any:  # noqa: ANN401 - a generator of a client
         ("config", 422, "invalid-model-config"),
         ("unknown", 422, "unknown-model-type"),
         ("later", 422, "not-modelled"),
+        ("memory", 503, "out-of-memory"),
         ("bug", 500, "internal-error"),
     ],
 )
@@ -98,6 +101,18 @@ def test_estimator_errors_name_their_field_and_facts(client: TestClient[Any]) ->
 def test_unavailable_says_when_to_try_again(client: TestClient[Any]) -> None:
     """A 503 carries Retry-After."""
     assert int(client.get("/raise/unavailable").headers["retry-after"]) >= 1
+
+
+def test_a_process_without_memory_forgets_what_it_kept(client: TestClient[Any]) -> None:
+    """And says when to try again."""
+    forgotten: list[bool] = []
+    client.app.state.parts = SimpleNamespace(forget=lambda: forgotten.append(True))
+
+    answer = client.get("/raise/memory")
+
+    assert forgotten == [True]
+    assert int(answer.headers["retry-after"]) >= 1
+    assert "got no memory for this answer" in answer.json()["detail"]
 
 
 def test_faults_say_nothing_of_the_inside(client: TestClient[Any]) -> None:
