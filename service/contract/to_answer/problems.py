@@ -82,7 +82,7 @@ def to_document(problem: Problem) -> dict[str, object]:
 
 
 def _shorten(value: V) -> V:
-    """Return a text without its middle where a stranger's word made it long."""
+    """Return a long text without its middle."""
     if not isinstance(value, str) or len(value) <= MAX_TEXT:
         return value
     begin, end = value[: MAX_TEXT // 2], value[-MAX_TEXT // 2 :]
