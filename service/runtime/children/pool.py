@@ -235,6 +235,9 @@ def _exchange(child: Child, asking: _Asking) -> Reply | None:
 def _encode(message: Call | Returned) -> bytes:
     try:
         return encode_message(message)
+    except MemoryError:
+        # Of this process: what is sent has nothing wrong with it.
+        raise
     except Exception as error:
         raise TravelError(str(error)) from error
 

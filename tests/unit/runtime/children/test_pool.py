@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from service.base.errors import InvalidRequestError
+from service.runtime.children import pool as pools
 from service.runtime.children.limits import Limits
 from service.runtime.children.messages import Inbox, is_silent
 from service.runtime.children.pool import (
@@ -159,6 +160,20 @@ def test_what_cannot_travel_harms_nobody(kept: ChildPool) -> None:
     assert kept.call(functions.get_pid, limits=LIMITS) == before
 
 
+def test_a_server_without_memory_to_send_says_so(
+    kept: ChildPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be sent has nothing wrong with it."""
+
+    def encode_message(_message: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(pools, "encode_message", encode_message)
+
+    with pytest.raises(MemoryError):
+        kept.call(functions.get_pid, limits=LIMITS)
+
+
 def test_a_cancelled_child_is_kept(kept: ChildPool) -> None:
     """It leaves its call at the next check, with what it remembers; what it took is counted."""
     before = kept.call(functions.get_pid, limits=LIMITS)
@@ -248,6 +263,7 @@ def test_a_fork_server_that_ended_is_started_again(pool: ChildPool, starter: Chi
 SERVER = """
 import sys, threading
 from service.runtime.children.limits import Limits
+from service.runtime.children import pool as pools
 from service.runtime.children.pool import ChildPool
 from service.runtime.children.starting import ChildStarter
 from tests.unit.runtime.children import functions
