@@ -66,9 +66,9 @@ def list_keeping_functions() -> "tuple[_lru_cache_wrapper[Any], ...]":
 def list_latest() -> list[tuple[object, ...]]:
     """Return what functions keep, in one part for each value.
 
-    Any thread may ask. The garbage collector alone tells it: to what a function's cache refers directly, in no order
-    that it promises. So the parts together are all arguments and values, and one alone may be of
-    two neighbours.
+    Any thread may ask. The garbage collector alone tells it: to what a function's cache refers
+    directly, in no order that it promises. So the parts together are all arguments and values, and
+    one alone may be of two neighbours.
     """
     parts: list[tuple[object, ...]] = []
     for function in list_keeping_functions():
