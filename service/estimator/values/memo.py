@@ -73,14 +73,14 @@ def list_latest() -> list[tuple[object, ...]]:
     parts: list[tuple[object, ...]] = []
     for function in list_keeping_functions():
         number = function.cache_info().currsize
-        not_kept = {id(function.__wrapped__), id(vars(function))}
-        kept = [
+        left_out = {id(function.__wrapped__), id(vars(function))}
+        values = [
             referent
             for referent in gc.get_referents(function)
-            if not isinstance(referent, type) and id(referent) not in not_kept
+            if not isinstance(referent, type) and id(referent) not in left_out
         ]
-        ends = [len(kept) * place // number for place in range(number + 1)] if number else []
-        parts += [tuple(kept[begin:end]) for begin, end in pairwise(ends)]
+        ends = [len(values) * place // number for place in range(number + 1)] if number else []
+        parts += [tuple(values[begin:end]) for begin, end in pairwise(ends)]
     return parts
 
 
