@@ -11,7 +11,14 @@ from service.formats.failures import engine_messages, growth, system_messages, t
 from service.formats.failures.accounting import MARK as ACCOUNTING_MARK
 from service.formats.failures.accounting import AccountingReader
 from service.formats.failures.engine_wordings import MARKS as ENGINE_MARKS
-from service.formats.failures.failure import Amount, Failure, FailureLog, Frame
+from service.formats.failures.failure import (
+    Amount,
+    FailedMemory,
+    Failure,
+    FailureLog,
+    FailureSpeaker,
+    Frame,
+)
 from service.formats.failures.traceback_frames import MARKS as FRAME_MARKS
 from service.formats.failures.traceback_frames import FrameReader, find_rank
 from service.formats.failures.wording import compile_wording
@@ -26,6 +33,7 @@ MAX_JOINED_LINES = 8
 _QUOTES = " \t#>|│"
 """Marks of a quotation or a comment, before the lines of a message that was wrapped."""
 _HEADER_MARK = "JobID"
+_PIN = "pin_memory"
 _FAILURE_MARKS = tuple(dict.fromkeys((*ENGINE_MARKS, *system_messages.MARKS)))
 
 
@@ -102,7 +110,7 @@ class LogScanner:
         ):
             self._open_message(number, text, rank)
         for failure in self._iter_failures(number, text, rank):
-            self._add(replace(failure, frames=self._frames.take(number, rank)))
+            self._add(_place_pinned(replace(failure, frames=self._frames.take(number, rank))))
 
     def _iter_failures(self, number: int, text: str, rank: str | None) -> Iterator[Failure]:
         refusals = list(engine_messages.iter_engine_failures(text, line=number, rank=rank))
@@ -148,6 +156,19 @@ class LogScanner:
         )
         if key not in self._failures and len(self._failures) < MAX_FAILURES:
             self._failures[key] = failure
+
+
+def _place_pinned(failure: Failure) -> Failure:
+    """Return CUDA's refusal to pin memory as what it is: the host's.
+
+    cudaHostAlloc says "out of memory" too (c10/cuda, CachingHostAllocator).
+    """
+    frame = failure.frames[-1] if failure.frames else None
+    if frame is None or failure.speaker is not FailureSpeaker.CUDA:
+        return failure
+    if failure.memory is not FailedMemory.GPU or _PIN not in f"{frame.function} {frame.code}":
+        return failure
+    return replace(failure, memory=FailedMemory.HOST, kind="pinned_tensor", subject="")
 
 
 def _has_any(text: str, marks: tuple[str, ...]) -> bool:

@@ -30,7 +30,7 @@ def explain_host(failure: Failure) -> Cause:
         return Cause(name=CauseName.SHARED_MEMORY, certainty=CauseCertainty.CERTAIN, why=why)
     certainty = (
         CauseCertainty.LIKELY
-        if failure.kind in {"killed_by_signal", "worker_killed"}
+        if failure.kind in {"killed_by_signal", "worker_killed", "pinned_tensor"}
         else CauseCertainty.CERTAIN
     )
     return Cause(name=CauseName.HOST_MEMORY, certainty=certainty, why=_describe_host(failure))
@@ -47,6 +47,7 @@ def _describe_host(failure: Failure) -> str:
         "killed": "the kernel killed a process because the machine's memory was full",
         "host_allocation": "the host refused an allocation",
         "pinned_memory": "the host refused an allocation of pinned memory",
+        "pinned_tensor": "CUDA refused to pin memory of the host, which offloading and loaders do",
         "worker_killed": "a worker that loads data was killed",
         "evicted": "the kubelet evicted the pod, as its node was low on memory",
         "killed_by_monitor": "Ray killed a worker because the node's memory was nearly full",

@@ -202,3 +202,27 @@ def test_memory_that_came_back_while_an_engine_measured_is_anothers() -> None:
 
     assert list_causes(explanation) == [("other_process", "certain")]
     assert explanation.changes[0].action.startswith("start engines of one GPU one after the other")
+
+
+@pytest.mark.parametrize(
+    ("frame", "code", "expected"),
+    [
+        ("pin_memory", "return tensor.pin_memory()", CauseName.HOST_MEMORY),
+        ("_create_fp32_partitions", "buffer = unpinned.pin_memory()", CauseName.HOST_MEMORY),
+        ("_apply", "param_applied = fn(param)", CauseName.OUTSIDE_ALLOCATOR),
+    ],
+)
+def test_memory_that_cannot_be_pinned_is_the_hosts(
+    frame: str, code: str, expected: CauseName
+) -> None:
+    """CUDA words it as the GPU's (huggingface/transformers, issue 24658, offloads to the host)."""
+    lines = [
+        "Traceback (most recent call last):",
+        f'  File "/site-packages/deepspeed/runtime/zero/stage3.py", line 812, in {frame}',
+        f"    {code}",
+        "RuntimeError: CUDA error: out of memory",
+    ]
+
+    explanation = explain_data("\n".join(lines).encode())
+
+    assert explanation.causes[0].name is expected
