@@ -11,7 +11,8 @@ from service.estimator.model.recorded.engine_models import (
 )
 from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.rules.grammar.facts import Case
-from service.estimator.rules.predicates.models import get_serving
+from service.estimator.rules.predicates.models import get_serving, get_training
+from service.estimator.values.batches import SequencePacking
 
 if TYPE_CHECKING:
     from service.estimator.model.recorded.recorded_model import RecordedLayer
@@ -26,6 +27,16 @@ def has_recorded_layers(case: Case) -> bool:
     """
     tree = case.model.tree
     return is_recorded(tree) and bool(tree.recorded.order)
+
+
+def has_rows_enough(case: Case) -> bool:
+    """Return whether a step has as many rows as a recording knows.
+
+    Sequences that are packed are one row.
+    """
+    workload = get_training(case)
+    rows = workload.micro_batch_size if workload.packing is SequencePacking.NONE else 1
+    return case.model.fewest_sequences <= rows
 
 
 def wraps_every_layer(case: Case) -> bool:

@@ -36,6 +36,7 @@ from service.estimator.rules.predicates.recorded import (
     has_engine_model,
     has_known_layers,
     has_recorded_layers,
+    has_rows_enough,
     list_serving_engines,
     suits_transformers_code,
     wraps_every_layer,
@@ -200,7 +201,7 @@ RECORDED_TRAINING = (
     ),
     Rule(
         when=_RECORDED,
-        require=is_at_most(model.fewest_sequences, workload.micro_batch_size),
+        require=satisfies(has_rows_enough, workload.micro_batch_size, workload.packing),
         field=workload.micro_batch_size.path,
         topic=Topic.RUNNER,
         refusal=_FEW,
@@ -241,13 +242,19 @@ RECORDED_TRAINING = (
     ),
     Rule(
         when=_RECORDED,
-        require=is_in(workload.packing, SequencePacking.NONE),
+        require=any_of(
+            is_in(workload.packing, SequencePacking.NONE),
+            is_in(workload.attention, Attention.FLASH),
+        ),
+        field=workload.packing.path,
         topic=Topic.RUNNER,
         refusal=unmodelled(
-            f"packing {{workload.packing}} of {_MADE}, which has rows of one sequence", "none"
+            f"packing {{workload.packing}} of {_MADE} under a mask, which was made without one",
+            *("none", "attention flash"),
         ),
-        reason=f"packing {{workload.packing}} of {_MADE}, which has rows of one sequence",
-        source=NO_TERM,
+        reason=f"packing {{workload.packing}} of {_MADE} under a mask",
+        source="transformers 5.23 modeling_flash_attention_utils.py, _is_packed_sequence: the "
+        "lengths of a row's sequences go to flash attention, others get a mask",
     ),
     Rule(
         when=_RECORDED,

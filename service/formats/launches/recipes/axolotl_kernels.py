@@ -11,8 +11,16 @@ from service.formats.launches.values.launch import Checkpoint
 from service.formats.launches.values.settings import Setting, Settings
 
 _ATTENTION = frozenset({"eager", "sdpa", "flash_attention_2", "flash_attention_3"})
-_UNSCALED = LIGER_FAMILIES - {"gemma2"}
-"""Families of Liger's loss whose logits are neither scaled nor capped."""
+_CUT = (LIGER_FAMILIES - {"gemma2"}) | {
+    *("apertus", "arcee", "deepseek_v2", "deepseek_v3", "exaone4", "gemma3", "glm", "glm4"),
+    *("glm4_moe", "gpt_oss", "hunyuan_v1_dense", "lfm2", "lfm2_moe", "llama4_text", "llava"),
+    *("ministral3", "mistral3", "mistral4", "mixtral", "olmo", "olmo2", "olmo3", "olmoe", "phi"),
+    *("phi3", "qwen2_5_vl", "qwen2_moe", "qwen2_vl", "qwen3_moe", "qwen3_next", "seed_oss"),
+    "voxtral",
+}
+"""Families that cut cross-entropy's plugin patches, whose logits are neither scaled nor capped
+(axolotl 0.19, ``integrations/cut_cross_entropy/README.md``).
+"""
 _LIGER = "LigerPlugin"
 _CUT_CROSS_ENTROPY = "CutCrossEntropyPlugin"
 _LIGER_SWITCHES = (
@@ -88,7 +96,7 @@ def read_cut_loss(
     config.take("cut_cross_entropy")
     is_free = draft.get("workload.loss") is None and draft.get("workload.kernels") != "liger"
     family = "" if checkpoint is None else checkpoint.model_type
-    if not (client is Client.TRAINER and is_free and family in _UNSCALED):
+    if not (client is Client.TRAINER and is_free and family in _CUT):
         draft.ignore(plugins, "cut cross-entropy is counted as a loss over whole logits")
         return
     draft.put("workload.loss", "fused_linear", plugins)
