@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.catalog.models import load_recorded_architecture
+from service.catalog.recorded_models import load_recorded_architecture
 from service.estimator.estimate import estimate
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.errors import NotModelledError
