@@ -28,6 +28,11 @@ from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.values.errors import InvalidConfigError
 from service.estimator.values.workload import Attention
 
+_EXPERTS_FIRST = frozenset({"deepseek_v2", "deepseek_v3", "glm4_moe", "qwen3_moe"})
+"""Families whose layers make their experts before the router (transformers 5.23, their
+``modeling_*.py``); a loop over parameters holds what it made for the one before.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoeSpec(DecoderSpec):
@@ -100,7 +105,10 @@ def build_sparse_feed_forward(spec: MoeSpec) -> SparseFeedForward:
         clamped=spec.router == "biased",
     )
     return SparseFeedForward(
-        router=_ROUTERS[spec.router](spec), experts=experts, shared=_build_shared_expert(spec)
+        router=_ROUTERS[spec.router](spec),
+        experts=experts,
+        shared=_build_shared_expert(spec),
+        experts_first=spec.family in _EXPERTS_FIRST,
     )
 
 

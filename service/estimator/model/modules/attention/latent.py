@@ -54,12 +54,12 @@ class LatentAttention:
         return (*self.query, self.compress, self.expand, self.output)
 
     def weights(self) -> Iterator[Weight]:
-        """Yield the parameter tensors."""
-        for layer in self.linears():
-            yield from layer.weights()
-        for norm in (self.query_norm, self.latent_norm):
-            if norm is not None:
-                yield from norm.weights()
+        """Yield the parameter tensors, as the model makes them."""
+        norms = (self.query_norm,) if self.query_norm is not None else ()
+        first, *rest = self.query
+        for part in (first, *norms, *rest, self.compress, self.latent_norm, self.expand):
+            yield from part.weights()
+        yield from self.output.weights()
 
     @property
     def cache_elements_per_token(self) -> int:

@@ -14,6 +14,7 @@ from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.recording import Recording
 from service.estimator.model.shared_inputs import get_shared_inputs
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import add, chain, dropout, multiply_scalar
 from service.estimator.tape.ops.products import copy_contiguous
@@ -151,7 +152,7 @@ class EncoderDecoderLayer:
                 tape.alias(x),
                 self.norms[0],
                 scope,
-                lambda y: self.attention.record(ctx, y, scope),
+                _keep_input(tape, lambda y: self.attention.record(ctx, y, scope)),
             )
             if cross_attention is not None:
                 states = self._record_cross_attention(ctx, states, cross_attention, scope)
@@ -174,9 +175,8 @@ class EncoderDecoderLayer:
         """
         names = ctx.layer_locals if ctx.layer_locals is not None else []
         earlier = len(names)
-        states = self._record_sublayer(
-            ctx, x, self.norms[1], scope, lambda y: cross_attention.record(ctx, y, scope)
-        )
+        sublayer = _keep_input(ctx.tape, lambda y: cross_attention.record(ctx, y, scope))
+        states = self._record_sublayer(ctx, x, self.norms[1], scope, sublayer)
         ctx.tape.release(*names[:earlier])
         del names[:earlier]
         return states
@@ -186,12 +186,11 @@ class EncoderDecoderLayer:
     ) -> Value:
         """Return ``x`` plus a sublayer's output, and drop ``x``.
 
-        It is normalised before or after.
+        It is normalised before or after. The sublayer drops what it reads.
         """
         tape = ctx.tape
         read = ctx.norm(norm, x, scope) if self.norm_first else tape.alias(x)
-        branch = chain(tape, read, lambda _, y: sublayer(y))
-        branch = chain(tape, branch, lambda t, y: dropout(t, y, self.dropout))
+        branch = chain(tape, sublayer(read), lambda t, y: dropout(t, y, self.dropout))
         summed = chain(tape, branch, lambda t, y: add(t, x, y))
         tape.free(x)
         return (
@@ -201,8 +200,14 @@ class EncoderDecoderLayer:
         )
 
     def _record_feed_forward(self, ctx: Recording, x: Value, scope: str) -> Value:
-        """Record the feed-forward; ``x`` stays with the caller."""
+        """Record the feed-forward, whose activations take the name of ``x``."""
         tape = ctx.tape
         inner = chain(tape, ctx.linear(self.up, x, scope), ACTIVATIONS[self.activation])
+        tape.free(x)
         inner = chain(tape, inner, lambda t, y: dropout(t, y, self.activation_dropout))
         return chain(tape, inner, lambda _, y: ctx.linear(self.down, y, scope))
+
+
+def _keep_input(tape: Tape, sublayer: SubLayer) -> SubLayer:
+    """Return a sublayer whose caller holds what it reads."""
+    return lambda x: chain(tape, x, lambda _, y: sublayer(y))

@@ -241,6 +241,8 @@ class SparseFeedForward:
     router: Router
     experts: Experts
     shared: SharedExpert | None = None
+    experts_first: bool = False
+    """Whether the model makes its experts before their router."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers that adapters can target.
@@ -251,8 +253,9 @@ class SparseFeedForward:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
-        yield from self.router.weights()
-        yield from self.experts.weights()
+        parts = (self.router, self.experts)
+        for part in reversed(parts) if self.experts_first else parts:
+            yield from part.weights()
         for layer in self.shared.linears() if self.shared is not None else ():
             yield from layer.weights()
 
