@@ -55,7 +55,7 @@ FOREIGN = (
     Foreign(
         re.compile(
             r"(?:amd[\s_-]*)?(?:radeon.*|rx[\s_-]*[5-9][0-9]{3}.*|ryzen.*|strix.*"
-            r"|w[67][89][0-9]{2}.*|8060s)"
+            r"|w[67][89][0-9]{2}.*|r9[67]00|8060s)"
         ),
         "is an AMD GPU for desktops",
         f"{_CONSUMER_AMD}: " + BY_MEMORY.format(size="24Gi"),
@@ -66,6 +66,32 @@ FOREIGN = (
         "the catalogue has Intel's Gaudi2 and Gaudi3, and no figures of Arc and Max: "
         + BY_MEMORY.format(size="16Gi"),
     ),
+    Foreign(
+        re.compile(
+            r"(?:huawei[\s_-]*)?(?:ascend.*|910[a-d].*)|mtt.*|moore[\s_-]*threads.*|cambricon.*|mlu.*"
+            r"|kunlun.*|groq.*|cerebras.*|sambanova.*|graphcore.*|ipu.*"
+        ),
+        "is an accelerator with software of its own",
+        "how that plans memory has no term here. An NVIDIA or AMD GPU of as much memory would be "
+        "right, such as A100-SXM4-80GB",
+    ),
+    Foreign(
+        re.compile(r"(?:nvidia[\s_-]*)?(?:(?:vera[\s_-]*)?rubin.*|vr200.*|r200.*)"),
+        "is of NVIDIA's generation Rubin",
+        "the catalogue has no figures of its cards yet: " + BY_MEMORY.format(size="288Gi"),
+    ),
+    Foreign(
+        re.compile(r"(?:nvidia[\s_-]*)?jetson[\s_-]*(?:agx[\s_-]*)?(?:xavier|nano|tx[12]).*"),
+        "is a Jetson before Orin",
+        "the catalogue has Orin and Thor, and no figures of older modules: "
+        + BY_MEMORY.format(size="8Gi"),
+    ),
+    Foreign(
+        re.compile(r"(?:nvidia[\s_-]*)?grace[\s_-]*hopper.*"),
+        "is a CPU and a GPU on a board",
+        "say the GPU, GH200-96GB or GH200-144GB",
+    ),
+    Foreign(re.compile(r"(?:nvidia[\s_-]*)?t4g"), "is AWS's T4 beside Graviton", "say T4"),
     Foreign(
         re.compile(r"cpu|none|ram|host"),
         "is no GPU",

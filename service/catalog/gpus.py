@@ -23,6 +23,7 @@ from service.catalog.gpu_names import (
     read_spelling,
 )
 from service.catalog.instance_names import find_instance_gpu
+from service.catalog.older_gpus import explain_older
 from service.estimator.values.device import Device, parse_slice
 from service.estimator.values.units import GIB, format_bytes
 
@@ -141,7 +142,7 @@ def _explain_profile(entry: GpuEntry, profile: str) -> str:
 
 
 def _explain_unknown(name: str) -> str:
-    other = explain_foreign(name) or explain_generation(name, list_gpus())
+    other = explain_foreign(name) or explain_older(name) or explain_generation(name, list_gpus())
     if other is not None:
         return other
     rented = find_instance_gpu(name)

@@ -58,4 +58,18 @@ ASKED = (
         DOES_NOT_FIT,
         "cpu_moe_layers = 20",
     ),
+    ask(
+        "On the GTX 1080 Ti that I have?",
+        f"fit llama-3.2-1b --gpu 'GTX 1080 Ti' {SERVE} --engine llama_cpp --num-sequences 1 "
+        "--prompt-tokens 1000",
+        REFUSED,
+        '--gpu-memory "11Gi"',
+    ),
+    ask(
+        "By its memory, then?",
+        f"fit llama-3.2-1b --gpu-memory 11Gi {SERVE} --engine llama_cpp --num-sequences 1 "
+        "--prompt-tokens 1000",
+        FITS,
+        "kv_cache",
+    ),
 )

@@ -189,6 +189,18 @@ def test_a_size_that_does_not_exist_is_told_apart() -> None:
         ("RX 7900 XTX", "AMD GPU for desktops", "gpu.memory_bytes"),
         ("Arc B580", "Intel GPU", "gpu.memory_bytes"),
         ("cpu", "no GPU", "llama_cpp"),
+        ("Ascend 910B", "software of its own", "A100-SXM4-80GB"),
+        ("Grace Hopper", "CPU and a GPU", "GH200-96GB"),
+        ("Jetson Xavier", "Jetson before Orin", "gpu.memory_bytes"),
+        ("VR200 NVL144", "Rubin", 'gpu.memory_bytes "288Gi"'),
+        ("T4G", "AWS's T4", "say T4"),
+        ("GTX 1080 Ti", "Pascal", 'gpu.memory_bytes "11Gi"'),
+        ("NVIDIA GeForce GTX 1060 3GB", "Pascal", 'gpu.memory_bytes "3Gi"'),
+        ("gtx1660-super", "Turing", 'gpu.memory_bytes "6Gi"'),
+        ("TITAN V", "Volta", "V100-PCIE-32GB"),
+        ("Tesla-K80", "Kepler", "no engine of today"),
+        ("M40", "Maxwell", "vLLM, SGLang and LMDeploy need 7.0"),
+        ("MI100", "CDNA", "MI210-64GB"),
     ],
 )
 def test_other_accelerators_are_refused_in_words(typed: str, what: str, instead: str) -> None:
@@ -234,3 +246,8 @@ def test_a_slice_that_does_not_exist_is_refused_with_those_that_do(typed: str, t
         resolve_device(typed)
 
     assert told in refused.value.detail
+
+
+def test_a_superchip_is_named_by_the_memory_of_its_host() -> None:
+    """The driver calls it a GH200 480GB, and 480 GB of GPU memory were looked for."""
+    assert resolve_gpu("GH200 480GB").name == resolve_gpu("NVIDIA GH200 480GB").name == "GH200-96GB"
