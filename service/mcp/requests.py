@@ -7,7 +7,7 @@ from uuid import uuid4
 from service.mcp.asking import Call, Document
 
 _PAGE = 200
-_POSTED = {
+POSTED = {
     "fit": "/v1/fit",
     "how_many": "/v1/how-many",
     "plan": "/v1/plans",
@@ -34,7 +34,7 @@ def build_request(call: Call, *, cursor: str | None = None) -> HttpRequest:
     document = dict(call.document)
     match call.operation:
         case "fit" | "how_many" | "plan" | "explain":
-            return HttpRequest(method="POST", path=_POSTED[call.operation], body=document)
+            return HttpRequest(method="POST", path=POSTED[call.operation], body=document)
         case "list":
             page = {"limit": str(_PAGE)} | ({} if cursor is None else {"cursor": cursor})
             return HttpRequest(method="GET", path=f"/v1/{document['kind']}", query=page)

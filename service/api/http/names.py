@@ -1,12 +1,14 @@
 """Names of stored things in paths."""
 
 import re
+from uuid import UUID
 
 from msgspec import UnsetType
 
 from service.api.http.problems import AnyRequest
 from service.base.errors import ClusterNotFoundError, InvalidRequestError
 
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 LOCATION = "Path of the new resource."
 
@@ -17,6 +19,12 @@ def is_storable_name(name: str) -> bool:
     A name that cannot be stored is not looked for.
     """
     return _NAME.fullmatch(name) is not None
+
+
+def read_id(request: AnyRequest) -> UUID | None:
+    """Return the id in a path; None for text that is no id as answers write it."""
+    text = str(request.path_params["id"])
+    return UUID(text) if _UUID.fullmatch(text) else None
 
 
 def read_cluster_name(request: AnyRequest) -> str:

@@ -1,6 +1,5 @@
 """/v1/calibrations: calibrations, their drift, and measuring them again."""
 
-import re
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +11,7 @@ from service.api.http.auth import require_principal
 from service.api.http.decoding import read_query
 from service.api.http.dependencies import get_dependencies
 from service.api.http.etags import read_request_key
+from service.api.http.names import read_id
 from service.api.http.operation import STORED_PROBLEMS, Operation, Reply
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
@@ -33,7 +33,6 @@ from service.usecases.learning import calibrations
 from service.usecases.stored import StoredCalibration
 
 TAG = "calibrations"
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 AnyRequest = Request[Any, Any, Any]
 
 
@@ -120,11 +119,11 @@ def measure_again(request: AnyRequest) -> ASGIApp:
 
 
 def _read_calibration_id(request: AnyRequest) -> UUID:
-    text = str(request.path_params["id"])
-    if not _UUID.fullmatch(text):
-        message = f"there is no calibration {text!r}"
+    found = read_id(request)
+    if found is None:
+        message = f"there is no calibration {request.path_params['id']!r}"
         raise NotFoundError(message)
-    return UUID(text)
+    return found
 
 
 def _build_answer(stored: StoredCalibration, drift: Drift) -> CalibrationAnswer:

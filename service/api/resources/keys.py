@@ -1,9 +1,7 @@
 """/v1/keys: keys and their scopes; /v1/audit: the log of changes."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from litestar import Request, Router, delete, get, post
 from litestar.params import RawBody
@@ -13,7 +11,7 @@ from service.access.keys import NOBODY, Scope
 from service.api.http.auth import get_principal
 from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import get_dependencies
-from service.api.http.names import LOCATION
+from service.api.http.names import LOCATION, read_id
 from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
@@ -39,7 +37,6 @@ EXAMPLE = {
     "expires_in_s": 7_776_000,
     "rate": "600/minute",
 }
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 AnyRequest = Request[Any, Any, Any]
 
 
@@ -133,12 +130,12 @@ def list_all(request: AnyRequest) -> ASGIApp:
 )
 def revoke(request: AnyRequest) -> ASGIApp:
     """Revoke a key."""
-    text = str(request.path_params["id"])
-    if not _UUID.fullmatch(text):
-        message = f"there is no key {text!r}"
+    found = read_id(request)
+    if found is None:
+        message = f"there is no key {request.path_params['id']!r}"
         raise NotFoundError(message)
     deps = get_dependencies(request)
-    ended = keys.revoke(deps.sessions, UUID(text))
+    ended = keys.revoke(deps.sessions, found)
     deps.refresh_keys()
     return json_response(KeyAnswer(**render_key(ended)))
 

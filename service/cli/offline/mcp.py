@@ -23,14 +23,9 @@ from service.contract.to_answer.gpus import build_gpu
 from service.contract.to_answer.problems import build_refusal
 from service.estimator.values.errors import EstimatorError
 from service.mcp.asking import Call, Reply
+from service.mcp.requests import POSTED
 from service.mcp.server import make_server
 
-_PATHS = {
-    "fit": "/v1/fit",
-    "how_many": "/v1/how-many",
-    "plan": "/v1/plans",
-    "explain": "/v1/explain",
-}
 _LISTS: Mapping[str, Callable[[], list[object]]] = {
     "models": lambda: [build_catalogue_item(entry) for entry in list_models()],
     "gpus": lambda: [build_gpu(entry) for entry in list_gpus()],
@@ -58,7 +53,7 @@ async def ask(call: Call, _scope: Mapping[str, Any] | None) -> Reply:
     try:
         document = await anyio.to_thread.run_sync(partial(_answer, call))
     except (ServiceError, EstimatorError) as error:
-        instance = _PATHS.get(call.operation, "/v1")
+        instance = POSTED.get(call.operation, "/v1")
         return Reply(document=build_refusal(error, instance=instance), is_problem=True)
     return Reply(document=document)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
+from service.estimator.model.layer_tables import get_cache_window
 from service.estimator.values.dtypes import DType
 from service.estimator.values.engine_versions import Version, parse_version
 from service.estimator.values.generation import Client
@@ -118,12 +119,6 @@ def is_latent(model: Architecture) -> bool:
 def keeps_states(model: Architecture) -> bool:
     """Return whether layers keep a state of each sequence."""
     return model.recurrent or any(getattr(block, "states", ()) for block, _ in model.blocks)
-
-
-def get_cache_window(block: BlockModule) -> int | None:
-    """Return the most tokens that a layer's cache keeps; None is all."""
-    window: int | None = getattr(block, "cache_window", None)
-    return window
 
 
 def recurrent_state_bytes(model: Architecture, workload: ServeWorkload) -> int:

@@ -185,3 +185,8 @@ def read_sliding_window(config: Config, default: int | None = None) -> int | Non
     if "sliding_window" not in config:
         return default
     return read_integer(config, "sliding_window") if config["sliding_window"] is not None else None
+
+
+def read_count(config: Config, name: str, default: int) -> int:
+    """Return an integer field that may be zero."""
+    return 0 if config.get(name) == 0 else read_integer(config, name, default)

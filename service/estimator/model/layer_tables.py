@@ -35,7 +35,7 @@ class LayerTables:
         What all layers have in common the first one reads too. Masks come by their windows.
         """
         model, unread = self._model, list[Storage]()
-        windows = list(dict.fromkeys(_get_window(block) for block, _ in model.blocks))
+        windows = list(dict.fromkeys(get_cache_window(block) for block, _ in model.blocks))
         first = _get_first_window(model.runs()[0])
         by_window: dict[int | None, list[Storage]] = {window: [] for window in windows}
         has_own = len(tables) == _PAIR * len(windows)
@@ -68,9 +68,10 @@ class LayerTables:
 
 def _get_first_window(run: Run) -> int | None:
     ((block, _), *_), _ = run
-    return _get_window(block)
+    return get_cache_window(block)
 
 
-def _get_window(block: BlockModule) -> int | None:
+def get_cache_window(block: BlockModule) -> int | None:
+    """Return the most tokens that a layer's cache keeps; None is all."""
     window: int | None = getattr(block, "cache_window", None)
     return window

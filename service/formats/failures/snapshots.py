@@ -17,10 +17,13 @@ from service.formats.failures.failure import (
     Frame,
     Span,
 )
-from service.formats.measured.snapshot import ROUNDING_BYTES, parse_snapshot
+from service.formats.measured.snapshot import (
+    ALLOCATES,
+    RESERVES,
+    ROUNDING_BYTES,
+    parse_snapshot,
+)
 
-_GROWS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
-_ALLOCATES = {"alloc": 1, "free_requested": -1}
 _FREE_STATES = frozenset({"inactive", "active_pending_free"})
 
 Json = Mapping[str, object]
@@ -71,11 +74,11 @@ def _find_event(trace: Sequence[Json], segments: Sequence[Json], device: int) ->
                     default=0,
                 )
             return _make_failure(amounts, entry, device)
-        if action in _GROWS:
-            reserved -= _GROWS[action] * _get_count(entry, "size")
+        if action in RESERVES:
+            reserved -= RESERVES[action] * _get_count(entry, "size")
             changed = True
-        elif action in _ALLOCATES:
-            allocated -= _ALLOCATES[action] * _round(_get_count(entry, "size"))
+        elif action in ALLOCATES:
+            allocated -= ALLOCATES[action] * _round(_get_count(entry, "size"))
             changed = True
     return None
 

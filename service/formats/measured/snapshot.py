@@ -34,8 +34,8 @@ PEAKS = {
     "reserved_bytes.all.peak": Quantity.RESERVED,
 }
 
-_ALLOCATES = {"alloc": 1, "free_requested": -1}
-_RESERVES = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+ALLOCATES = {"alloc": 1, "free_requested": -1}
+RESERVES = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 
 Json = Mapping[str, object]
 
@@ -193,14 +193,14 @@ def _walk_trace(totals: _DeviceTotals, trace: object, device: int) -> _Window:
         action = entry.get("action")
         if not isinstance(action, str):
             continue
-        if action in _ALLOCATES:
+        if action in ALLOCATES:
             requested_bytes = _require_count(entry, "size", f"entry {index} of device {device}")
-            allocated -= _ALLOCATES[action] * (
+            allocated -= ALLOCATES[action] * (
                 -(-requested_bytes // ROUNDING_BYTES) * ROUNDING_BYTES
             )
             peaks[0] = max(peaks[0], allocated)
-        elif action in _RESERVES:
-            reserved -= _RESERVES[action] * _require_count(
+        elif action in RESERVES:
+            reserved -= RESERVES[action] * _require_count(
                 entry, "size", f"entry {index} of device {device}"
             )
             peaks[1] = max(peaks[1], reserved)

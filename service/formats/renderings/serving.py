@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from service.estimator.backends.llama_cpp import answer as llama_cpp
+from service.estimator.backends.llama_cpp import batches as llama_cpp
 from service.estimator.backends.tensorrt_llm import answer as tensorrt_llm
 from service.estimator.backends.vllm.release import resolve_release
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties

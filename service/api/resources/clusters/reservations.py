@@ -3,7 +3,6 @@
 Each GPU is promised to one holder at a time, until the reservation ends or is released.
 """
 
-import re
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +15,7 @@ from service.api.http.auth import require_principal
 from service.api.http.decoding import read_body, read_query
 from service.api.http.dependencies import get_dependencies
 from service.api.http.etags import ETAG, build_etag_headers, read_header, read_request_key
-from service.api.http.names import LOCATION, read_cluster_name
+from service.api.http.names import LOCATION, read_cluster_name, read_id
 from service.api.http.operation import (
     BODY_PROBLEMS,
     CHANGE_PROBLEMS,
@@ -55,7 +54,6 @@ EXAMPLE = {
     "gpus": [{"pool": "a100", "node": "n1", "num_gpus": 4}],
     "expires_in_s": 3600,
 }
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 AnyRequest = Request[Any, Any, Any]
 
 
@@ -229,11 +227,11 @@ def release(request: AnyRequest) -> ASGIApp:
 
 
 def _read_id(request: AnyRequest) -> UUID:
-    text = str(request.path_params["id"])
-    if not _UUID.fullmatch(text):
-        message = f"there is no reservation {text!r}"
+    found = read_id(request)
+    if found is None:
+        message = f"there is no reservation {request.path_params['id']!r}"
         raise ReservationNotFoundError(message)
-    return UUID(text)
+    return found
 
 
 router = Router(

@@ -1,6 +1,5 @@
 """Stored measurements as answers of the contract."""
 
-import re
 from dataclasses import asdict
 from typing import Any, Literal, cast
 from uuid import UUID
@@ -8,6 +7,7 @@ from uuid import UUID
 from litestar import Request
 from msgspec import structs
 
+from service.api.http.names import read_id
 from service.base.errors import MeasurementNotFoundError
 from service.contract.schemas.measurements import (
     ArtifactAnswer,
@@ -24,19 +24,17 @@ from service.usecases.jobs.outcomes import make_refusal_problem
 from service.usecases.jobs.waiting import get_reason
 from service.usecases.stored import StoredMeasurement, StoredResult
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
 
 def read_measurement_id(request: Request[Any, Any, Any]) -> UUID:
     """Return the measurement id of a path.
 
     Text that is no id names no measurement.
     """
-    text = str(request.path_params["id"])
-    if not _UUID.fullmatch(text):
-        message = f"there is no measurement {text!r}"
+    found = read_id(request)
+    if found is None:
+        message = f"there is no measurement {request.path_params['id']!r}"
         raise MeasurementNotFoundError(message)
-    return UUID(text)
+    return found
 
 
 def build_measurement_answer(stored: StoredMeasurement) -> MeasurementAnswer:

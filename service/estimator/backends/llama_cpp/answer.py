@@ -6,6 +6,7 @@ It has the file's tensors, a cache made at the start, and one buffer for the gra
 
 from dataclasses import dataclass, replace
 
+from service.estimator.backends.llama_cpp.batches import MICRO_BATCH
 from service.estimator.backends.llama_cpp.devices import (
     Placement,
     count_weight_bytes,
@@ -20,11 +21,12 @@ from service.estimator.backends.paged_pool.memory_parts import (
     make_exact_part,
 )
 from service.estimator.backends.pass_cache import PassCache
-from service.estimator.memory.kv_cache import count_engine_cache_elements, get_cache_window
+from service.estimator.memory.kv_cache import count_engine_cache_elements
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
 from service.estimator.model.families.speculative import count_draft_tokens, get_draft_model
+from service.estimator.model.layer_tables import get_cache_window
 from service.estimator.model.weights.gguf_bytes import GgufBytes
 from service.estimator.rules.tables.serving.own_engines import SERVE_LLAMA_CPP
 from service.estimator.values.dtypes import BLOCK_ELEMENTS
@@ -33,10 +35,6 @@ from service.estimator.values.result import Basis, Estimate, Serving, Stage
 from service.estimator.values.units import MIB, ceil_div
 from service.estimator.values.workload import Attention, ServeWorkload
 
-MICRO_BATCH = 512
-"""``n_ubatch``'s default: tokens that one graph computes."""
-BATCH = 2048
-"""``n_batch``'s default, beyond which no micro batch is larger."""
 _CELLS = 256
 """Cells of a cache come in multiples of so many (``GGML_PAD``)."""
 _F32, _F16 = 4, 2

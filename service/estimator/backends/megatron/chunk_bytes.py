@@ -8,6 +8,7 @@ from service.estimator.backends.megatron.chunks import ChunkRecord
 from service.estimator.backends.megatron.shape import RankShape, Switches
 from service.estimator.backends.megatron.stages import StageLayers
 from service.estimator.memory.phase_peaks import Parts
+from service.estimator.memory.step_prices import INSTANTS
 from service.estimator.model.pipelines.in_flight import Moment
 from service.estimator.model.pipelines.passes import PassKind
 from service.estimator.tape import sizes
@@ -16,11 +17,6 @@ from service.estimator.tape.sizes import Size
 
 MAX_EVALUATED = 4096
 Record = Callable[[StageLayers], ChunkRecord]
-INSTANTS = {
-    "forward": (Section.FORWARD,),
-    "loss": (Section.LOSS_FORWARD, Section.LOSS_BACKWARD),
-    "backward": (Section.BACKWARD,),
-}
 
 
 class ChunkPeak(NamedTuple):

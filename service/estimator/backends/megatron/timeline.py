@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from service.estimator.backends.megatron.chunk_bytes import (
-    INSTANTS,
     HighestPoint,
     Recorder,
     RunningChunks,
@@ -40,6 +39,7 @@ from service.estimator.memory.phase_peaks import (
     PhasePeakBytes,
     correct_phase_peak,
 )
+from service.estimator.memory.step_prices import INSTANTS
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.pipelines.in_flight import list_moments
 from service.estimator.tape import sizes

@@ -6,10 +6,10 @@ from math import prod
 from service.estimator.memory.kv_cache import (
     count_engine_cache_elements,
     find_state_mixer,
-    get_cache_window,
 )
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
+from service.estimator.model.layer_tables import get_cache_window
 from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.recorded.recorded_model import SequenceState
 from service.estimator.values.dtypes import DType

@@ -1,5 +1,6 @@
 """Arguments of llama.cpp's ``llama-server`` and ``llama-cli``."""
 
+from service.estimator.backends.llama_cpp.batches import BATCH, MICRO_BATCH
 from service.estimator.values.dtypes import CacheType
 from service.formats.launches.engines.engine_environment import (
     account_environment,
@@ -45,7 +46,6 @@ _PLAIN = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "none": None}
 _CACHES = {"f16": "fp16", "bf16": "bf16", "f32": "fp32"}
 _BLOCKS = {kind.value: kind.value for kind in sorted(CacheType, key=lambda kind: -kind.block_bytes)}
 """Types of a cache in blocks, the largest first."""
-_MICRO_BATCH, _BATCH = 512, 2048
 _SPLITS = {
     "none": "",
     "layer": "layout.pipeline_parallel",
@@ -194,15 +194,15 @@ def _read_cache(settings: Settings, draft: Draft) -> None:
     elif attention is not None:
         draft.note(attention, "attention without a matrix of scores, as evaluated")
     micro, batch = settings.take("ubatch_size"), settings.take("batch_size")
-    size = _MICRO_BATCH if micro is None else micro.as_int(minimum=1)
-    limit = _BATCH if batch is None else batch.as_int(minimum=1)
+    size = MICRO_BATCH if micro is None else micro.as_int(minimum=1)
+    limit = BATCH if batch is None else batch.as_int(minimum=1)
     cut = [setting for setting in (micro, batch) if setting is not None]
-    if min(size, limit) != _MICRO_BATCH:
+    if min(size, limit) != MICRO_BATCH:
         # A micro batch is no larger than a batch (src/llama-context.cpp).
         draft.put("workload.max_num_batched_tokens", min(size, limit), *cut)
     elif micro is not None:
         draft.note(micro, "tokens that one graph computes")
-    if batch is not None and min(size, limit) == _MICRO_BATCH:
+    if batch is not None and min(size, limit) == MICRO_BATCH:
         draft.drop(batch)
 
 

@@ -3,23 +3,16 @@
 SGLang 0.5.23, ``srt/arg_groups/fields``.
 """
 
+from service.formats.launches.engines import ignored_reasons as reasons
+
 _GRAPHS = "the graphs that the release captures by default are evaluated"
 _HOST_CACHE = "a cache on the host or beyond has no term"
-_KERNELS = "the kernels that the release chooses are evaluated"
-_SPLIT = "a cache that is split by tokens has no term"
-_STATES = "states are kept as the release has it by default"
 _ONE_ENGINE = "prompts and answers are evaluated on one engine"
-_SCHEDULE = "steps are evaluated as the release schedules them by default"
-_SPARE = "ranks that come and go have no term"
 _EXPERTS = "experts and dense layers are placed as the release has it by default"
 _ON_HOST = "weights on the host, but those of cpu_offload_gb, have no term"
 _PREFIXES = "prompts that share a prefix are evaluated as if they did not"
-_ENCODED = "a cache of encoded inputs has no term"
-_PICTURES = "workload.inputs says which images a prompt has"
-_OUTPUTS = "what answers hold beside tokens has no term"
 _GUESSING = "tokens are guessed as the release has it by default"
 _FORMAT = "the format that quantization or the checkpoint's own config says is evaluated"
-_OWN_CONFIG = "the model's own config is evaluated; hand in the model that is meant"
 _COMPILED = "the model is evaluated as it is, not compiled"
 _DIFFUSION = "a model that generates by diffusion has no term"
 IGNORED = {
@@ -113,14 +106,14 @@ IGNORED = {
             *("mlx_enable_sampling", "monokernel_backend", "prefill_kv_cache_dequant_dtype"),
             *("qsa_indexer_dtype", "rl_on_policy_target"),
         ),
-        _KERNELS,
+        reasons.KERNELS,
     ),
     **dict.fromkeys(
         (
             *("cp_strategy", "dcp_comm_backend", "dcp_replicate_q_proj"),
             *("enable_cp_decode_attn_tp", "enable_dsa_cache_layer_split"),
         ),
-        _SPLIT,
+        reasons.SPLIT,
     ),
     **dict.fromkeys(
         (
@@ -130,7 +123,7 @@ IGNORED = {
             *("mamba_cache_philox_rounds", "mamba_max_states_per_path"),
             *("mamba_radix_cache_strategy", "mamba_track_interval"),
         ),
-        _STATES,
+        reasons.STATES,
     ),
     **dict.fromkeys(
         (
@@ -158,7 +151,7 @@ IGNORED = {
             *("prefill_delayer_token_usage_low_watermark", "prefill_max_requests", "sm_group_num"),
             "tbo_token_distribution_threshold",
         ),
-        _SCHEDULE,
+        reasons.SCHEDULE,
     ),
     **dict.fromkeys(
         (
@@ -166,7 +159,7 @@ IGNORED = {
             *("enable_elastic_expert_backup", "ep_join_mode", "ep_join_rank_offset"),
             "max_ep_size",
         ),
-        _SPARE,
+        reasons.SPARE,
     ),
     **dict.fromkeys(
         (
@@ -211,11 +204,11 @@ IGNORED = {
             *("enable_broadcast_mm_inputs_process", "enable_mm_global_cache"),
             *("enable_prefix_mm_cache", "mm_feature_transport", "mm_global_cache_backend"),
         ),
-        _ENCODED,
+        reasons.ENCODED,
     ),
     **dict.fromkeys(
         (*("limit_mm_data_per_request", "mm_process_config"),),
-        _PICTURES,
+        reasons.PICTURES,
     ),
     **dict.fromkeys(
         (
@@ -223,7 +216,7 @@ IGNORED = {
             *("enable_return_routed_experts", "forward_hooks"),
             *("return_aux_hidden_state_layer_ids", "return_hidden_states_mode"),
         ),
-        _OUTPUTS,
+        reasons.OUTPUTS,
     ),
     **dict.fromkeys(
         (
@@ -248,7 +241,7 @@ IGNORED = {
     ),
     **dict.fromkeys(
         (*("decrypted_config_file", "decrypted_draft_config_file"),),
-        _OWN_CONFIG,
+        reasons.OWN_CONFIG,
     ),
     **dict.fromkeys(
         (*("enable_torch_compile_debug_mode", "torch_compile_max_bs"),),

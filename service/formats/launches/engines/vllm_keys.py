@@ -4,6 +4,8 @@ vLLM 0.33.0, ``vllm/engine/arg_utils.py`` (``EngineArgs``) and
 ``vllm/entrypoints/common/cli_args.py``.
 """
 
+from service.formats.launches.engines import ignored_reasons as reasons
+
 FLAGS = frozenset(
     {
         *("trust_remote_code", "enforce_eager", "enable_expert_parallel", "enable_lora"),
@@ -91,17 +93,8 @@ LORA = (
     *("default_mm_loras", "enable_tower_connector_lora", "specialize_active_lora"),
 )
 GRAPHS = "the graphs and the compilation of the release's defaults are evaluated"
-_KERNELS = "the kernels that the release chooses are evaluated"
-_STATES = "states are kept as the release has it by default"
-_SPLIT = "a cache that is split by tokens has no term"
 _TOWER = "the tower is counted as the release has it by default"
-_PICTURES = "workload.inputs says which images a prompt has"
-_SPARE = "ranks that come and go have no term"
-_SCHEDULE = "steps are evaluated as the release schedules them by default"
-_OUTPUTS = "what answers hold beside tokens has no term"
 _PREFETCHED = "weights that are prefetched from the host have no term"
-_ENCODED = "a cache of encoded inputs has no term"
-_OWN_CONFIG = "the model's own config is evaluated; hand in the model that is meant"
 IGNORED = {
     **dict.fromkeys(
         (
@@ -111,7 +104,7 @@ IGNORED = {
             *("sparse_indexer_topk_backend", "use_fp64_gumbel", "enable_batch_sharded_sampling"),
             *("enable_hc_sp", "kv_sharing_fast_prefill"),
         ),
-        _KERNELS,
+        reasons.KERNELS,
     ),
     **dict.fromkeys(
         (
@@ -119,14 +112,14 @@ IGNORED = {
             *("enable_mamba_cache_stochastic_rounding", "use_replayssm"),
             "enable_mamba_shared_prefix_checkpoint",
         ),
-        _STATES,
+        reasons.STATES,
     ),
     **dict.fromkeys(
         (
             *("cp_kv_cache_interleave_size", "dcp_kv_cache_interleave_size", "dcp_q_replicate"),
             "dcp_comm_backend",
         ),
-        _SPLIT,
+        reasons.SPLIT,
     ),
     **dict.fromkeys(
         (
@@ -137,14 +130,14 @@ IGNORED = {
         _TOWER,
     ),
     **dict.fromkeys(
-        ("mm_processor_kwargs", "video_pruning_method", "video_pruning_rate"), _PICTURES
+        ("mm_processor_kwargs", "video_pruning_method", "video_pruning_rate"), reasons.PICTURES
     ),
     **dict.fromkeys(
         (
             *("enable_elastic_ep", "elastic_ep_max_dp_size", "enable_fault_tolerance"),
             "fault_tolerance_config",
         ),
-        _SPARE,
+        reasons.SPARE,
     ),
     **dict.fromkeys(
         (
@@ -152,18 +145,18 @@ IGNORED = {
             *("dp_sync_interval", "max_num_scheduled_tokens", "prefill_schedule_interval"),
             *("long_prefill_token_threshold_adaptive", "swa_bounded_replay"),
         ),
-        _SCHEDULE,
+        reasons.SCHEDULE,
     ),
     **dict.fromkeys(
         (
             *("aux_output_config", "enable_return_routed_experts", "return_sampling_mask"),
             "enable_trace_replay",
         ),
-        _OUTPUTS,
+        reasons.OUTPUTS,
     ),
     **dict.fromkeys(("offload_backend", "offload_params"), _PREFETCHED),
-    **dict.fromkeys(("ec_manager_config", "ec_transfer_config"), _ENCODED),
-    **dict.fromkeys(("hf_config_path", "model_class_overrides"), _OWN_CONFIG),
+    **dict.fromkeys(("ec_manager_config", "ec_transfer_config"), reasons.ENCODED),
+    **dict.fromkeys(("hf_config_path", "model_class_overrides"), reasons.OWN_CONFIG),
     "max_num_active_seqs": "workload.num_sequences says how many run at once",
     "cpu_offload_params": "cpu_offload_gb says how much is on the host, whatever it is",
     "kv_cache_dtype_skip_layers": "the cache of every layer has the one format",
@@ -201,7 +194,7 @@ IGNORED = {
     "attention_backend": "the attention kernel that the release chooses is evaluated",
     "disable_hybrid_kv_cache_manager": "windows give their blocks back as the release has it",
     "disable_sliding_window": "windows are evaluated as the model has them",
-    "hf_overrides": _OWN_CONFIG,
+    "hf_overrides": reasons.OWN_CONFIG,
     "rope_scaling": "positions are the model's own; workload.max_model_len says the length",
     "mamba_cache_dtype": "states have the format that the release gives them",
     "mamba_ssm_cache_dtype": "states have the format that the release gives them",

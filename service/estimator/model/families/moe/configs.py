@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 from service.estimator.model.config_reader import (
     Config,
+    read_count,
     read_flag,
     read_fraction,
     read_head_dim,
@@ -184,11 +185,6 @@ def read_partial_rotary_factor(config: Config, default: float) -> float:
     if isinstance(parameters, dict) and "partial_rotary_factor" in parameters:
         return read_fraction(parameters, "partial_rotary_factor", default)
     return read_fraction(config, "partial_rotary_factor", default)
-
-
-def read_count(config: Config, name: str, default: int) -> int:
-    """Return an integer field that may be zero."""
-    return 0 if config.get(name) == 0 else read_integer(config, name, default)
 
 
 def _refuse_nonzero(config: Config, name: str) -> None:

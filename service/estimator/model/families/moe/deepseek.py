@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.config_reader import (
     Config,
+    read_count,
     read_flag,
     read_integer,
     read_num_shared_experts,
 )
-from service.estimator.model.families.moe.configs import add_experts, read_base, read_count
+from service.estimator.model.families.moe.configs import add_experts, read_base
 from service.estimator.model.families.moe.tree import MoeSpec, build_moe
 from service.estimator.model.modules.attention.latent import LatentAttention
 from service.estimator.model.weights.tensors import Linear, Norm

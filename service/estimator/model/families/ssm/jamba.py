@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.config_reader import (
     Config,
+    read_count,
     read_flag,
     read_fraction,
     read_integer,
@@ -75,9 +76,9 @@ def jamba(config: Config) -> JambaSpec:
         num_experts_per_token=read_integer(config, "num_experts_per_tok", 2),
         attention_dropout=read_fraction(config, "attention_dropout", 0.0),
         attention_period=read_integer(config, "attn_layer_period", 8),
-        attention_offset=_read_count(config, "attn_layer_offset", 4),
+        attention_offset=read_count(config, "attn_layer_offset", 4),
         expert_period=read_integer(config, "expert_layer_period", 2),
-        expert_offset=_read_count(config, "expert_layer_offset", 1),
+        expert_offset=read_count(config, "expert_layer_offset", 1),
         expansion=read_integer(config, "mamba_expand", 2),
         state_size=read_integer(config, "mamba_d_state", 16),
         step_rank=ceil_div(hidden, HIDDEN_PER_STEP_RANK)
@@ -225,8 +226,3 @@ def _build_norm(spec: JambaSpec, name: str) -> Norm:
 
 def _build_linear(name: str, kind: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
     return Linear(name=name, kind=kind, in_features=ins, out_features=outs, bias=bias)
-
-
-def _read_count(config: Config, name: str, default: int) -> int:
-    """Return a field that may be zero."""
-    return 0 if config.get(name) == 0 else read_integer(config, name, default)

@@ -1,0 +1,11 @@
+"""Reasons why arguments that may count have no word, the same on several engines."""
+
+KERNELS = "the kernels that the release chooses are evaluated"
+SPLIT = "a cache that is split by tokens has no term"
+STATES = "states are kept as the release has it by default"
+SCHEDULE = "steps are evaluated as the release schedules them by default"
+SPARE = "ranks that come and go have no term"
+ENCODED = "a cache of encoded inputs has no term"
+PICTURES = "workload.inputs says which images a prompt has"
+OUTPUTS = "what answers hold beside tokens has no term"
+OWN_CONFIG = "the model's own config is evaluated; hand in the model that is meant"
