@@ -76,6 +76,9 @@ from service.estimator.values.units import MIB
 from service.estimator.values.workload import ServeWorkload
 
 _SOURCE = "SGLang 0.5.23, srt/mem_cache/kv_cache_configurator.py, _profile_available_bytes"
+_UNLIMITED = (
+    "kv_pool_tokens is left out beside a pool of states: the pool is counted with all that is left"
+)
 _LOADED = 120 * MIB
 """Libraries that loading brings: 15.11 GiB less for weights of 14.99 (0.4.4)."""
 _HOPPER_CONTEXT, _CONTEXT, _COMMUNICATOR = 520 * MIB, 280 * MIB, 450 * MIB
@@ -128,8 +131,11 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         max_model_len=settings.max_model_len,
         start_tokens=ANY_ROOM,
     )
-    # A page has one token (``_apply_token_constraints``).
-    memories, limits = limit_tokens(memories, limits, workload.kv_pool_tokens)
+    if keeps_states(model) and workload.kv_pool_tokens is not None:
+        limits = replace(limits, warnings=(_UNLIMITED,))
+    else:
+        # A page has one token (``_apply_token_constraints``).
+        memories, limits = limit_tokens(memories, limits, workload.kv_pool_tokens)
     return FilledPool(
         memories,
         limits,

@@ -116,17 +116,6 @@ STATES = (
         source="SGLang 0.5.23, srt/mem_cache/memory_pool.py, SpeculativeState",
     ),
     Rule(
-        when=all_of(is_true(model.recurrent), is_in(workload.engine, Engine.SGLANG)),
-        require=is_absent(workload.kv_pool_tokens),
-        topic=Topic.RECURRENT,
-        refusal=unmodelled(
-            "kv_pool_tokens of {model.family} on {workload.engine}, whose states share the pool",
-            "requests without kv_pool_tokens",
-        ),
-        reason="kv_pool_tokens of {model.family}, whose layers keep a state",
-        source="SGLang 0.5.23, srt/mem_cache/kv_cache_configurator.py",
-    ),
-    Rule(
         when=satisfies(_is_draft_from_gguf, workload.speculative),
         require=is_in(workload.engine, Engine.LLAMA_CPP),
         field="workload.speculative.draft",

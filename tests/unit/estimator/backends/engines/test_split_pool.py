@@ -60,6 +60,15 @@ def test_states_get_nine_parts_of_nineteen_in_whole_slots() -> None:
     assert answer.serving.max_num_sequences == (states // QWEN_SLOT - 1) // 5
 
 
+def test_a_limit_of_tokens_is_left_out_and_said() -> None:
+    """The pool is counted larger than it is, never smaller."""
+    free = _serve("qwen3-next-80b-a3b")
+    limited = _serve("qwen3-next-80b-a3b", kv_pool_tokens=10_000)
+
+    assert limited.serving == free.serving
+    assert any("kv_pool_tokens is left out" in text for text in limited.warnings)
+
+
 def test_a_model_without_attention_leaves_the_tokens_share_empty() -> None:
     """Mamba's tokens take no bytes: SGLang counts as many as the context has, of all requests."""
     answer = _serve("mamba-2.8b", num_sequences=4)
