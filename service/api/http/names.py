@@ -22,7 +22,7 @@ def is_storable_name(name: str) -> bool:
 
 
 def read_id(request: AnyRequest) -> UUID | None:
-    """Return the id in a path; None for text that is no id as answers write it."""
+    """Return the id in a path, or None where it is none."""
     text = str(request.path_params["id"])
     return UUID(text) if _UUID.fullmatch(text) else None
 

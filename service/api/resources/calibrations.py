@@ -119,11 +119,11 @@ def measure_again(request: AnyRequest) -> ASGIApp:
 
 
 def _read_calibration_id(request: AnyRequest) -> UUID:
-    found = read_id(request)
-    if found is None:
+    identity = read_id(request)
+    if identity is None:
         message = f"there is no calibration {request.path_params['id']!r}"
         raise NotFoundError(message)
-    return found
+    return identity
 
 
 def _build_answer(stored: StoredCalibration, drift: Drift) -> CalibrationAnswer:

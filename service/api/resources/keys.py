@@ -130,12 +130,12 @@ def list_all(request: AnyRequest) -> ASGIApp:
 )
 def revoke(request: AnyRequest) -> ASGIApp:
     """Revoke a key."""
-    found = read_id(request)
-    if found is None:
+    identity = read_id(request)
+    if identity is None:
         message = f"there is no key {request.path_params['id']!r}"
         raise NotFoundError(message)
     deps = get_dependencies(request)
-    ended = keys.revoke(deps.sessions, found)
+    ended = keys.revoke(deps.sessions, identity)
     deps.refresh_keys()
     return json_response(KeyAnswer(**render_key(ended)))
 

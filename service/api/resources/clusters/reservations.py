@@ -227,11 +227,11 @@ def release(request: AnyRequest) -> ASGIApp:
 
 
 def _read_id(request: AnyRequest) -> UUID:
-    found = read_id(request)
-    if found is None:
+    identity = read_id(request)
+    if identity is None:
         message = f"there is no reservation {request.path_params['id']!r}"
         raise ReservationNotFoundError(message)
-    return found
+    return identity
 
 
 router = Router(

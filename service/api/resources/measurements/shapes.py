@@ -30,11 +30,11 @@ def read_measurement_id(request: Request[Any, Any, Any]) -> UUID:
 
     Text that is no id names no measurement.
     """
-    found = read_id(request)
-    if found is None:
+    identity = read_id(request)
+    if identity is None:
         message = f"there is no measurement {request.path_params['id']!r}"
         raise MeasurementNotFoundError(message)
-    return found
+    return identity
 
 
 def build_measurement_answer(stored: StoredMeasurement) -> MeasurementAnswer:

@@ -3,7 +3,7 @@
 SGLang 0.5.23, ``srt/arg_groups/fields``.
 """
 
-from service.formats.launches.engines import ignored_reasons as reasons
+from service.formats.launches.values import ignored_reasons as reasons
 
 _GRAPHS = "the graphs that the release captures by default are evaluated"
 _HOST_CACHE = "a cache on the host or beyond has no term"

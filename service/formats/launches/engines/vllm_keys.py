@@ -4,7 +4,7 @@ vLLM 0.33.0, ``vllm/engine/arg_utils.py`` (``EngineArgs``) and
 ``vllm/entrypoints/common/cli_args.py``.
 """
 
-from service.formats.launches.engines import ignored_reasons as reasons
+from service.formats.launches.values import ignored_reasons as reasons
 
 FLAGS = frozenset(
     {

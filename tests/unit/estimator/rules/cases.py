@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from service.catalog.recorded_models import load_recorded_architecture
 from service.estimator.model.architecture import Architecture
@@ -216,18 +216,8 @@ _SIGLIP, _PLBART = "siglip-vision-model-default", "plbart-default"
 _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in ODD)
 _TRAINED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "phimoe", "zamba2", "bert", "t5", "whisper"),
-    *(
-        "clip",
-        "vit",
-        "llava",
-        "qwen2_vl",
-        "llama-gptq",
-        "llama-int8",
-        "llama-part",
-        "llama-hqq",
-        "mixtral-fp8",
-        "qwen2_5_vl",
-    ),
+    *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-int8", "llama-part", "llama-hqq"),
+    *("mixtral-fp8", "qwen2_5_vl"),
     *("cohere", "gpt_neo", "mistral3", *_ODD_LLAMAS, _SIGLIP, _PLBART),
     *("llama/token_classification", "llama/reward", "bert/reward"),
 )
@@ -256,7 +246,8 @@ def collect_tiny_facts(name: str) -> ModelFacts:
 def read_tiny(name: str) -> Architecture:
     """Return a small model of a family, its weights quantised or with another head."""
     if name in {_SIGLIP, _PLBART}:
-        return load_recorded_architecture(name)
+        recorded: Any = load_recorded_architecture(name)
+        return cast("Architecture", replace(recorded, divides_prologue=name == _SIGLIP))
     if name in _RECORDED:
         return change_layers(make_recorded(), **_RECORDED[name])
     base, _, head = name.partition("/")

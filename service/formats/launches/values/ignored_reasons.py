@@ -1,4 +1,4 @@
-"""Reasons why arguments that may count have no word, the same on several engines."""
+"""Reasons that engines share for leaving an argument out."""
 
 KERNELS = "the kernels that the release chooses are evaluated"
 SPLIT = "a cache that is split by tokens has no term"
