@@ -150,6 +150,10 @@ def _describe_workload(workload: Workload) -> dict[str, object]:
         for name in ("spec", "head"):
             if speculative[name] is None:
                 del speculative[name]
+    adapters = described.get("lora")
+    if isinstance(adapters, dict) and not adapters["dropout"]:
+        # Keys of before had no dropout.
+        del adapters["dropout"]
     if isinstance(workload, TrainWorkload):
         # Keys of before had the lengths, which none that was learnt from said.
         described["sequence_lengths"] = ()

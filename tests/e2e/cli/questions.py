@@ -90,7 +90,7 @@ TRAINING = (
         "What LoRA rank can I have?",
         f"ceilings llama-3.2-1b {H100} {LORA} --sequence-length 1024 --maximize lora_rank",
         FITS,
-        "lora rank up to",
+        "LoRA rank up to",
     ),
     ask(
         "Does checkpointing get a full 8B onto an H100?",

@@ -102,7 +102,7 @@ COMMANDS = (
         "How many parameters on 24 GB?",
         f"ceilings --gpu RTX-4090 {SERVE} {ONE} --maximize num_parameters",
         FITS,
-        "num parameters up to",
+        "number of parameters up to",
     ),
     ask("Does it fit for sure?", f"{_SMALL} {H100} --strict", FITS, "fits"),
     ask("With a batch of zero?", f"{_SMALL} {H100} --micro-batch-size 0", REFUSED, "integer >= 1"),

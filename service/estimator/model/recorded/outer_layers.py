@@ -4,7 +4,6 @@ A recording has their operations before the stack's, in one row. Weights say whi
 layer goes from the first to the last of its own, and to where one tensor alone leads on.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -21,8 +20,20 @@ from service.estimator.tape.programs.program import (
 )
 from service.estimator.tape.programs.recorded_pass import RecordedPass
 
-LAYER_NAME = re.compile(r"([^0-9]*?\.(?:layers?|blocks?)\.\d+)\.")
-"""Names of weights of layers, which FSDP makes units of (transformers' ``_no_split_modules``)."""
+_DIGITS = frozenset("0123456789")
+_STACKS = frozenset({"layer", "layers", "block", "blocks"})
+"""Modules whose items FSDP makes units of (transformers' ``_no_split_modules``)."""
+
+
+def find_layer_name(name: str) -> str | None:
+    """Return the layer of a weight; None where it is in none.
+
+    It is the first item that a number names, of a stack within another module.
+    """
+    parts = name.split(".")
+    place = next((at for at, part in enumerate(parts) if set(part) & _DIGITS), 0)
+    is_item = 1 < place < len(parts) - 1 and parts[place].isdecimal()
+    return ".".join(parts[: place + 1]) if is_item and parts[place - 1] in _STACKS else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +79,8 @@ def list_outer_layers(recorded: RecordedModel, unread: frozenset[str]) -> tuple[
         return ()
     names: dict[str, list[Weight]] = {}
     for weight in recorded.outer_weights:
-        if weight.name not in unread and (match := LAYER_NAME.match(weight.name)):
-            names.setdefault(match[1], []).append(weight)
+        if weight.name not in unread and (layer := find_layer_name(weight.name)):
+            names.setdefault(layer, []).append(weight)
     return tuple(
         OuterLayer(
             name=name,

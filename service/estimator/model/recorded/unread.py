@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from service.estimator.model.images import collect_names
-from service.estimator.model.recorded.outer_layers import LAYER_NAME
+from service.estimator.model.recorded.outer_layers import find_layer_name
 from service.estimator.model.recorded.recorded_model import RecordedModel
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.tape.programs.program import LinearCall, Operation, Straight, flatten
@@ -56,7 +56,7 @@ def list_idle_layers(recorded: RecordedModel, unread: frozenset[str]) -> tuple[W
     return tuple(
         weight
         for weight in recorded.outer_weights
-        if weight.name in unread and LAYER_NAME.match(weight.name)
+        if weight.name in unread and find_layer_name(weight.name)
     )
 
 

@@ -113,7 +113,7 @@ def test_the_table_names_what_decides(capsys: pytest.CaptureFixture[str]) -> Non
     [
         (("--sequence-length", "-4"), "--sequence-length: expected an integer >= 1; got -4"),
         (("--gpu", "A100"), "say A100-SXM4-40GB (40.00 GiB) or A100-SXM4-80GB"),
-        (("--gpu", "GTX 1080"), '--gpu-memory "12Gi"'),
+        (("--gpu", "GTX 1080"), '--gpu-memory "8Gi"'),
         (("--gpu", "M3 Max"), "Apple silicon"),
         (("--gpu", "A100-SXM4-80GB/1g.5gb"), "it has: 1g.10gb, 1g.20gb"),
         (("--zero-stage", "4"), "--zero-stage"),

@@ -34,7 +34,13 @@ def test_adapters_and_precision_are_said_as_requests_say_them() -> None:
 
     assert list_changes((SHORT, Layout()), (after, Layout(sharding=Sharding.DDP))) == {
         "method": "lora",
-        "lora": {"rank": 16, "target_modules": ["q_proj"], "dtype": "fp32", "variant": "lora"},
+        "lora": {
+            "rank": 16,
+            "target_modules": ["q_proj"],
+            "dtype": "fp32",
+            "variant": "lora",
+            "dropout": 0.0,
+        },
         "precision": "bf16",
     }
 
@@ -68,6 +74,7 @@ def test_all_linear_layers_have_their_word() -> None:
         "target_modules": "all-linear",
         "dtype": "fp32",
         "variant": "lora",
+        "dropout": 0.0,
     }
 
 

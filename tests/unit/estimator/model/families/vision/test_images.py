@@ -185,7 +185,7 @@ def test_text_alone_leaves_the_tower_idle(family: str) -> None:
 @pytest.mark.parametrize(
     ("family", "words", "field", "match"),
     [
-        ("llava", {"num_images": 5, "sequence_length": 64}, "num_images", "80 of a sequence"),
+        ("llava", {"num_images": 5, "sequence_length": 64}, "sequence_length", "80 of a sequence"),
         ("llava", {"image_tokens": 17}, "image_tokens", "takes 16"),
         ("qwen2_vl", {"num_images": 2}, "image_tokens", "as many tokens as its size asks for"),
         ("vit", {"num_images": 2, "sequence_length": 65}, "num_images", "one image per sequence"),
