@@ -6,21 +6,15 @@ from typing import Any
 from service.base.errors import InvalidRequestError
 from service.cli.model_files.brought import Brought
 from service.formats.checkpoints.repository import ADAPTER, shorten
+from service.formats.launches.trainers.adapters import UNDROPPED, UNMODELLED
 from service.formats.launches.trainers.target_patterns import is_pattern, list_pattern_names
 
 METHOD = "workload.method"
 _KIND = "workload.peft.type"
 _TARGETS = "workload.lora.target_modules"
 _LORA = "lora"
-_UNMODELLED = {
-    "modules_to_save": "modules trained whole beside the adapters take more",
-    "rank_pattern": "every adapter has the one rank",
-    "layers_to_transform": "every layer is adapted, which takes more",
-    "layers_pattern": "every layer is adapted, which takes more",
-    "exclude_modules": "every target is adapted, which takes more",
+_UNMODELLED = UNMODELLED | {
     "layer_replication": "layers that are there twice take more",
-    "target_parameters": "parameters of experts that are adapted take more",
-    "trainable_token_indices": "rows of the embedding that are trained take more",
     "lora_bias": "biases that are trained take more",
 }
 """What an adapter may say beside rank and targets, and how it is counted in its place."""
@@ -73,7 +67,7 @@ def _list_left_out(adapter: Mapping[str, Any], *, has_targets: bool) -> Iterator
         if adapter.get(name):
             yield f"{name}: {reason}"
     if adapter.get("use_dora") is True and adapter.get("lora_dropout"):
-        yield "lora_dropout: DoRA is counted without dropout, which takes more"
+        yield f"lora_dropout: {UNDROPPED}"
     if adapter.get("bias") not in {None, "none"}:
         yield "bias: biases that are trained take more"
     if has_targets:

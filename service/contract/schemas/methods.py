@@ -42,7 +42,7 @@ class LoraRequest(Strict, frozen=True, kw_only=True):
         Literal["lora", "dora", "rslora"] | UnsetType, Meta(description="Kind of adapter.")
     ] = UNSET
     dropout: Annotated[
-        float | UnsetType,
+        Annotated[float, Meta(ge=0, lt=1)] | UnsetType,
         Meta(
             description="Probability of dropout before each adapter, `lora_dropout` of PEFT, which "
             "keeps a mask and an input of its own where it is not 0.",

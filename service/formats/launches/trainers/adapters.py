@@ -93,7 +93,7 @@ def _read_lora(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> None:
     kind = adapters.take("task_type")
     if kind is not None:
         draft.note(kind, "the model's head, which its config says")
-    for name, reason in _UNMODELLED.items():
+    for name, reason in UNMODELLED.items():
         unmodelled = adapters.take(name)
         if unmodelled is not None:
             draft.ignore(unmodelled, reason)
@@ -104,12 +104,13 @@ def put_dropout(dropout: Setting | None, draft: Draft) -> None:
     if dropout is None:
         return
     if draft.get("workload.lora.variant") == "dora" and dropout.as_float():
-        draft.ignore(dropout, "DoRA is counted without dropout, which takes more")
+        draft.ignore(dropout, UNDROPPED)
     else:
         draft.put("workload.lora.dropout", dropout.as_float(), dropout)
 
 
-_UNMODELLED = {
+UNDROPPED = "DoRA is counted without dropout, which takes more"
+UNMODELLED = {
     "modules_to_save": "these modules are trained whole beside the adapters, which takes more",
     "rank_pattern": "every adapter has the one rank",
     "layers_to_transform": "every layer is adapted, which takes more",

@@ -48,7 +48,7 @@ def test_an_adapter_is_its_base_with_its_own_numbers(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"modules_to_save": ["lm_head"]}, "modules_to_save: modules trained whole"),
+        ({"modules_to_save": ["lm_head"]}, "modules_to_save: these modules are trained whole"),
         ({"rank_pattern": {"c_attn": 64}}, "rank_pattern: every adapter has the one rank"),
         ({"layers_to_transform": [0]}, "layers_to_transform: every layer is adapted"),
         ({"bias": "all"}, "bias: biases"),
