@@ -24,7 +24,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 _HOOKS = """*Hooks* are asked of a server with everything embedded, over a socket: on the clock, which other work on the machine lengthens,
 and of the server's processor, which it does not but for what they do to its caches. What searches beside the server take is in
 neither. New questions were never asked before. Where several ask at once, one interpreter answers the last when it has computed all.
-A question of Kueue's that does not fit waits for how many GPUs it needs, since nobody waits for the controller.
+A question that does not fit waits 20 ms for how many GPUs it needs (`HEADROOM_HOOK_SEARCH_S`), which a search in a process
+beside the server takes some 60 ms of a processor to find; of a ranking nobody reads that number, and it is not looked for.
 """
 _HEAD = """# Benchmarks
 
