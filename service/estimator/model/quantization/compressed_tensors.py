@@ -13,8 +13,10 @@ from service.estimator.model.quantization.fields import (
     read_names,
 )
 from service.estimator.model.weights.scheme import Packing, Scheme
-from service.estimator.values.errors import NotModelledError
+from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
+_CLASS = "Linear"
+"""Of all modules that are quantised."""
 _NV_GROUP = 16
 _BLOCKS: Mapping[str, Packing] = MappingProxyType(
     {
@@ -26,30 +28,44 @@ _BLOCKS: Mapping[str, Packing] = MappingProxyType(
 
 
 def read_compressed_tensors(config: Config) -> Scheme:
-    """Read a compressed-tensors config of one group.
+    """Read a compressed-tensors config.
 
-    The weights are packed integers, 8-bit integers, fp8, or blocks of nvfp4 or mxfp4. Raises
-    NotModelledError for rules of single modules and other formats.
+    The weights of a group are packed integers, 8-bit integers, fp8, or blocks of nvfp4 or mxfp4;
+    those of several groups are a mixture, told apart by modules' names. Raises NotModelledError for
+    other formats.
     """
     groups = config.get("config_groups")
     rules = list(groups.values()) if isinstance(groups, Mapping) else []
-    rule = rules[0] if len(rules) == 1 and isinstance(rules[0], Mapping) else {}
-    weights, inputs = rule.get("weights"), rule.get("input_activations")
-    if not isinstance(weights, Mapping) or rule.get("targets") not in (["Linear"], None):
-        feature = "compressed-tensors with rules for single modules"
+    formats = [_read_group(rule, read_string(config, "format", "dense")) for rule in rules]
+    # What is named goes before a class, as compressed-tensors matches modules.
+    formats.sort(key=lambda scheme: not scheme.only)
+    if not formats or not all(scheme.only for scheme in formats[:-1]):
+        feature = "compressed-tensors without a group, or with several for every Linear"
         raise NotModelledError(
             feature, field=f"{FIELD}.config_groups", modelled=["one group for every Linear"]
         )
     return replace(
-        _read_weights(
-            read_string(config, "format", "dense"),
-            weights,
-            inputs if isinstance(inputs, Mapping) else None,
-        ),
+        formats[-1],
+        parts=tuple(formats[:-1]),
         kept=read_names(config, "ignore") or (),
         head=True,
         fp8_cache=is_fp8_cache(config.get("kv_cache_scheme")),
     )
+
+
+def _read_group(rule: object, layout: str) -> Scheme:
+    """Return the format of a group, with its targets."""
+    if not isinstance(rule, Mapping) or not isinstance(rule.get("weights"), Mapping):
+        message = f"{FIELD}.config_groups has {rule!r}; a group is an object with 'weights'"
+        raise InvalidConfigError(message, field=f"{FIELD}.config_groups")
+    inputs = rule.get("input_activations")
+    scheme = _read_weights(
+        read_string(rule, "format", layout),
+        rule["weights"],
+        inputs if isinstance(inputs, Mapping) else None,
+    )
+    targets = read_names(rule, "targets") or (_CLASS,)
+    return scheme if _CLASS in targets else replace(scheme, only=targets)
 
 
 def _read_weights(layout: str, weights: Config, inputs: Config | None) -> Scheme:

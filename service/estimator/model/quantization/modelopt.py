@@ -6,6 +6,7 @@ parts of names.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import translate
@@ -20,9 +21,10 @@ from service.estimator.model.quantization.fields import (
     read_names,
 )
 from service.estimator.model.weights.scheme import Packing, Scheme
-from service.estimator.values.errors import NotModelledError
+from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 _ALGORITHM = "quant_algo"
+_MIXED = "MIXED_PRECISION"
 _SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {
         "FP8": Scheme(packing=Packing.FP8, bits=8, scale_bytes=FP32_BYTES, static_inputs=True),
@@ -46,33 +48,59 @@ def is_modelopt(config: Config) -> bool:
 def read_modelopt(config: Config) -> Scheme:
     """Return the scheme of a ModelOpt config.
 
-    Raises NotModelledError for algorithms without a term, and for one of each layer.
+    Raises NotModelledError for algorithms without a term. One of each layer
+    (``MIXED_PRECISION``) is a mixture.
     """
     nested = config.get("quantization")
     quantization: Config = nested if isinstance(nested, Mapping) else config
-    algorithm = str(quantization.get(_ALGORITHM)).upper()
-    if algorithm not in _SCHEMES:
-        raise NotModelledError(
-            f"{_ALGORITHM} {quantization.get(_ALGORITHM)!r}",
-            field=f"{FIELD}.{_ALGORITHM}",
-            modelled=tuple(_SCHEMES),
-        )
-    scheme = _SCHEMES[algorithm]
+    layers = quantization.get("quantized_layers")
+    is_mixed = str(quantization.get(_ALGORITHM)).upper() == _MIXED
+    scheme = (
+        _read_mixture(layers)
+        if is_mixed and isinstance(layers, Mapping) and layers
+        else _read_format(quantization, FIELD)
+    )
     excluded = (
         read_names(quantization, "ignore") or read_names(quantization, "exclude_modules") or ()
     )
     cache = str(quantization.get("kv_cache_quant_algo")).upper()
-    group = (
-        read_group_size(quantization, "group_size", None)
-        if scheme.packing is Packing.NVFP4
-        else None
-    )
     return replace(
         scheme,
-        group_size=group or scheme.group_size,
         head=True,
         kept=tuple(_make_pattern(name) for name in excluded),
         fp8_cache=cache == "FP8" or is_fp8_cache(quantization.get("kv_cache_scheme")),
+    )
+
+
+def _read_mixture(layers: Mapping[str, object]) -> Scheme:
+    """Return the format of most modules, with others as parts."""
+    names: defaultdict[Scheme, list[str]] = defaultdict(list)
+    for name, rule in layers.items():
+        if not isinstance(rule, Mapping):
+            message = f"{FIELD}.quantized_layers.{name} is {rule!r}; it must be an object"
+            raise InvalidConfigError(message, field=f"{FIELD}.quantized_layers")
+        names[_read_format(rule, f"{FIELD}.quantized_layers")].append(name)
+    main, *parts = (
+        replace(scheme, only=tuple(names[scheme]))
+        for scheme in sorted(names, key=lambda scheme: len(names[scheme]), reverse=True)
+    )
+    return replace(main, parts=tuple(parts))
+
+
+def _read_format(config: Config, field: str) -> Scheme:
+    """Return the scheme of one algorithm."""
+    algorithm = str(config.get(_ALGORITHM)).upper()
+    if algorithm not in _SCHEMES:
+        raise NotModelledError(
+            f"{_ALGORITHM} {config.get(_ALGORITHM)!r}",
+            field=f"{field}.{_ALGORITHM}",
+            modelled=tuple(_SCHEMES),
+        )
+    scheme = _SCHEMES[algorithm]
+    if scheme.packing is not Packing.NVFP4:
+        return scheme
+    return replace(
+        scheme, group_size=read_group_size(config, "group_size", None) or scheme.group_size
     )
 
 

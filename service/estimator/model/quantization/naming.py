@@ -18,7 +18,7 @@ _TOWER_PREFIXES = (
 
 def get_outer_names(model: Architecture, name: str) -> tuple[str, ...]:
     """Return the names of a module that stands outside of the layers."""
-    if not _has_vision_tower(model):
+    if not _is_nested(model):
         return (name,)
     for pattern, prefix in _TOWER_PREFIXES:
         name = pattern.sub(prefix, name, count=1)
@@ -30,7 +30,7 @@ def get_layer_names(model: Architecture, layer: int, name: str) -> tuple[str, ..
     tail = f"layers.{layer}.{name}"
     nested = (
         (f"language_model.model.{tail}", f"model.language_model.{tail}")
-        if _has_vision_tower(model)
+        if _is_nested(model)
         else ()
     )
     return (f"model.{tail}", *nested)
@@ -39,9 +39,14 @@ def get_layer_names(model: Architecture, layer: int, name: str) -> tuple[str, ..
 def get_head_names(model: Architecture) -> tuple[str, ...]:
     """Return the names of the output head."""
     name = model.head.name
-    return (name, f"language_model.{name}") if _has_vision_tower(model) else (name,)
+    return (name, f"language_model.{name}") if _is_nested(model) else (name,)
 
 
-def _has_vision_tower(model: Architecture) -> bool:
-    """Return whether a language model has a vision tower beside it."""
-    return model.images is not None and not model.images.every_sequence
+def _is_nested(model: Architecture) -> bool:
+    """Return whether a language model is a part of another.
+
+    That is so beside a tower of images. A recording has the full name of its table of tokens, but
+    of its layers the names within one.
+    """
+    has_tower = model.images is not None and not model.images.every_sequence
+    return has_tower or ".language_model." in f".{model.embedding.name}"

@@ -3,7 +3,8 @@
 Some tensors are packed, others stay as they are.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -70,11 +71,15 @@ class WeightBytes:
 
 @dataclass(frozen=True, slots=True)
 class WeightPlacement:
-    """A weight of the tree: packed and unpacked occurrences."""
+    """A weight of the tree: packed and unpacked occurrences.
+
+    ``other_formats`` are the other formats of a mixture, with the packed occurrences of each.
+    """
 
     weight: Weight
     num_packed: int
     num_unpacked: int
+    other_formats: tuple[tuple[Scheme, int], ...] = ()
 
     @property
     def is_stack(self) -> bool:
@@ -162,13 +167,10 @@ def iter_placements(model: Architecture, scheme: Scheme) -> Iterator[WeightPlace
         yield _place_weight(model, weight, scheme, None, is_linear=weight.name in outer)
     for index, weight in enumerate(model.head.weights()):
         if not (model.tied and index == 0):
-            packs = (
-                scheme.head
-                and index == 0
-                and scheme.scope is not Scope.EXPERTS
-                and not scheme.is_excluded(*get_head_names(model))
-            )
-            yield WeightPlacement(weight, int(packs), int(not packs))
+            if scheme.head and index == 0 and scheme.scope is not Scope.EXPERTS:
+                yield _count_formats(weight, scheme, [get_head_names(model)], 1)
+            else:
+                yield WeightPlacement(weight, 0, 1)
 
 
 def stored_bytes(placement: WeightPlacement, scheme: Scheme, dtype: DType) -> WeightBytes:
@@ -176,12 +178,22 @@ def stored_bytes(placement: WeightPlacement, scheme: Scheme, dtype: DType) -> We
 
     All of its occurrences are counted together.
     """
-    packed = PackedBytes(0, 0)
+    packed: list[PackedBytes] = []
     if placement.num_packed:
         num, rows, columns = placement.matrix_shape
-        packed = packed_bytes(rows, columns, scheme, dtype).times(num * placement.num_packed)
-    unquantised = placement.weight.numel * placement.num_unpacked * dtype.bytes_per_element
-    return WeightBytes(quantised=packed.codes, scales=packed.scales, unquantised=unquantised)
+        num_other = sum(count for _, count in placement.other_formats)
+        packed = [
+            packed_bytes(rows, columns, kind, dtype).times(num * count)
+            for kind, count in (
+                (scheme, placement.num_packed - num_other),
+                *placement.other_formats,
+            )
+        ]
+    return WeightBytes(
+        quantised=sum(part.codes for part in packed),
+        scales=sum(part.scales for part in packed),
+        unquantised=placement.weight.numel * placement.num_unpacked * dtype.bytes_per_element,
+    )
 
 
 def inspect_placements(model: Architecture, scheme: Scheme) -> tuple[bool, bool]:
@@ -252,13 +264,22 @@ def _place_weight(
         return WeightPlacement(weight, 0, count)
     name = weight.name.removesuffix(".weight")
     if layers is None:
-        num_unpacked = int(scheme.is_excluded(*get_outer_names(model, name)))
+        modules = [get_outer_names(model, name)]
     elif scheme.has_layer_patterns:
-        num_unpacked = sum(
-            scheme.is_excluded(*get_layer_names(model, layer, name)) for layer in layers
-        )
+        modules = [get_layer_names(model, layer, name) for layer in layers]
     else:
-        num_unpacked = (
-            count if scheme.kept and scheme.is_excluded(*get_layer_names(model, 0, name)) else 0
-        )
-    return WeightPlacement(weight, count - num_unpacked, num_unpacked)
+        modules = [get_layer_names(model, 0, name)]
+    return _count_formats(weight, scheme, modules, count // len(modules))
+
+
+def _count_formats(
+    weight: Weight, scheme: Scheme, modules: Sequence[tuple[str, ...]], times: int
+) -> WeightPlacement:
+    """Return the occurrences of a weight by format.
+
+    ``modules`` are the names of each, ``times`` how many occurrences have them.
+    """
+    formats = Counter(scheme.select_format(*names) for names in modules)
+    num_unpacked = formats.pop(None, 0) * times
+    other_formats = tuple((part, formats[part] * times) for part in scheme.parts if part in formats)
+    return WeightPlacement(weight, len(modules) * times - num_unpacked, num_unpacked, other_formats)

@@ -6,6 +6,7 @@ The packing of their codes, the reach of their scales, and the weights that stay
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 from service.estimator.model.weights.name_patterns import check_patterns, is_named
@@ -91,10 +92,29 @@ class Scheme:
     kept: tuple[str, ...] = ()
     fp8_cache: bool = False
     """Whether the checkpoint has scales of keys and values, which engines then keep in fp8."""
+    only: tuple[str, ...] = ()
+    """Patterns of the modules that it is for, in a mixture of formats; of all where there are none.
+    """
+    parts: tuple["Scheme", ...] = ()
+    """Formats of other modules, each with its ``only``; ``kept`` is said of the whole."""
 
     def __post_init__(self) -> None:
         """Refuse more patterns than a model has modules."""
         check_patterns(self.kept)
+        check_patterns(self.only)
+
+    def select_format(self, *names: str) -> "Scheme | None":
+        """Return the format of a module, ``None`` of 16 bits."""
+        if self.is_excluded(*names):
+            return None
+        for part in (*self.parts, self):
+            if (part is self and not self.only) or part.is_for(*names):
+                return part
+        return None
+
+    def is_for(self, *names: str) -> bool:
+        """Return whether a module has this format of a mixture."""
+        return any(is_named(pattern, name) for pattern in self.only for name in names)
 
     def is_excluded(self, *names: str) -> bool:
         """Return whether the module of one of these names is excluded.
@@ -112,7 +132,7 @@ class Scheme:
         """
         return any(
             pattern.startswith("re:") or any(sign.isdigit() for sign in pattern)
-            for pattern in self.kept
+            for pattern in chain(self.kept, self.only, *(part.only for part in self.parts))
         )
 
     def describe(self) -> dict[str, object]:
@@ -123,7 +143,9 @@ class Scheme:
             if getattr(self, item.name) != item.default
         }
         return {
-            name: list(value) if isinstance(value, tuple) else value
+            name: [part.describe() if isinstance(part, Scheme) else part for part in value]
+            if isinstance(value, tuple)
+            else value
             for name, value in values.items()
         }
 
@@ -140,6 +162,8 @@ def read_scheme(described: Mapping[str, object]) -> Scheme:
         for name, value in described.items()
     }
     try:
+        if "parts" in values:
+            values["parts"] = tuple(_read_part(part) for part in values["parts"])
         values |= {
             name: kind(values[name])
             for name, kind in (("packing", Packing), ("scope", Scope))
@@ -149,3 +173,11 @@ def read_scheme(described: Mapping[str, object]) -> Scheme:
     except (TypeError, ValueError) as error:
         message = f"quantization cannot be read: {error}"
         raise InvalidConfigError(message, field="quantization") from error
+
+
+def _read_part(described: object) -> Scheme:
+    """Return one format of a mixture, which is none itself."""
+    if not isinstance(described, Mapping) or "parts" in described:
+        message = "a part is an object without parts"
+        raise ValueError(message)
+    return read_scheme(described)

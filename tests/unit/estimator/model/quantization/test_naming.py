@@ -1,11 +1,15 @@
 """Modules that stay unquantised are found by the names that checkpoints have for them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
-from service.catalog.models import load_config, resolve_model
+from service.catalog.models import load_architecture, load_config, resolve_model
+from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.quantization.configs import read_quantization
+from service.estimator.model.quantization.fields import FIELD
 from service.estimator.model.quantization.weights import iter_placements
 
 
@@ -66,9 +70,23 @@ def test_a_list_of_either_generation_is_read(model: str, ignored: str, kept: set
     assert fewer - every == {f"{name}.weight" for name in kept}
 
 
+def test_layers_of_a_recording_are_found_in_their_whole_model() -> None:
+    """A recording has the names within a layer; lists say the path to it."""
+    recorded = load_architecture(resolve_model("google/gemma-4-31B-it"))
+    ignored = ("re:model\\.language_model\\.layers\\.3\\.mlp.*",)
+    schemes = [read_quantization({FIELD: compressed(*names)}) for names in ((), ignored)]
+
+    every, fewer = (_list_kept(replace(recorded, quantization=scheme)) for scheme in schemes)
+
+    assert fewer - every == {f"mlp.{name}_proj.weight" for name in ("gate", "up", "down")}
+
+
 def _kept(config: Mapping[str, object]) -> set[str]:
     """Return the names of the weights that stay in some layer."""
-    model = architecture_from_config(config)
+    return _list_kept(architecture_from_config(config))
+
+
+def _list_kept(model: Architecture) -> set[str]:
     assert model.quantization is not None
     return {
         placed.weight.name
