@@ -12,7 +12,10 @@ from typing import Any
 
 from service.base.errors import UnknownModelError
 from service.catalog.recorded_models import (
+    load_packed_architecture,
     load_recorded_architecture,
+    read_packed_config,
+    read_packed_index,
     read_recorded_config,
     read_recordings_index,
 )
@@ -31,7 +34,8 @@ class ModelEntry:
     ``aliases`` are names on the Hugging Face hub whose config.json has the same shape. ``source``
     says where its config.json was taken from. ``recording`` is the digest of the recording that
     answers for it, where no module is written for its type; ``required`` are the fields, as paths,
-    that a config.json must say to have this recording, since its class has other defaults.
+    that a config.json must say to have this recording, since its class has other defaults. ``base``
+    is the entry with that recording, of the same model, whose weights this one has packed.
     """
 
     name: str
@@ -40,6 +44,7 @@ class ModelEntry:
     aliases: tuple[str, ...]
     recording: str | None = None
     required: tuple[str, ...] = ()
+    base: str | None = None
 
     @property
     def supported(self) -> bool:
@@ -62,9 +67,16 @@ def list_recorded_models() -> tuple[ModelEntry, ...]:
     return _make_entries(read_recordings_index())
 
 
+@cache
+def list_packed_models() -> tuple[ModelEntry, ...]:
+    """Return the models with packed weights of recordings, by name."""
+    return _make_entries(read_packed_index())
+
+
 def list_all_models() -> tuple[ModelEntry, ...]:
     """Return the whole catalogue by name, recorded models too."""
-    return tuple(sorted((*list_models(), *list_recorded_models()), key=lambda entry: entry.name))
+    entries = (*list_models(), *list_recorded_models(), *list_packed_models())
+    return tuple(sorted(entries, key=lambda entry: entry.name))
 
 
 def _make_entries(index: Mapping[str, Mapping[str, Any]]) -> tuple[ModelEntry, ...]:
@@ -76,6 +88,7 @@ def _make_entries(index: Mapping[str, Mapping[str, Any]]) -> tuple[ModelEntry, .
             aliases=tuple(raw["aliases"]),
             recording=raw.get("recording"),
             required=tuple(raw.get("required", ())),
+            base=raw.get("base"),
         )
         for name, raw in index.items()
     )
@@ -127,6 +140,8 @@ def list_checkpoints(name: str) -> tuple[str, ...]:
 
 def load_config(entry: ModelEntry) -> Mapping[str, object]:
     """Return the model's config.json."""
+    if entry.base is not None:
+        return read_packed_config(entry.name)
     if entry.recording is not None:
         return read_recorded_config(entry.name)
     config: dict[str, object] = json.loads((_CONFIGS / f"{entry.name}.json").read_bytes())
@@ -138,6 +153,8 @@ def load_architecture(entry: ModelEntry) -> Architecture:
 
     Raises NotModelledError for a model that the estimator cannot read yet.
     """
+    if entry.base is not None:
+        return load_packed_architecture(entry.name)
     if entry.recording is not None:
         return load_recorded_architecture(entry.name)
     try:
@@ -156,6 +173,7 @@ def forget_architectures() -> None:
     """Forget the models that were read, with what hangs on them."""
     _architecture.cache_clear()
     load_recorded_architecture.cache_clear()
+    load_packed_architecture.cache_clear()
 
 
 @cache
@@ -186,6 +204,6 @@ def _index_by_folded_name() -> Mapping[str, ModelEntry]:
 def _index_recorded_by_name() -> Mapping[str, ModelEntry]:
     return {
         name.casefold(): entry
-        for entry in list_recorded_models()
+        for entry in (*list_recorded_models(), *list_packed_models())
         for name in (*entry.aliases, entry.name)
     }

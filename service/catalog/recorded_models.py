@@ -8,6 +8,7 @@ catalogue does not have.
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.memo import keep_latest
 
 _FOLDER = Path(__file__).with_name("recordings")
+_PACKED = Path(__file__).with_name("packed_models.json")
 _GZIP = 31
 """zlib's ``wbits`` of a gzip file; the module gzip would be loaded with every command."""
 _MAX_DECODED = 32
@@ -28,6 +30,32 @@ def read_recordings_index() -> Mapping[str, Mapping[str, Any]]:
     """Return what is known of every shipped recording, by name."""
     index: dict[str, dict[str, Any]] = json.loads((_FOLDER / "index.json").read_bytes())
     return index
+
+
+@cache
+def read_packed_index() -> Mapping[str, Mapping[str, Any]]:
+    """Return the models whose weights are packed, each with its recording.
+
+    By name. ``base`` names the recording of the same model in 16 bits, and
+    ``quantization_config`` is what the checkpoint's config.json says of its weights.
+    """
+    recorded = read_recordings_index()
+    index: dict[str, dict[str, Any]] = json.loads(_PACKED.read_bytes())
+    return {
+        name: {
+            "model_type": recorded[packed["base"]]["model_type"],
+            "recording": recorded[packed["base"]]["recording"],
+            **packed,
+        }
+        for name, packed in index.items()
+    }
+
+
+def read_packed_config(name: str) -> Mapping[str, object]:
+    """Return the config.json of a model with packed weights."""
+    packed = read_packed_index()[name]
+    fields = {"quantization_config": packed["quantization_config"]}
+    return {**read_recorded_config(packed["base"]), **fields}
 
 
 def read_recorded_config(name: str) -> Mapping[str, object]:
@@ -50,3 +78,11 @@ def load_recorded_architecture(name: str) -> Architecture:
     document = json.loads(zlib.decompress(read_packed_recording(name), wbits=_GZIP))
     architecture: Architecture = recorded.build_recorded(decoding.decode_recording(document))
     return architecture
+
+
+@keep_latest(_MAX_DECODED)
+def load_packed_architecture(name: str) -> Architecture:
+    """Return the architecture of a model with packed weights."""
+    quantized = import_module("service.estimator.model.quantization.configs")
+    base = load_recorded_architecture(read_packed_index()[name]["base"])
+    return replace(base, quantization=quantized.read_quantization(read_packed_config(name)))

@@ -1,9 +1,16 @@
 """Recordings that a release ships, found by a config."""
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
 
-from service.catalog.models import ModelEntry, list_recorded_models, load_config
+from service.catalog.models import (
+    ModelEntry,
+    list_all_models,
+    list_recorded_models,
+    load_config,
+)
 from service.estimator.model.config_reader import put_known_model_type
 from service.usecases.recordings.configs import Config
 
@@ -43,6 +50,16 @@ _PLAIN: Mapping[str, object] = {
     "return_dict": True,
 }
 """Fields of every config by their defaults, which a recorded config leaves out."""
+_STRUCTURE = (
+    "add_cross_attention",
+    "cross_attention_hidden_size",
+    "is_decoder",
+    "pruned_heads",
+    "quantization_config",
+    "tie_encoder_decoder",
+    "tie_word_embeddings",
+)
+"""Fields of any config that change its model."""
 _SCORING = re.compile("Classification|Segmentation")
 """Classes whose head has a score for each label."""
 _LABELS = 2
@@ -56,8 +73,9 @@ def find_shipped_recording(config: Config) -> ModelEntry | None:
     None where none does.
 
     The recorded configs say every field of their class, so that what a config leaves out has the
-    same default in both, but for the fields that a published one has to say. A field that is not
-    known here, or has another value, is another model.
+    same default in both, but for the fields that a published one has to say. A field that has
+    another value is another model, and so is one that its class does not know and another's does;
+    what no class knows, as newer releases write it, transformers does not read either.
     """
     config = put_known_model_type(config)
     return next(
@@ -82,17 +100,31 @@ def _has_field(config: object, path: str) -> bool:
 
 
 def _says_no_more(
-    config: Mapping[str, object], recorded: Mapping[str, object], *, in_whole: bool
+    config: Mapping[str, object],
+    recorded: Mapping[str, object],
+    *,
+    in_whole: bool,
+    part: str = "",
 ) -> bool:
-    """Return whether all that a config says is in the recorded one.
+    """Return whether a config says no more than the recorded one.
 
-    ``in_whole`` asks that parts say all of it.
+    ``part`` is the field that has it, where it is a part; ``in_whole`` asks that parts say all of
+    the recorded ones.
     """
     return _has_labels(config, recorded) and all(
         _is_equal(name, value, recorded, in_whole=in_whole)
+        if name in recorded or name in _ROTARY
+        else _says_nothing(name, value, part)
         for name, value in config.items()
         if name not in _WITHOUT_EFFECT
     )
+
+
+def _says_nothing(name: str, value: object, part: str) -> bool:
+    """Return whether a field that a class lacks changes nothing."""
+    if value is None or (name in _PLAIN and value == _PLAIN[name]):
+        return True
+    return name not in _STRUCTURE and (not value or name not in _list_known_fields()[part])
 
 
 def _has_labels(config: Mapping[str, object], recorded: Mapping[str, object]) -> bool:
@@ -110,14 +142,29 @@ def _count_labels(config: Mapping[str, object]) -> object:
 def _is_equal(name: str, value: object, recorded: Mapping[str, object], *, in_whole: bool) -> bool:
     if name in _ROTARY:
         return _get_rotation(value) == _get_rotation(recorded.get("rope_parameters"))
-    if name not in recorded:
-        return value is None or (name in _PLAIN and value == _PLAIN[name])
     other = recorded[name]
+    if name == "model_type":
+        # The class of a part follows from the whole: releases name its type by the whole or by it.
+        return str(value).startswith(str(other)) or str(other).startswith(str(value))
     if isinstance(value, Mapping) and isinstance(other, Mapping):
         # A part of a config has defaults of its own, which need not be those of the whole.
         missing = other.keys() - value.keys() if in_whole else set()
-        return _says_no_more(value, other, in_whole=in_whole) and missing <= _WITHOUT_EFFECT
+        is_alike = _says_no_more(value, other, in_whole=in_whole, part=name)
+        return is_alike and missing <= _WITHOUT_EFFECT
     return type(value) is type(other) and value == other
+
+
+@cache
+def _list_known_fields() -> Mapping[str, frozenset[str]]:
+    """Return the fields of the catalogue's configs, by part of a config."""
+    fields: defaultdict[str, set[str]] = defaultdict(set)
+    for entry in list_all_models():
+        config = load_config(entry)
+        fields[""] |= config.keys()
+        for name, value in config.items():
+            if isinstance(value, Mapping):
+                fields[name] |= value.keys()
+    return defaultdict(frozenset, {part: frozenset(names) for part, names in fields.items()})
 
 
 def _get_rotation(value: object) -> object:

@@ -32,10 +32,11 @@ def test_a_config_finds_its_own_recording(entry: ModelEntry) -> None:
         {"torch_dtype": "float32", "transformers_version": "4.40.0", "bos_token_id": 7},
         {"hidden_size": 768, "layer_norm_eps": 1e-5, "output_attentions": False},
         {"rope_parameters": {"rope_type": "default", "rope_theta": 5.0}, "problem_type": None},
+        {"a_field_of_the_next_release": 1, "mlp_only_layers": [], "use_sliding_window": False},
     ],
 )
 def test_fields_without_effect_do_not_hide_it(fields: dict[str, Any]) -> None:
-    """Ids of tokens, epsilons, the base of rotations, and what says the default."""
+    """Ids of tokens, epsilons, the base of rotations, the default, and what no class reads."""
     assert find_shipped_recording({"model_type": "nomic_bert", **fields}) == NOMIC
 
 
@@ -47,11 +48,12 @@ def test_fields_without_effect_do_not_hide_it(fields: dict[str, Any]) -> None:
         {"quantization_config": {"quant_method": "bitsandbytes"}},
         {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 5.0}},
         {"tie_word_embeddings": False},
-        {"a_field_that_nobody_knows": 1},
+        {"sliding_window": 1024},
+        {"is_decoder": True},
     ],
 )
 def test_another_model_is_not_taken_for_it(fields: dict[str, Any]) -> None:
-    """Widths, classes, formats of weights, kinds of rotations, and what is not known."""
+    """Widths, classes, formats of weights, kinds of rotations, and what other classes read."""
     assert find_shipped_recording({"model_type": "nomic_bert", **fields}) is None
 
 
