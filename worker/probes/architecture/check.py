@@ -65,7 +65,7 @@ def check_recording(
         )
         raise Refusal(FailureKind.UNSUPPORTED, message)
     if variant.phase is Phase.STEP:
-        _check_gradients(name, _sum_gradients(model, variant, extent), gradients)
+        _check_gradients(name, sum_gradients(model, variant, extent), gradients)
     return difference if difference > _LOSS_GRADIENT else 0
 
 
@@ -192,7 +192,7 @@ def compute_peak(
     return highest
 
 
-def _sum_gradients(model: Architecture, variant: Variant, extent: Extent) -> int:
+def sum_gradients(model: Architecture, variant: Variant, extent: Extent) -> int:
     """Return the bytes of gradients at the end of a recorded step."""
     events = _log_step(model, variant, extent)
     sizes = _evaluate_sizes(events, extent)

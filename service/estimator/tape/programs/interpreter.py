@@ -30,6 +30,8 @@ CallLinear = Callable[[str, Value, Size], Value]
 UpdateCache = Callable[[tuple[Value, ...], int | None], tuple[Value, ...]]
 """Records an update of the cache by a layer's parts, with a window or without."""
 GetParameter = Callable[[str], Parameter | None]
+Targets = list[tuple[Gradient, Value]]
+"""Where the gradients of a node go."""
 
 
 _PRODUCT_WITH_BIAS = "aten.addmm.default"
@@ -164,11 +166,11 @@ class Frame:
 
     def _run_operation(self, operation: Operation, category: Category) -> None:
         tape = self.tape
-        active = [
-            (node, targets)
-            for node in operation.nodes
-            if tape.builds_graph and (targets := self._list_targets(node))
-        ]
+        active: list[tuple[GraphNode, Targets]] = []
+        for node in operation.nodes if tape.builds_graph else ():
+            targets = self._list_targets(node, active)
+            if targets:
+                active.append((node, targets))
         saved: list[list[Storage]] = [[] for _ in active]
         for storages, (node, _) in zip(saved, active, strict=True):
             self._save(storages, node.saved_before)
@@ -191,8 +193,14 @@ class Frame:
         parts = (None if place is None else self.storages[place] for place in places)
         self.tape.save(storages, [Value(storage, sizes.ZERO, DType.FP32) for storage in parts])
 
-    def _list_targets(self, node: GraphNode) -> list[tuple[Gradient, Value]]:
-        """Return where a node's gradients go, of those that need one."""
+    def _list_targets(
+        self, node: GraphNode, earlier: Sequence[tuple[GraphNode, Targets]]
+    ) -> Targets:
+        """Return where a node's gradients go, of those that need one.
+
+        Outputs of ``earlier`` nodes of its operation do: a view that an operator wrote through
+        leads to the tensor below it.
+        """
         targets = []
         for gradient in node.gradients:
             if gradient.value is not None:
@@ -203,13 +211,11 @@ class Frame:
                     continue
                 value = Value(None, (parameter.numel, 0, 0, 0, 0, 0), parameter.dtype)
                 value.parameter, value.requires_grad = parameter, parameter.trainable
-            if value.requires_grad:
+            if value.requires_grad or _is_made_by(earlier, gradient.value):
                 targets.append((gradient, value))
         return targets
 
-    def _append(
-        self, node: GraphNode, targets: list[tuple[Gradient, Value]], storages: list[Storage]
-    ) -> Node:
+    def _append(self, node: GraphNode, targets: Targets, storages: list[Storage]) -> Node:
         """Add a node to the graph, and count the gradients of parameters."""
         tape, incoming = self.tape, [None] * len(node.outputs)
         joint: list[Storage | None] = list(incoming)
@@ -256,6 +262,11 @@ class Frame:
         if width and parameter is not None and numel == sizes.per_token(width):
             rows = parameter.numel // width
             self.tape.use_embedding_sums(width, sizes.per_token(1), rows)
+
+
+def _is_made_by(nodes: Sequence[tuple[GraphNode, Targets]], number: int | None) -> bool:
+    """Return whether a value is an output of one of the nodes."""
+    return number is not None and any(number in node.outputs for node, _ in nodes)
 
 
 def _make_collector(

@@ -26,7 +26,7 @@ from worker.probes.architecture.listening.raw_pass import (
     RawRelease,
     RawValue,
 )
-from worker.probes.architecture.listening.rewrites import find_rewritten
+from worker.probes.architecture.listening.rewrites import find_rewritten, name_viewed
 from worker.probes.architecture.listening.trees import find_linears, iterate_tensors
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH
 from worker.probes.trace.fake_calls import call_fake
@@ -79,9 +79,10 @@ class Listener(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
 
         def leave(module: nn.Module, _args: object, output: object) -> None:
             self._number_rewritten()
-            self.raw.events.append(
-                RawExit(module=self._names[id(module)], outputs=self._number_all(output))
-            )
+            outputs = self._number_all(output)
+            self.raw.events.append(RawExit(module=self._names[id(module)], outputs=outputs))
+            if id(module) in self._linears:
+                name_viewed(output, outputs[0], self._find_node)
 
         hooks: list[Any] = [
             hook
