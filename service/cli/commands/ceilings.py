@@ -49,7 +49,8 @@ def run(options: argparse.Namespace) -> int:
     The code is 0 when there is a value that fits, 1 when not even the smallest does.
     """
     source = get_source(options)
-    take_launch(options, source, bounds=True)
+    # The command says what is searched; no launch need say it too.
+    take_launch(options, source, searched=f"workload.{options.maximize}", bounds=True)
     tell_bound(options, "at most this")
     result = answer_question("ceiling", _build_document(options), source)
     if options.json:

@@ -33,7 +33,7 @@ _HOW_GPUS_ARE_COUNTED = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the model, GPU, workload and layout."""
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
-    add_launch(parser)
+    add_launch(parser, starts=True)
     add_gpu(parser)
     if isinstance(parser, Parser):
         for flag in _NUMBERS_OF_GPUS:

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     What the flags fix of the layout is not searched.
     """
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
-    add_launch(parser)
+    add_launch(parser, starts=True)
     add_gpu(parser)
     search = parser.add_argument_group("search")
     search.add_argument(

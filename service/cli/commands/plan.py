@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     What the flags fix of the layout is not searched.
     """
     add_question(parser, usage="%(prog)s MODEL --gpus GPU[,GPU …] --task train|serve [WORD …]")
-    add_launch(parser)
+    add_launch(parser, starts=True)
     parser.add_argument(
         "--gpus",
         metavar="GPU,…",

@@ -19,7 +19,7 @@ from service.cli.launch.texts import decode_text
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.schema_flags import translate_to_flags
 from service.formats.launches.values.fields import place_field
-from service.formats.launches.values.launch import Launcher
+from service.formats.launches.values.launch import STARTING_LOAD, Launcher
 from service.terminal.arguments import format_choices, make_choice_reader
 
 _LAUNCHERS = tuple(launcher.value for launcher in Launcher)
@@ -37,8 +37,11 @@ class Gaps:
     refusal: InvalidRequestError
 
 
-def add_launch(parser: argparse.ArgumentParser) -> None:
-    """Add files of a launch, and the command after ``--``."""
+def add_launch(parser: argparse.ArgumentParser, *, starts: bool = False) -> None:
+    """Add files of a launch, and the command after ``--``.
+
+    ``starts`` says that whether a server starts is an answer of the command.
+    """
     group = parser.add_argument_group("launch")
     group.add_argument(
         "--from",
@@ -55,7 +58,9 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
         metavar=format_choices(_LAUNCHERS),
         help="whose words the files are, where they do not tell",
     )
-    parser.set_defaults(launch_command=(), launch_model=None, launch_gaps=None)
+    parser.set_defaults(
+        launch_command=(), launch_model=None, launch_gaps=None, launch_starts=starts
+    )
 
 
 def take_launch(
@@ -73,7 +78,8 @@ def take_launch(
     and what flags say stays. Fields that begin with ``searched`` may stay open. Where steps alone
     are run (``evaluates`` False), an evaluation is left out, which stderr says. Where a bound is an
     answer (``bounds``), open fields have the value with which memory is least, and
-    ``options.launch_gaps`` names them. Nothing is done where no launch is given. Raises
+    ``options.launch_gaps`` names them. A server whose load is open has that with which it starts,
+    where that is an answer, which stderr says. Nothing is done where no launch is given. Raises
     InvalidRequestError where the launch leaves something open that only flags can say.
     """
     if not (options.launch_files or options.launch_command):
@@ -89,6 +95,8 @@ def take_launch(
     if not evaluates:
         _leave_evaluation_out(answer)
     gaps = _list_gaps(answer, searched if keeps_layout else "layout.")
+    if options.launch_starts and not _prints_bare(options):
+        gaps = _assume_load(answer, gaps)
     if gaps:
         refusal = _refuse(answer, gaps)
         if not (bounds and _fill_gaps(answer, gaps)):
@@ -119,10 +127,15 @@ def tell_bound(options: argparse.Namespace, text: str) -> None:
     gaps: Gaps | None = options.launch_gaps
     if gaps is None:
         return
-    if getattr(options, "format", None) is not None or getattr(options, "count", False):
+    if _prints_bare(options):
         raise gaps.refusal
     fields = translate_to_flags(" and ".join(gaps.fields))
     sys.stderr.write(f"headroom: {text}: the launch leaves {fields} open, and its least counts\n")
+
+
+def _prints_bare(options: argparse.Namespace) -> bool:
+    """Return whether only a number or a job is printed."""
+    return getattr(options, "format", None) is not None or getattr(options, "count", False)
 
 
 def _take_gpu(options: argparse.Namespace, gpu: object) -> None:
@@ -171,6 +184,21 @@ def _read_file(path: Path) -> dict[str, str]:
         message = f"{path} is larger than {_MAX_BYTES:,} bytes; a launch file has kilobytes"
         raise InvalidRequestError(message)
     return {"name": str(path)[-255:], "content": decode_text(data, str(path))}
+
+
+def _assume_load(answer: dict[str, Any], gaps: Sequence[str]) -> tuple[str, ...]:
+    """Give a server without a load one request; returns open fields."""
+    load = {f"workload.{name}": value for name, value in STARTING_LOAD.items()}
+    if answer["question"]["workload"]["task"] != "serve" or load.keys().isdisjoint(gaps):
+        return tuple(gaps)
+    for field in load.keys() & set(gaps):
+        place_field(answer["question"], field, load[field])
+    fields = translate_to_flags(" and ".join(field for field in load if field in gaps))
+    sys.stderr.write(
+        "headroom: the launch does not say its load, so this answers whether the engine starts and "
+        f"has room for one request; say {fields} for yours\n"
+    )
+    return tuple(field for field in gaps if field not in load)
 
 
 def _fill_gaps(answer: dict[str, Any], gaps: Sequence[str]) -> bool:

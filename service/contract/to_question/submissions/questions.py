@@ -21,12 +21,11 @@ from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.workload import TrainWorkload, Workload
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.fields import place_field
+from service.formats.launches.values.launch import STARTING_LOAD
 from service.formats.submissions.submission import GpuRequest, Submission, find_note
 
 _FIELDS = frozenset(field.name for field in msgspec.structs.fields(FitRequest))
 _SAY = "say it in headroom.dev/question, #HEADROOM or HEADROOM_QUESTION"
-_TRAFFIC: Mapping[str, object] = {"num_sequences": 1, "prompt_tokens": 512}
-"""Traffic of a server whose launch says none: whether it starts, with room for one request."""
 _REPLICAS = frozenset({"data_parallel"})
 _DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel")
 _NOMINAL_BYTES = 0.9e9
@@ -91,7 +90,7 @@ def read_submission(
     assumed: tuple[str, ...] = ()
     workload = _get_section(document, "workload")
     if workload.get("task") == "serve":
-        open_fields = {name: value for name, value in _TRAFFIC.items() if name not in workload}
+        open_fields = {name: value for name, value in STARTING_LOAD.items() if name not in workload}
         document["workload"] = {**workload, **open_fields}
         missing = tuple(name for name in missing if name.partition(".")[2] not in open_fields)
         assumed = ("for one request at a time",) if "num_sequences" in open_fields else ()

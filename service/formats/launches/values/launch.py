@@ -3,6 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
+
+STARTING_LOAD: Mapping[str, int] = MappingProxyType({"num_sequences": 1, "prompt_tokens": 512})
+"""Load of a server whose launch says none: whether it starts, with room for one request."""
 
 
 class Launcher(StrEnum):

@@ -103,6 +103,46 @@ def test_what_only_adds_memory_need_not_be_said_of_what_does_not_fit(
     assert json.loads(out).get("remedies") in (None, [])
 
 
+VLLM = ("vllm", "serve", "openai/gpt-oss-20b", "--max-model-len", "32768")
+STARTS = "this answers whether the engine starts and has room for one request"
+
+
+def test_a_server_without_a_load_is_asked_whether_it_starts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As with one request of 512 tokens, which stderr says; with a load nothing is assumed."""
+    load = ("--num-sequences", "1", "--prompt-tokens", "512")
+    code, out, err = run(capsys, "fit", *GPU, "--json", "--", *VLLM)
+    _, typed, silent = run(capsys, "fit", *GPU, *load, "--json", "--", *VLLM)
+
+    assert code == 0
+    assert f"{STARTS}; say --num-sequences and --prompt-tokens for yours" in err
+    assert json.loads(out)["per_gpu"] == json.loads(typed)["per_gpu"]
+    assert STARTS not in silent
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "words"),
+    [
+        ("fit --gpu L4-24GB --num-sequences 2", 0, f"{STARTS}; say --prompt-tokens for yours"),
+        ("fit --gpu RTX-3060-12GB", 1, STARTS),
+        ("how-many --gpu L4-24GB", 0, STARTS),
+        ("plan --gpus L4-24GB", 0, STARTS),
+        ("how-many --gpu L4-24GB --count", 2, "does not say --num-sequences"),
+        ("fit --gpu L4-24GB --format kubernetes", 2, "does not say --num-sequences"),
+        ("ceilings --gpu L4-24GB --maximize num_sequences", 2, "does not say --prompt-tokens"),
+        ("ceilings --gpu L4-24GB --prompt-tokens 9 --maximize num_sequences", 0, "open"),
+    ],
+)
+def test_whether_it_starts_is_no_answer_to_every_command(
+    capsys: pytest.CaptureFixture[str], flags: str, code: int, words: str
+) -> None:
+    """A bare number, a job and a ceiling wait for the load."""
+    answered = run(capsys, *flags.split(), "--", *VLLM)
+
+    assert (answered[0], words in answered[2]) == (code, True), answered
+
+
 def test_a_flag_does_not_contradict_the_launch(
     capsys: pytest.CaptureFixture[str], file: str
 ) -> None:
