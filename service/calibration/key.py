@@ -151,9 +151,11 @@ def _describe_workload(workload: Workload) -> dict[str, object]:
             if speculative[name] is None:
                 del speculative[name]
     adapters = described.get("lora")
-    if isinstance(adapters, dict) and not adapters["dropout"]:
-        # Keys of before had no dropout.
-        del adapters["dropout"]
+    if isinstance(adapters, dict):
+        # Keys of before had no dropout, and no kernels of axolotl's.
+        for name in ("dropout", "kernels"):
+            if not adapters[name]:
+                del adapters[name]
     if isinstance(workload, TrainWorkload):
         # Keys of before had the lengths, which none that was learnt from said.
         described["sequence_lengths"] = ()

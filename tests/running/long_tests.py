@@ -29,6 +29,7 @@ SECONDS = {
     "tests/unit/probes/architecture/test_recordings.py": 11,
     "tests/unit/probes/architecture/test_proofs.py": 10,
     "tests/unit/probes/ranks": 10,
+    "tests/unit/probes/trace/test_axolotl.py": 10,
     "tests/unit/estimator/model/test_every_family.py": 10,
     "tests/unit/api/resources/test_ceilings.py": 10,
     "tests/e2e/restore": 10,

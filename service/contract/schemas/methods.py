@@ -16,6 +16,7 @@ from service.contract.schemas.fields import (
     Version,
     Word,
 )
+from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.batches import MAX_COUNT, MAX_SECONDS, MAX_SIDE
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import MAX_SLEEP_LEVEL, RolloutEngine
@@ -47,6 +48,15 @@ class LoraRequest(Strict, frozen=True, kw_only=True):
             description="Probability of dropout before each adapter, `lora_dropout` of PEFT, which "
             "keeps a mask and an input of its own where it is not 0.",
             examples=[0.05],
+        ),
+    ] = UNSET
+    kernels: Annotated[
+        Annotated[list[LoraKernel], Meta(max_length=3)] | UnsetType,
+        Meta(
+            description="Layers that axolotl's own functions run with their adapters, in place of "
+            "PEFT's modules: `qkv`, `o`, `mlp` (its `lora_qkv_kernel`, `lora_o_kernel`, "
+            "`lora_mlp_kernel`); none unless said.",
+            examples=[["qkv", "o", "mlp"]],
         ),
     ] = UNSET
 

@@ -21,6 +21,7 @@ from service.contract.to_question.defaults import apply_defaults, copy_set_field
 from service.contract.to_question.inputs import read_sequence
 from service.contract.to_question.run_lengths import read_run_length
 from service.contract.to_question.serving import read_serving
+from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.batches import Evaluation, Lengths, count_lengths
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
@@ -65,6 +66,9 @@ _QLORA_PRECISION = "bf16_autocast"
 _PREPARED = (
     "workload.fp32_norms_and_head = true, by PEFT's prepare_model_for_kbit_training, which TRL "
     "does not call; false where FSDP or ZeRO-3 shards the weights"
+)
+_CAST_BACK = (
+    "workload.fp32_norms_and_head = false: axolotl casts norms and head back for its kernels"
 )
 LORA_DEFAULTS: dict[str, Any] = {
     "rank": 16,
@@ -135,8 +139,9 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
         defaults |= {"precision": _QLORA_PRECISION}
     values, assumptions = apply_defaults(request, defaults, "workload")
     if quantises and isinstance(request.fp32_norms_and_head, UnsetType):
-        values["fp32_norms_and_head"] = None
-        assumptions.append(_PREPARED)
+        is_cast_back = bool(_list_kernels(request.lora))
+        values["fp32_norms_and_head"] = False if is_cast_back else None
+        assumptions.append(_CAST_BACK if is_cast_back else _PREPARED)
     values["precision"] = _read_precision(values["precision"], assumptions)
     if isinstance(checkpointing := values["activation_checkpointing"], SelectiveRequest):
         values |= {
@@ -263,4 +268,14 @@ def _read_lora(
     values, defaults = apply_defaults(request or LoraRequest(), LORA_DEFAULTS, "workload.lora")
     assumptions += defaults
     targets = values.pop("target_modules")
-    return Lora(targets=None if targets == "all-linear" else tuple(targets), **values)
+    kernels = _list_kernels(request)
+    return Lora(
+        targets=None if targets == "all-linear" else tuple(targets), kernels=kernels, **values
+    )
+
+
+def _list_kernels(request: LoraRequest | UnsetType) -> tuple[LoraKernel, ...]:
+    """Return axolotl's kernels in one order, each once."""
+    if isinstance(request, UnsetType) or isinstance(request.kernels, UnsetType):
+        return ()
+    return tuple(kernel for kernel in LoraKernel if kernel in request.kernels)

@@ -29,7 +29,7 @@ from service.estimator.tape.pass_shape import ROWS
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import RolloutEngine
-from service.estimator.values.layout import FULLY_SHARDED, Layout, Sharding
+from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout, Sharding
 from service.estimator.values.library_versions import (
     has_fp32_logits,
     has_logit_copy,
@@ -158,7 +158,7 @@ def build_setup_pass(setup: TrainSetup, shape: BatchShape) -> TrainingPass:
         param_dtype=base.dtype if precision.autocast or base.upcast else precision.compute_dtype,
         autocast=precision.compute_dtype if precision.autocast else None,
         trains_all=workload.method is Method.FULL,
-        lora=_cast_adapters(workload.lora, precision),
+        lora=_resolve_adapters(workload.lora, precision, setup.layout),
         checkpointing=workload.activation_checkpointing,
         attention=workload.attention,
         keeps_logits=workload.keeps_logits,
@@ -218,11 +218,14 @@ def _find_uncast_buffers(setup: TrainSetup) -> DType | None:
     return setup.workload.precision.param_dtype if casts else None
 
 
-def _cast_adapters(lora: Lora | None, precision: Precision) -> Lora | None:
+def _resolve_adapters(lora: Lora | None, precision: Precision, layout: Layout) -> Lora | None:
     """Return adapters in the dtype that they compute in.
 
-    A library that casts parameters as it gathers them casts adapters too.
+    A library that casts parameters as it gathers them casts adapters too. Over sharded weights
+    PEFT's modules are counted in place of axolotl's kernels, and take more.
     """
+    if lora is not None and lora.kernels and layout.zero_stage == MAX_ZERO_STAGE:
+        lora = replace(lora, kernels=())
     if lora is None or precision.autocast or precision.compute_dtype is precision.param_dtype:
         return lora
     return replace(lora, dtype=precision.compute_dtype)

@@ -12,6 +12,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.offloaded_checkpoint import Checkpoint
 from service.estimator.tape.ops.kv_cache_update import CacheState
 from service.estimator.tape.pass_shape import PassShape
+from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import ContextMethod
 from service.estimator.values.units import ceil_div
@@ -103,9 +104,15 @@ class PassContext:
         """Whether embeddings without a gradient are made a leaf.
 
         Unsloth makes them one, checkpoints or not (``unsloth_zoo/training_utils.py``,
-        ``prepare_model_for_training``).
+        ``prepare_model_for_training``), and so does axolotl (0.19 ``loaders/adapter.py``,
+        ``load_adapter``).
         """
-        return self.checkpointed or self.unsloth
+        return self.checkpointed or self.unsloth or bool(self.lora_kernels)
+
+    @property
+    def lora_kernels(self) -> tuple[LoraKernel, ...]:
+        """Layers that axolotl's functions run with their adapters."""
+        return () if self.lora is None else self.lora.kernels
 
     @property
     def ends_tables_early(self) -> bool:

@@ -167,10 +167,24 @@ def _iter_training_warnings(
     if workload.framework is Framework.TRANSFORMERS and workload.framework_version is not None:
         yield from _iter_release_warnings(workload.framework_version)
     yield from _iter_fetch_warnings(model, workload, layout)
-    yield from _iter_expert_warnings(model, workload)
+    yield from _iter_adapter_warnings(model, workload, layout)
 
 
-def _iter_expert_warnings(model: Architecture, workload: TrainWorkload) -> Iterator[str]:
+_LORA_KERNELS = (
+    "lora.kernels: the tensors of axolotl 0.19's functions are counted, and nobody has measured a "
+    "GPU with them"
+)
+_SHARDED_KERNELS = (
+    "lora.kernels over sharded weights are counted as PEFT's modules, which take more: axolotl "
+    "turns them on under DDP, ZeRO-1, ZeRO-2 and FSDP2"
+)
+
+
+def _iter_adapter_warnings(
+    model: Architecture, workload: TrainWorkload, layout: Layout
+) -> Iterator[str]:
+    if workload.lora is not None and workload.lora.kernels:
+        yield _SHARDED_KERNELS if layout.zero_stage == MAX_ZERO_STAGE else _LORA_KERNELS
     if workload.lora is not None and adapts_experts(model, workload.lora):
         yield (
             f"all-linear adapts the {model.spec.num_experts} experts of each layer as well; "

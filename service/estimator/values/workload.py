@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.batches import (
     Evaluation,
     Inputs,
@@ -119,6 +120,7 @@ class Lora:
     dtype: DType = DType.FP32
     variant: str = "lora"
     dropout: float = 0.0
+    kernels: tuple[LoraKernel, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a rank below one, no targets, and what is no probability."""
@@ -203,8 +205,7 @@ class TrainWorkload:
         """Refuse counts below one and a method that contradicts its adapters."""
         for name in ("sequence_length", "micro_batch_size", "gradient_accumulation_steps"):
             check_at_least(f"workload.{name}", getattr(self, name))
-        adapts = self.method in {Method.LORA, Method.QLORA}
-        if self.lora is not None and not adapts:
+        if not (adapts := self.method in {Method.LORA, Method.QLORA}) and self.lora is not None:
             message = (
                 f'"lora" is given but method is {self.method.value!r}; set method to "lora" or '
                 '"qlora", or drop "lora"'
@@ -235,8 +236,7 @@ class TrainWorkload:
             raise InvalidInputError(message, field="workload.quantization_bits")
         check_policy(self)
         if (self.peft is not None) != (self.method is Method.PEFT):
-            given = f"method is {self.method.value!r} and peft is {self.peft!r}"
-            message = f'method "peft" and "peft" go together; {given}'
+            message = f'"peft" goes with method "peft": {self.method.value!r} has {self.peft!r}'
             raise InvalidInputError(message, field="workload.peft")
         every, kind = self.selective_every, self.activation_checkpointing
         if every is not None and kind is not Checkpointing.SELECTIVE:

@@ -172,6 +172,9 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
             "or the script's"
         )
     notes += _list_trainer_notes(workload)
+    if workload.lora is not None and workload.lora.kernels:
+        switches = ", ".join(f"lora_{kernel.value}_kernel" for kernel in workload.lora.kernels)
+        notes.append(f"axolotl runs adapters by kernels of its own: {switches} true in its file")
     if workload.method is Method.QLORA and workload.fp32_norms_and_head is not False:
         notes.append("the script calls PEFT's prepare_model_for_kbit_training")
     if workload.precision.autocast and not workload.fp32_outputs:

@@ -97,6 +97,7 @@ def to_json_value(value: object) -> object:
                 "dtype": value.dtype.value,
                 "variant": value.variant,
                 "dropout": value.dropout,
+                **({"kernels": list(value.kernels)} if value.kernels else {}),
             }
         case Speculative():
             draft = (

@@ -10,6 +10,7 @@ from service.calibration.evidence import Quantity
 from service.calibration.key import build_calibration_key, describe_calibration_key, get_run_kind
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
@@ -112,6 +113,15 @@ def test_a_field_that_came_later_changes_no_key_of_before() -> None:
 
     assert "quantization_bits" not in describe_calibration_key(model(), four, Layout())
     assert key(four) != key(eight)
+
+
+def test_kernels_of_adapters_have_a_curve_of_their_own() -> None:
+    """Keys of before have no such word."""
+    plain = replace(TRAIN, method=Method.LORA, lora=Lora())
+    joined = replace(plain, lora=Lora(kernels=(LoraKernel.QKV,)))
+
+    assert key(plain) != key(joined)
+    assert "kernels" not in str(describe_calibration_key(model(), plain, Layout())["lora"])
 
 
 @pytest.mark.parametrize(

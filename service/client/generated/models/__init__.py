@@ -216,6 +216,7 @@ from .list_hook_decisions_verdict import ListHookDecisionsVerdict
 from .list_measurements_format import ListMeasurementsFormat
 from .list_measurements_source import ListMeasurementsSource
 from .list_measurements_task import ListMeasurementsTask
+from .lora_kernel import LoraKernel
 from .lora_request import LoraRequest
 from .lora_request_target_modules_type_0 import LoraRequestTargetModulesType0
 from .lora_request_variant import LoraRequestVariant
@@ -626,6 +627,7 @@ __all__ = (
     "ListMeasurementsFormat",
     "ListMeasurementsSource",
     "ListMeasurementsTask",
+    "LoraKernel",
     "LoraRequest",
     "LoraRequestTargetModulesType0",
     "LoraRequestVariant",

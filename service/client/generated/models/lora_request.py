@@ -6,6 +6,7 @@ from typing import Any, TypeVar, cast
 from attrs import define as _attrs_define
 
 from ..models.d_type import DType, check_d_type
+from ..models.lora_kernel import LoraKernel, check_lora_kernel
 from ..models.lora_request_target_modules_type_0 import LoraRequestTargetModulesType0, check_lora_request_target_modules_type_0
 from ..models.lora_request_variant import LoraRequestVariant, check_lora_request_variant
 from ..types import UNSET, Unset
@@ -25,6 +26,8 @@ class LoraRequest:
         variant (LoraRequestVariant | Unset): Kind of adapter.
         dropout (float | Unset): Probability of dropout before each adapter, `lora_dropout` of PEFT, which keeps a mask
             and an input of its own where it is not 0.
+        kernels (list[LoraKernel] | Unset): Layers that axolotl's own functions run with their adapters, in place of
+            PEFT's modules: `qkv`, `o`, `mlp` (its `lora_qkv_kernel`, `lora_o_kernel`, `lora_mlp_kernel`); none unless said.
     """
 
     rank: int | Unset = UNSET
@@ -32,6 +35,7 @@ class LoraRequest:
     dtype: DType | Unset = UNSET
     variant: LoraRequestVariant | Unset = UNSET
     dropout: float | Unset = UNSET
+    kernels: list[LoraKernel] | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         rank = self.rank
@@ -54,6 +58,13 @@ class LoraRequest:
 
         dropout = self.dropout
 
+        kernels: list[str] | Unset = UNSET
+        if not isinstance(self.kernels, Unset):
+            kernels = []
+            for kernels_item_data in self.kernels:
+                kernels_item: str = kernels_item_data
+                kernels.append(kernels_item)
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update({})
@@ -67,6 +78,8 @@ class LoraRequest:
             field_dict["variant"] = variant
         if dropout is not UNSET:
             field_dict["dropout"] = dropout
+        if kernels is not UNSET:
+            field_dict["kernels"] = kernels
 
         return field_dict
 
@@ -110,12 +123,22 @@ class LoraRequest:
 
         dropout = d.pop("dropout", UNSET)
 
+        _kernels = d.pop("kernels", UNSET)
+        kernels: list[LoraKernel] | Unset = UNSET
+        if _kernels is not UNSET:
+            kernels = []
+            for kernels_item_data in _kernels:
+                kernels_item = check_lora_kernel(kernels_item_data)
+
+                kernels.append(kernels_item)
+
         lora_request = cls(
             rank=rank,
             target_modules=target_modules,
             dtype=dtype,
             variant=variant,
             dropout=dropout,
+            kernels=kernels,
         )
 
         return lora_request

@@ -1,11 +1,17 @@
-"""Layers of a model that Unsloth's kernels run in their own way.
+"""Layers of a model that Unsloth's or axolotl's kernels run.
 
-unsloth 2026.10 ``models/llama.py`` (``LlamaDecoderLayer_fast_forward``, ``patch_peft_model``) and
+axolotl 0.19 ``monkeypatch/lora_kernels.py`` (``apply_lora_kernel_patches``); unsloth 2026.10
+``models/llama.py`` (``LlamaDecoderLayer_fast_forward``, ``patch_peft_model``) and
 ``kernels/rms_layernorm.py``, ``rope_embedding.py``, ``qk_norm_rope.py``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from service.estimator.model.adapters.axolotl import (
+    apply_last,
+    project_jointly,
+    run_gated_jointly,
+)
 from service.estimator.model.adapters.site import Site
 from service.estimator.model.adapters.unsloth import is_plain, project_together, run_gated
 from service.estimator.model.architecture import Architecture
@@ -19,6 +25,7 @@ from service.estimator.tape.ops.liger import (
     rotate_in_place,
     rotate_into_copy,
 )
+from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.dtypes import DType
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Lora
@@ -27,27 +34,53 @@ _ROTARY_ROWS, _ROTARY_STEP = 4 * 8192, 8192
 """Positions of a rotary table at first, and those that it grows by."""
 
 
-def project(
-    ctx: Recording, layers: Sequence[Linear], x: Value, scope: str, *, in_place: bool = True
-) -> tuple[Value, ...]:
-    """Return the outputs of layers that are one node.
+FIRST_OF_GATED = "mlp.gate_proj"
+"""Where axolotl looks for a gated layer: not in experts, nor in a layer of another name."""
 
-    Empty where each is a module of its own. ``in_place``: the input's gradient is written over it.
+
+def project(ctx: Recording, layers: Sequence[Linear], x: Value, scope: str) -> tuple[Value, ...]:
+    """Return query, key and value as one node makes them.
+
+    Empty where each is a module of its own. Unsloth writes the input's gradient over it.
     """
-    sites, lora = _join(ctx, layers, x, scope), ctx.settings.lora
-    return project_together(sites, lora, x, in_place=in_place) if sites and lora else ()
+    lora = ctx.settings.lora
+    if lora is None:
+        return ()
+    if sites := _join(ctx, layers, x, scope):
+        return project_together(sites, lora, x, in_place=True)
+    if sites := _join_in_kernel(ctx, LoraKernel.QKV, layers, scope):
+        return project_jointly(sites, lora, x)
+    return ()
+
+
+def project_each(ctx: Recording, layers: Sequence[Linear], x: Value, scope: str) -> Iterator[Value]:
+    """Yield query, key and value, together or each in turn."""
+    yield from project(ctx, layers, x, scope) or (ctx.linear(layer, x, scope) for layer in layers)
 
 
 def apply_output(ctx: Recording, layer: Linear, x: Value, scope: str) -> Value:
     """Return the output of attention's last layer."""
-    joined = project(ctx, (layer,), x, scope, in_place=False)
-    return joined[0] if joined else ctx.linear(layer, x, scope)
+    lora = ctx.settings.lora
+    if lora is None:
+        return ctx.linear(layer, x, scope)
+    if sites := _join(ctx, (layer,), x, scope):
+        return project_together(sites, lora, x, in_place=False)[0]
+    if sites := _join_in_kernel(ctx, LoraKernel.OUTPUT, (layer,), scope):
+        return apply_last(sites[0], lora, x)
+    return ctx.linear(layer, x, scope)
 
 
 def feed_forward(ctx: Recording, layers: Sequence[Linear], x: Value, scope: str) -> Value | None:
     """Return a gated layer's output; None where it is plain modules."""
-    sites, lora = _join(ctx, layers, x, scope), ctx.settings.lora
-    return run_gated(sites, lora, x) if sites and lora else None
+    lora = ctx.settings.lora
+    if lora is None:
+        return None
+    if sites := _join(ctx, layers, x, scope):
+        return run_gated(sites, lora, x)
+    is_named = layers[0].name == FIRST_OF_GATED
+    if is_named and (sites := _join_in_kernel(ctx, LoraKernel.MLP, layers, scope)):
+        return run_gated_jointly(sites, lora, x)
+    return None
 
 
 def rotate(ctx: Recording, x: Value) -> Value:
@@ -93,8 +126,26 @@ def _join(ctx: Recording, layers: Sequence[Linear], x: Value, scope: str) -> tup
     )
     if not is_joined:
         return ()
+    return _list_sites(ctx, layers, scope)
+
+
+def _join_in_kernel(
+    ctx: Recording, kernel: LoraKernel, layers: Sequence[Linear], scope: str
+) -> tuple[Site, ...]:
+    """Return the sites of layers that one of axolotl's functions runs.
+
+    There are none unless each has an adapter; biases and dropout are in it.
+    """
+    settings = ctx.settings
+    if kernel not in settings.lora_kernels or not all(map(settings.has_adapter, layers)):
+        return ()
+    return _list_sites(ctx, layers, scope)
+
+
+def _list_sites(ctx: Recording, layers: Sequence[Linear], scope: str) -> tuple[Site, ...]:
     return tuple(
-        ctx.site(layer, scope, ctx.shape.tokens, packed=settings.packs(layer)) for layer in layers
+        ctx.site(layer, scope, ctx.shape.tokens, packed=ctx.settings.packs(layer))
+        for layer in layers
     )
 
 

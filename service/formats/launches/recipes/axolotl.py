@@ -13,6 +13,7 @@ from service.formats.launches.recipes.axolotl_kernels import (
     read_kernels,
     read_packing,
 )
+from service.formats.launches.recipes.axolotl_lora_kernels import put_kernels, take_kernels
 from service.formats.launches.recipes.axolotl_trainers import SCORING, read_client
 from service.formats.launches.recipes.axolotl_words import (
     ADAPTERS,
@@ -54,6 +55,7 @@ def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
     training, model = Settings(), Settings()
     _read_formats(config, model)
     _read_training(config, training, draft, client)
+    lora_kernels = take_kernels(config, client)
     adapters = _read_adapters(config, model, draft)
     read_attention(config, model, draft)
     read_kernels(config, training, draft)
@@ -71,7 +73,9 @@ def read_axolotl(handed_in: HandedIn, draft: Draft) -> None:
         uses_all_gpus=True,
     )
     lower_trainer(setup, draft, handed_in)
-    read_cut_loss(config, draft, handed_in.find_checkpoint(setup.model_name), client)
+    checkpoint = handed_in.find_checkpoint(setup.model_name)
+    put_kernels(lora_kernels, draft, "" if checkpoint is None else checkpoint.model_type)
+    read_cut_loss(config, draft, checkpoint, client)
     if client in SCORING and draft.get("workload.loss") is None:
         # It installs TRL 1.8, whose trainers hold all logits (``pyproject.toml``).
         draft.put("workload.loss", "selective")

@@ -4,7 +4,7 @@ axolotl 0.19, ``utils/schemas/config.py`` and ``integrations/liger``.
 """
 
 from service.estimator.values.losses import LIGER_FAMILIES
-from service.formats.launches.recipes.axolotl_words import KERNELS, LEGACY_ATTENTION
+from service.formats.launches.recipes.axolotl_words import LEGACY_ATTENTION
 from service.formats.launches.trainers.setup import Client
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Checkpoint
@@ -73,9 +73,6 @@ def read_kernels(config: Settings, training: Settings, draft: Draft) -> None:
             draft.ignore(setting, "operations are counted as the model's own")
         else:
             draft.drop(setting)
-    for name in KERNELS:
-        reason = "adapters are counted as PEFT's own, which takes more"
-        draft.ignore_switch(config.take(name), reason)
 
 
 def read_cut_loss(

@@ -38,6 +38,7 @@ from tests.unit.estimator.rules.words import (
     BF16,
     GRPO,
     GRPO_ALONE,
+    KERNELS,
     LAID_OUT,
     MIXED,
     ODD,
@@ -93,12 +94,14 @@ _ADAPTED_ALONE: tuple[Words, ...] = (
     _ADAPTED[0] | {"quantization_bits": 8},
     _ADAPTED[0] | {"fp32_norms_and_head": True},
     {"method": Method.PEFT, "peft": "lora"},
+    *KERNELS,
 )
 """What is asked of every model, and not varied."""
 _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
     Framework.TRANSFORMERS: (
         *_COMMON,
         (_ADAPTED[0], {}),
+        *((KERNELS[0], laid_out) for laid_out in ({}, {"data_parallel": 4} | FULLY)),
         (_QLORA, {}),
         (_SELECTIVE, {}),
         (_SELECTIVE | _ADAPTED[0] | {"selective_every": 2}, {}),
@@ -217,7 +220,7 @@ _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in ODD)
 _TRAINED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "phimoe", "zamba2", "bert", "t5", "whisper"),
     *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-int8", "llama-part", "llama-hqq"),
-    *("mixtral-fp8", "qwen2_5_vl"),
+    *("mixtral-fp8", "qwen2_5_vl", "llama-relu"),
     *("cohere", "gpt_neo", "mistral3", *_ODD_LLAMAS, _SIGLIP, _PLBART),
     *("llama/token_classification", "llama/reward", "bert/reward"),
 )
@@ -252,7 +255,9 @@ def read_tiny(name: str) -> Architecture:
         return change_layers(make_recorded(), **_RECORDED[name])
     base, _, head = name.partition("/")
     family, _, packing = base.partition("-")
-    own = {"quantization_config": dict(_QUANTISED[packing])} if packing else {}
+    own: dict[str, Any] = {"hidden_act": packing} if packing == "relu" else {}
+    if packing in _QUANTISED:
+        own["quantization_config"] = dict(_QUANTISED[packing])
     config = dict(tiny_config(family)) | own
     return architecture_from_config(
         put_head_in_config(config, Head(head), None) if head else config

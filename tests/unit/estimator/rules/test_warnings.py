@@ -6,6 +6,7 @@ import pytest
 
 from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
+from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.generation import Client
 from service.estimator.values.layout import Layout, Sharding
@@ -16,6 +17,8 @@ from service.estimator.values.workload import (
     Cache,
     Engine,
     Framework,
+    Lora,
+    Method,
     Offload,
     OffloadTarget,
     Quantization,
@@ -24,6 +27,11 @@ from service.estimator.values.workload import (
 from tests.builders import a_device, a_gpt2, a_model, a_serving, a_sharded_layout, a_training
 
 _LLAMA = a_model(max_position_embeddings=256)
+_KERNELS: dict[str, Any] = {
+    "precision": "bf16",
+    "method": Method.LORA,
+    "lora": Lora(kernels=tuple(LoraKernel)),
+}
 _PARAMETERS = Offload(parameters=OffloadTarget.CPU, optimizer=OffloadTarget.CPU)
 
 
@@ -48,6 +56,8 @@ def _of_megatron(**changes: Any) -> Workload:  # noqa: ANN401 - each field has i
         (a_training(optimizer="adamw_8bit"), Layout(), "embeddings have 32-bit states"),
         (a_training(framework_version="99.0"), Layout(), "99.0 was not read"),
         (a_training(framework_version="4.40.0"), Layout(), "of older ones"),
+        (a_training(**_KERNELS), Layout(), "axolotl 0.19's functions are counted"),
+        (a_training(**_KERNELS), a_sharded_layout(4), "are counted as PEFT's modules"),
         (a_serving(), Layout(reshard_after_forward=False), "reshard_after_forward"),
         (a_serving(), Layout(host_memory_bytes=2**40), "host_memory_bytes"),
         (a_serving(prompt_tokens=512), Layout(), "max_position_embeddings 256"),

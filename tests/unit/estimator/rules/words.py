@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.batches import Clip, Evaluation, Inputs, Picture, SequencePacking
 from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.generation import Client, Rollout, RolloutEngine, Sampling
@@ -18,6 +19,8 @@ from service.estimator.values.workload import (
     Checkpointing,
     Engine,
     Framework,
+    Lora,
+    Method,
     Offload,
     OffloadTarget,
     Quantization,
@@ -56,6 +59,17 @@ GRPO_ALONE: dict[str, object] = {
     **GRPO,
     "rollout": Rollout(engine=RolloutEngine.TRANSFORMERS),
 }
+_FUSED: dict[str, object] = {"method": Method.LORA, "lora": Lora(kernels=tuple(LoraKernel))}
+_PACKED = _FUSED | {"method": Method.QLORA}
+KERNELS: tuple[dict[str, object], ...] = (
+    _FUSED,
+    _FUSED | {"lora": Lora(kernels=(LoraKernel.MLP,))},
+    _FUSED | {"lora": Lora(variant="dora", kernels=tuple(LoraKernel))},
+    _FUSED | {"trainer": Trainer.ORPO, "loss": Loss.SELECTIVE},
+    *(_PACKED | {"quantization_bits": bits} for bits in (8, 2)),
+    *(_PACKED | {"fp32_norms_and_head": prepared} for prepared in (None, False)),
+)
+"""Adapters that axolotl's kernels run, all of them first."""
 TRAINED: Mapping[str, Sequence[object]] = {
     "framework": tuple(Framework),
     "sequence_length": (48, 63, 64, 600, 2000),

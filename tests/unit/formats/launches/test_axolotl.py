@@ -85,6 +85,7 @@ def test_qlora_asks_what_its_trainers_arguments_ask() -> None:
     imported = import_launch({"qlora.yml": QLORA})
 
     packed = get_part(by_arguments, "workload") | {"packing": "packed"}
+    packed["lora"] |= {"kernels": ["qkv", "o", "mlp"]}
     assert get_part(imported, "workload") == packed
     assert imported.question["model"] == by_arguments.question["model"]
 

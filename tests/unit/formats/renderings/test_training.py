@@ -17,6 +17,7 @@ from torch.distributed.run import get_args_parser
 from transformers import BitsAndBytesConfig, HfArgumentParser, TrainingArguments
 from transformers.training_args import OptimizerNames
 
+from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.layout import Layout
 from service.estimator.values.optimizers import TRAINER_NAMES, UNMODELLED, OptimizerName
 from service.estimator.values.precision import POLICIES
@@ -245,6 +246,10 @@ def test_the_allocators_setting_goes_with_the_job() -> None:
         (
             replace(TRAIN, method=Method.QLORA, lora=Lora(), fp32_norms_and_head=None),
             "prepare_model_for_kbit_training",
+        ),
+        (
+            replace(TRAIN, method=Method.LORA, lora=Lora(kernels=(LoraKernel.OUTPUT,))),
+            "lora_o_kernel true",
         ),
         (
             replace(TRAIN, precision=POLICIES["amp_bf16"], fp32_outputs=False),

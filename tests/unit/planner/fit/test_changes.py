@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Checkpointing, Lora, Method, Offload, OffloadTarget
@@ -76,6 +77,16 @@ def test_all_linear_layers_have_their_word() -> None:
         "variant": "lora",
         "dropout": 0.0,
     }
+
+
+def test_kernels_of_adapters_are_said_where_there_are_some() -> None:
+    """They are a list of the layers that they run."""
+    after = replace(SHORT, method=Method.LORA, lora=Lora(kernels=(LoraKernel.MLP,)))
+
+    changed = list_changes((SHORT, ONE_GPU), (after, ONE_GPU))["lora"]
+
+    assert isinstance(changed, dict)
+    assert changed["kernels"] == ["mlp"]
 
 
 def test_norms_of_qlora_in_16_bits_are_said() -> None:

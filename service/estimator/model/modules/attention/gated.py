@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.model.modules.attention.dispatch import AttentionConfig, attend
+from service.estimator.model.modules.joined import apply_output, project_each
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
@@ -53,14 +54,12 @@ class GatedAttention:
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the block's attention; ``x`` stays with the caller."""
         tape, wide = ctx.tape, ctx.shape.tokens(self.num_heads * self.head_dim)
-        to_query, to_key, to_value = self.projections
-        query, gate = split(tape, ctx.linear(to_query, x, scope), (wide, wide))
+        parts = project_each(ctx, self.projections, x, scope)
+        query, gate = split(tape, next(parts), (wide, wide))
         gate = chain(tape, gate, copy_contiguous)
         query = self._normalise(ctx, query, self.query_norm, self.num_heads, scope)
-        key = self._normalise(
-            ctx, ctx.linear(to_key, x, scope), self.key_norm, self.num_kv_heads, scope
-        )
-        value = ctx.linear(to_value, x, scope)
+        key = self._normalise(ctx, next(parts), self.key_norm, self.num_kv_heads, scope)
+        value = next(parts)
         query, key = (
             self._rotate(ctx, query, self.num_heads),
             self._rotate(ctx, key, self.num_kv_heads),
@@ -76,7 +75,7 @@ class GatedAttention:
         opened = activate_saving_output(tape, gate)
         passed = multiply(tape, mixed, opened)
         tape.free(opened, mixed)
-        y = ctx.linear(self.output, passed, scope)
+        y = apply_output(ctx, self.output, passed, scope)
         tape.free(passed, query, key, value, gate)
         return y
 

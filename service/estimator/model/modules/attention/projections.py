@@ -120,11 +120,15 @@ class Attention:
             query, key, value = split(ctx.tape, fused, sizes)
             return query, key, value, names
         joined = project(ctx, self.projections, x, scope)
+        config = self.attention_config
         if joined:
             query, key, value = joined
+            if not ctx.settings.unsloth:
+                query = self._view(ctx, query, scope, norm=self.query_norm, heads=self.num_heads)
+                key = self._view(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
+                value = view_projection(ctx, value, config, heads=self.num_kv_heads)
             return query, key, value, ()
         to_query, to_key, to_value = self.projections
-        config = self.attention_config
         query = ctx.linear(to_query, x, scope)
         if self.scaled_query:
             query = chain(ctx.tape, query, multiply_scalar)

@@ -143,7 +143,7 @@ class SelfAttention:
             return self._slice_fused(ctx, x, scope)
         joined = project(ctx, self.projections, x, scope)
         if joined:
-            query, key, value = joined
+            query, key, value = self._arrange(ctx, joined, scope)
             return query, key, value, []
         to_query, to_key, to_value = self.projections
         query = ctx.linear(to_query, x, scope)
@@ -168,6 +168,20 @@ class SelfAttention:
                 for x, norms in ((query, self.query_norms), (key, self.key_norms))
             )
         return query, key, value, []
+
+    def _arrange(
+        self, ctx: Recording, projected: tuple[Value, ...], scope: str
+    ) -> tuple[Value, ...]:
+        """Return what one function projected head by head, then normalised."""
+        if ctx.settings.unsloth:
+            return projected
+        query, key, value = projected
+        query = self._view_heads(ctx, query, self.num_heads)
+        key = self._view_heads(ctx, key, self.num_kv_heads)
+        value = view_projection(ctx, value, self.attention_config, heads=self.num_kv_heads)
+        query = self._normalise(ctx, query, scope, norm=self.query_norm, heads=self.num_heads)
+        key = self._normalise(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
+        return query, key, value
 
     def _view(
         self, ctx: Recording, x: Value, scope: str, *, norm: Norm | None, heads: int

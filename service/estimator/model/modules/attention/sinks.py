@@ -6,6 +6,7 @@ No fused kernel of PyTorch's has it.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from service.estimator.model.modules.joined import apply_output, project_each
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.graph import Tape
@@ -63,7 +64,7 @@ class SinkAttention:
         """Record the block's attention; ``x`` stays with the caller."""
         tape = ctx.tape
         raw_query, raw_key, value = (
-            transpose(tape, ctx.linear(layer, x, scope)) for layer in self.projections
+            transpose(tape, part) for part in project_each(ctx, self.projections, x, scope)
         )
         query, key = (
             rotate_halves(tape, raw_query, ctx.table_dtype),
@@ -74,7 +75,7 @@ class SinkAttention:
             key, value, self.num_kv_heads * self.head_dim, self.sliding_window
         )
         mixed = self._attend(ctx, query, key, value, ctx.parameter(self._sinks(), scope))
-        result = ctx.linear(self.output, mixed, scope)
+        result = apply_output(ctx, self.output, mixed, scope)
         tape.free(mixed, query, key, value)
         return result
 

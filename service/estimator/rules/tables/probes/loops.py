@@ -18,6 +18,7 @@ from service.estimator.rules.grammar.conditions import (
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.grammar.fields import layout, lora, model, precision, workload
 from service.estimator.rules.grammar.rule import Rule
+from service.estimator.rules.predicates.lora_kernels import has_kernels
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
@@ -135,6 +136,11 @@ TRAINING = (
         when=is_given(workload.lora),
         require=is_in(lora.dtype, DType.FP32),
         obstacle="a probe makes adapters in fp32, as PEFT does, not in {workload.lora.dtype}",
+        source=_MODELS,
+    ),
+    Rule(
+        require=satisfies(lambda case: not has_kernels(case), workload.lora),
+        obstacle="a probe runs PEFT's modules: leave lora.kernels out",
         source=_MODELS,
     ),
     Rule(

@@ -22,6 +22,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import is_text_decoder
+from service.estimator.rules.tables.lora_kernels import LORA_KERNELS
 from service.estimator.rules.tables.own_code import IMAGES
 from service.estimator.rules.tables.recorded import RECORDED_TRAINING
 from service.estimator.rules.tables.training.adapters import ADAPTERS
@@ -242,6 +243,7 @@ _ALL = (
     *PACKED_WEIGHTS,
     *FROZEN_MODULES,
     *ADAPTERS,
+    *LORA_KERNELS,
     *TRAINING_LENGTHS,
     *PACKING,
     *IMAGES,
