@@ -6,7 +6,7 @@ from typing import Any
 from service.base.errors import InvalidRequestError
 from service.cli.model_files.brought import Brought
 from service.formats.checkpoints.repository import ADAPTER, shorten
-from service.formats.launches.trainers.adapters import UNDROPPED, UNMODELLED
+from service.formats.launches.trainers.adapters import UNMODELLED
 from service.formats.launches.trainers.target_patterns import is_pattern, list_pattern_names
 
 METHOD = "workload.method"
@@ -41,8 +41,7 @@ def read_adapter(adapter: Mapping[str, Any]) -> Brought:
     for variant in ("dora", "rslora"):
         if adapter.get(f"use_{variant}") is True:
             words["workload.lora.variant"] = variant
-    if adapter.get("use_dora") is not True:
-        words["workload.lora.dropout"] = adapter.get("lora_dropout")
+    words["workload.lora.dropout"] = adapter.get("lora_dropout")
     return {
         "base": base,
         "adapter": {dest: value for dest, value in words.items() if value},
@@ -66,8 +65,6 @@ def _list_left_out(adapter: Mapping[str, Any], *, has_targets: bool) -> Iterator
     for name, reason in _UNMODELLED.items():
         if adapter.get(name):
             yield f"{name}: {reason}"
-    if adapter.get("use_dora") is True and adapter.get("lora_dropout"):
-        yield f"lora_dropout: {UNDROPPED}"
     if adapter.get("bias") not in {None, "none"}:
         yield "bias: biases that are trained take more"
     if has_targets:

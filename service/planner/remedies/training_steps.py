@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Sharding
 from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.precision import POLICIES
@@ -104,10 +105,18 @@ def drop_logits(config: Config) -> Iterator[Config]:
 
 
 def use_flash_attention(config: Config) -> Iterator[Config]:
-    """Use a kernel that never writes the attention scores."""
+    """Use a kernel that never writes the attention scores.
+
+    Flash has none for fp32, where SDPA takes another.
+    """
     workload, layout = config
+    if isinstance(workload, TrainWorkload):
+        dtype = workload.precision.compute_dtype
+    else:
+        dtype = workload.weight_dtype
     if workload.attention in {Attention.EAGER, Attention.MATH}:
-        yield replace(workload, attention=Attention.FLASH), layout
+        kernel = Attention.SDPA if dtype is DType.FP32 else Attention.FLASH
+        yield replace(workload, attention=kernel), layout
 
 
 def halve_micro_batch(config: Config) -> Iterator[Config]:

@@ -38,6 +38,7 @@ _MIXED_UNITS = {
 _MASTERS = {"precision": POLICIES["bf16_mixed"]}
 _LORA = {"method": Method.LORA, "lora": Lora()}
 _DORA = {"method": Method.LORA, "lora": Lora(variant="dora")}
+_DROPPED_DORA = {"method": Method.LORA, "lora": Lora(variant="dora", dropout=0.1)}
 _FULL = {"activation_checkpointing": Checkpointing.FULL}
 _REENTRANT = _FULL | {"reentrant_checkpointing": True}
 _UNALIGNED = {"sequence_length": 100, "padding_mask": True}
@@ -139,6 +140,12 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
             13919624,
         ),
         ("mistral3", _DORA, 10036768, 10513936),
+        ("llama", _DROPPED_DORA, 12135392, 12612560),
+        ("llama", _DROPPED_DORA | _AUTOCAST | _FULL, 6094488, 7592096),
+        ("llama", _DROPPED_DORA | _REENTRANT, 4104088, 6910368),
+        ("llama", _DROPPED_DORA | _AUTOCAST | {"layout": _SHARDED["layout"]}, 9836168, 10252944),
+        ("bert", _DROPPED_DORA, 14389272, 13567004),
+        ("gpt2", _DROPPED_DORA, 14834504, 14408528),
         ("t5", {"sequence_length": 129}, 17772415, 18738367),
         ("mt5", _AUTOCAST | {"sequence_length": 129}, 36414403, 37314311),
         ("t5", {"sequence_length": 100, "padding_mask": True}, 15280564, 16029364),

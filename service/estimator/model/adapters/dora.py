@@ -3,31 +3,37 @@
 A magnitude per output is divided by the norm of the weight with its adapter in it. The norm is made
 anew in every forward (``peft/tuners/lora/dora.py``): the adapter's product with an identity matrix,
 the weight in the adapter's dtype and their sum are tensors of the size of the weight; the first two
-have names until the layer is done.
+have names until the layer is done. With dropout the base is computed once more, from what was
+dropped, as a product with that weight, which is kept for its backward.
 """
 
 from collections.abc import Callable
 
 from service.estimator.model.adapters.low_rank import (
-    apply_factors,
     cast_adapter_input,
     get_factors,
+    multiply_factors,
 )
 from service.estimator.model.adapters.site import Site
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Storage
-from service.estimator.tape.nodes import Value, as_value
+from service.estimator.tape.nodes import Value, Work, as_value
 from service.estimator.tape.ops.elementwise import (
     add,
     add_scalar,
     cast,
     chain,
+    dropout,
     multiply,
     multiply_scalar,
 )
-from service.estimator.tape.ops.products import autocast_weight, copy_contiguous
+from service.estimator.tape.ops.products import (
+    autocast_input,
+    autocast_weight,
+    copy_contiguous,
+)
 from service.estimator.values.dtypes import DType
 
 
@@ -41,15 +47,17 @@ def dora(site: Site, x: Value, base: Callable[[Value], Value], *, rank: int, dty
     if site.is_packed_as(Packing.BLOCKS_4BIT):
         result = chain(tape, result, copy_contiguous)
     source = cast_adapter_input(site, x, dtype)
-    norm, norm_storages = _compute_norm(site, rank, source.dtype, dtype)
+    drops = site.dropout > 0 and tape.builds_graph
+    read = dropout(tape, source, site.dropout)
+    norm, weight, held = _compute_norm(site, rank, source.dtype, dtype)
     scale = _divide_by_norm(site, norm, dtype)
-    low_rank = apply_factors(site, source, rank=rank, dtype=dtype)
-    turned = _subtract_bias(site, result)
+    low_rank = multiply_factors(site, tape.alias(read), rank=rank, dtype=dtype)
+    turned = _multiply_again(site, read, weight) if drops else _subtract_bias(site, result)
     adaptation = _apply_magnitude(site, scale, turned, low_rank)
-    tape.free(low_rank, scale, norm, turned)
-    tape.release(*norm_storages)
+    tape.free(low_rank, scale, norm, turned, weight)
+    tape.release(*held)
     summed = add(tape, result, adaptation)
-    tape.free(adaptation, result)
+    tape.free(adaptation, result, read)
     adapted = cast(tape, summed, output_dtype)
     tape.free(summed, source)
     return adapted
@@ -57,24 +65,26 @@ def dora(site: Site, x: Value, base: Callable[[Value], Value], *, rank: int, dty
 
 def _compute_norm(
     site: Site, rank: int, dtype: DType, adapter: DType
-) -> tuple[Value, list[Storage]]:
-    """Return the norm of each adapted row, and storages held with it.
+) -> tuple[Value, Value, list[Storage]]:
+    """Return the norm of each adapted row, the weight, and storages held with them.
 
-    The rows are those of the weight with its adapter; the storages live until the layer is done.
+    The rows are those of the weight with its adapter; the weight is in ``dtype``, and the storages
+    live until the layer is done.
     """
     tape = site.tape
     numel, rows = sizes.constant(site.elements), sizes.constant(site.layer.out_features)
     storages = _multiply_identity(site, rank, dtype, adapter)
+    weight = Value(None, numel, dtype)
     if site.scheme is not None or site.weight_dtype is not dtype:
         stored = [tape.scratch(numel, site.compute_dtype)] if site.scheme is not None else []
-        storages.append(tape.scratch(numel, dtype))
+        weight = Value(tape.scratch(numel, dtype), numel, dtype)
         tape.release(*stored)
     scaled = tape.scratch(numel, dtype)
     summed = tape.scratch(numel, dtype)
     tape.release(scaled)
     norm = Value(tape.scratch(rows, dtype), rows, dtype)
     tape.release(summed)
-    return norm, storages
+    return norm, weight, storages
 
 
 def _multiply_identity(site: Site, rank: int, dtype: DType, adapter: DType) -> list[Storage]:
@@ -120,6 +130,32 @@ def _divide_by_norm(site: Site, norm: Value, dtype: DType) -> Value:
         tape.send(magnitude, tape.scratch(norm.numel, dtype), is_view=True)
 
     return tape.emit(norm.numel, dtype, inputs=(magnitude,), saves=(norm,), backward=backward)
+
+
+def _multiply_again(site: Site, read: Value, weight: Value) -> Value:
+    """Return what the layer makes of a dropped input, without its bias.
+
+    The product is one with a weight that is not trained, and keeps it for the input's gradient.
+    """
+    tape = site.tape
+    cast_weight, source = autocast_input(tape, weight), autocast_input(tape, read)
+
+    def backward(_: Storage) -> None:
+        grad = tape.scratch(source.numel, source.dtype)
+        tape.use_workspace()
+        tape.send(source, grad, is_view=True)
+
+    y = tape.emit(
+        site.output_numel,
+        source.dtype,
+        inputs=(source,),
+        saves=(cast_weight,),
+        work=Work.PRODUCT,
+        backward=backward,
+    )
+    tape.use_workspace()
+    tape.free(source, cast_weight)
+    return y
 
 
 def _subtract_bias(site: Site, result: Value) -> Value:

@@ -80,8 +80,11 @@ def apply_factors(site: Site, source: Value, *, rank: int, dtype: DType) -> Valu
 
     With dropout each adapter keeps a mask and an input of its own.
     """
+    return multiply_factors(site, dropout(site.tape, source, site.dropout), rank=rank, dtype=dtype)
+
+
+def multiply_factors(site: Site, read: Value, *, rank: int, dtype: DType) -> Value:
+    """Return ``B(A(read))``, and drop ``read``."""
     tape, (down, up) = site.tape, get_factors(site, rank=rank, dtype=dtype)
-    read = dropout(tape, source, site.dropout)
-    low = linear(tape, read, down, site.tokens(rank))
-    tape.free(read)
+    low = chain(tape, read, lambda t, value: linear(t, value, down, site.tokens(rank)))
     return chain(tape, low, lambda t, value: linear(t, value, up, site.output_numel))

@@ -1,6 +1,8 @@
 """Predicates of rules about low-rank adapters, and what their refusals quote."""
 
 from service.estimator.model.adapters.stacks import MERGED, build_stack_adapters
+from service.estimator.model.saved_modules import is_saved_layer
+from service.estimator.model.task_head import get_saved_names
 from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.facts import Case
 from service.estimator.rules.predicates.models import get_base_packing, get_training
@@ -47,6 +49,28 @@ def suits_dora(case: Case) -> bool:
     return plain or get_lora(case).variant != "dora"
 
 
+def drops_transposed(case: Case) -> bool:
+    """Return whether DoRA computes the base again from transposed weights as they are."""
+    lora, is_plain = get_lora(case), get_base_packing(case) is None
+    stored = get_training(case).precision.param_dtype
+    return lora.variant == "dora" and lora.dropout > 0 and is_plain and stored is lora.dtype
+
+
+def adapts_beside_head(case: Case) -> bool:
+    """Return whether a root unit trains adapters, and a head of another format."""
+    lora, tree = get_lora(case), case.model.tree
+    saved = get_saved_names(tree.task)
+    if not saved or get_training(case).precision.param_dtype is lora.dtype:
+        return False
+    in_units = {*tree.tower_layer_weights}
+    return any(
+        (lora.targets is None or layer.target in lora.targets)
+        and not is_saved_layer(layer, saved)
+        and in_units.isdisjoint(layer.weights())
+        for layer in tree.outer_linears
+    )
+
+
 def find_place(case: Case) -> str | None:
     """Return the first target that is a place in a list."""
     return next((name for name in get_lora(case).targets or () if name.isdigit()), None)
@@ -64,12 +88,6 @@ def names(case: Case, target: str) -> bool:
 def merges_dora(case: Case) -> bool:
     """Return whether DoRA is asked for on parameters that transformers merged."""
     return get_lora(case).variant == "dora" and bool(list_wrapped(case))
-
-
-def drops_dora(case: Case) -> bool:
-    """Return whether inputs of DoRA's adapters are dropped."""
-    lora = get_lora(case)
-    return lora.variant == "dora" and lora.dropout > 0
 
 
 def drops_stacks(case: Case) -> bool:

@@ -1,6 +1,7 @@
 """Rules of a model's own code: kernels and images."""
 
 from service.estimator.rules.grammar.conditions import (
+    Field,
     all_of,
     is_absent,
     is_false,
@@ -30,6 +31,7 @@ from service.estimator.rules.predicates.items import (
     has_needed_length,
     has_single_item,
 )
+from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention
 
 _ASKED = all_of(
@@ -172,3 +174,20 @@ KERNELS = (
     ),
 )
 """Kernels that attention with capped or biased scores can use."""
+
+
+def make_flash_rule(dtype: Field[DType]) -> Rule:
+    """Return the rule that flash attention reads 16 bits, ``dtype`` what it is given."""
+    return Rule(
+        when=all_of(is_true(model.attends), is_in(workload.attention, Attention.FLASH)),
+        require=is_not_in(dtype, DType.FP32),
+        field=workload.attention.path,
+        topic=Topic.ATTENTION,
+        refusal=invalid(
+            "attention flash takes 16 bits, and queries are in fp32 here: say attention sdpa, "
+            "which takes a kernel that there is, or compute in bf16"
+        ),
+        reason="flash attention takes no fp32",
+        source="torch 2.13 aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, "
+        "check_tensor_dtype; flash-attn: only fp16 and bf16",
+    )

@@ -100,16 +100,11 @@ def _read_lora(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> None:
 
 
 def put_dropout(dropout: Setting | None, draft: Draft) -> None:
-    """Set the dropout before adapters, but DoRA's, which has no term."""
-    if dropout is None:
-        return
-    if draft.get("workload.lora.variant") == "dora" and dropout.as_float():
-        draft.ignore(dropout, UNDROPPED)
-    else:
+    """Set the dropout before adapters."""
+    if dropout is not None:
         draft.put("workload.lora.dropout", dropout.as_float(), dropout)
 
 
-UNDROPPED = "DoRA is counted without dropout, which takes more"
 UNMODELLED = {
     "modules_to_save": "these modules are trained whole beside the adapters, which takes more",
     "rank_pattern": "every adapter has the one rank",

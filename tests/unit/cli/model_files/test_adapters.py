@@ -52,7 +52,6 @@ def test_an_adapter_is_its_base_with_its_own_numbers(
         ({"rank_pattern": {"c_attn": 64}}, "rank_pattern: every adapter has the one rank"),
         ({"layers_to_transform": [0]}, "layers_to_transform: every layer is adapted"),
         ({"bias": "all"}, "bias: biases"),
-        ({"use_dora": True, "lora_dropout": 0.1}, "lora_dropout: DoRA is counted without"),
         ({"target_parameters": ["experts.up"]}, "target_parameters: parameters of experts"),
         ({"target_modules": None}, "none is named, and every linear layer"),
         ({"target_modules": r"h\.(?=x)c_attn"}, "not run, every linear layer is adapted"),

@@ -17,6 +17,7 @@ from service.estimator.values.heads import Head
 from service.estimator.values.layout import ContextMethod, Layout, Sharding
 from service.estimator.values.losses import Loss, Reference, Trainer
 from service.estimator.values.pipeline import PipelineSchedule
+from service.estimator.values.precision import POLICIES
 from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import (
     Attention,
@@ -42,19 +43,11 @@ from tests.unit.estimator.rules.words import (
     LAID_OUT,
     MIXED,
     ODD,
+    QUANTISED,
     SERVED,
     TRAINED,
 )
 
-_QUANTISED: Mapping[str, Words] = {
-    "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128},
-    "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128]},
-    "int8": {"quant_method": "bitsandbytes", "load_in_8bit": True},
-    "nf4": {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
-    "hqq": {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}},
-    "part": {"quant_method": "bitsandbytes", "load_in_8bit": True}
-    | {"llm_int8_skip_modules": ["model.layers.0.mlp.up_proj"]},
-}
 FULLY: Words = {"sharding": Sharding.FSDP2, "zero_stage": 3}
 _FLAT: Words = {"sharding": Sharding.FSDP1, "zero_stage": 3}
 _DEEPSPEED: Words = {"sharding": Sharding.DEEPSPEED}
@@ -65,7 +58,8 @@ _ADAPTERS = (
     Lora(dtype=DType.FP8),
     Lora(dtype=DType.BF16),
     *(Lora(variant=variant) for variant in ("dora", "ia3", "vera")),
-    *(Lora(variant=variant, dropout=0.1) for variant in ("dora", "lora")),
+    Lora(dropout=0.1),
+    Lora(variant="dora", dropout=0.1, dtype=DType.BF16),
     Lora(rank=7, variant="miss", targets=("q_proj",)),
     *(
         Lora(targets=targets)
@@ -199,6 +193,7 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({"precision": MIXED}, {"data_parallel": 3} | _MEGATRON),
     ),
 }
+_FP32: Words = {"weight_dtype": DType.FP32, "kv_cache_dtype": DType.FP32}
 _SERVED_BASES: tuple[tuple[Words, Words], ...] = (
     ({}, {}),
     ({"num_images": 1, "image_tokens": 16}, {}),
@@ -231,6 +226,14 @@ _SERVED_ALIKE = (
     "bert/none",
     *("helium_recorded", "helium_planned", _SIGLIP),
 )
+_SINGLE: Mapping[type, tuple[tuple[str, Words, Words], ...]] = {
+    TrainWorkload: (
+        ("llama", {"attention": Attention.FLASH, "precision": POLICIES["fp32"]}, {}),
+        ("bert/reward", _ADAPTED[0], {"data_parallel": 4} | FULLY),
+    ),
+    ServeWorkload: (("llama", {"attention": Attention.FLASH, **_FP32}, {}),),
+}
+"""Questions that are not varied."""
 _RECORDED: Mapping[str, dict[str, Any]] = {
     "helium_recorded": {"plan": ()},
     "helium_planned": {"plan": (("self_attn.q_proj", "colwise"), ("mlp.up_proj", "colwise"))},
@@ -256,8 +259,8 @@ def read_tiny(name: str) -> Architecture:
     base, _, head = name.partition("/")
     family, _, packing = base.partition("-")
     own: dict[str, Any] = {"hidden_act": packing} if packing == "relu" else {}
-    if packing in _QUANTISED:
-        own["quantization_config"] = dict(_QUANTISED[packing])
+    if packing in QUANTISED:
+        own["quantization_config"] = dict(QUANTISED[packing])
     config = dict(tiny_config(family)) | own
     return architecture_from_config(
         put_head_in_config(config, Head(head), None) if head else config
@@ -282,6 +285,9 @@ def _vary(
     models: Sequence[str],
     bases: Sequence[tuple[Words, Words]],
 ) -> Iterator[Case]:
+    for name, asked, laid_out in _SINGLE[type(plain)]:
+        workload, layout = change(plain, asked), change(Layout(), laid_out)
+        yield Case(collect_tiny_facts(name), workload, layout)
     adapted = [
         change(plain, alone)
         for alone in (_ADAPTED_ALONE if isinstance(plain, TrainWorkload) else ())

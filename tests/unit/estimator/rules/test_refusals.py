@@ -58,11 +58,6 @@ def _refusal(
         ),
         ({"optimizer": "shampoo"}, "workload.optimizer", "adamw, adamw_fused"),
         (
-            {"method": Method.LORA, "lora": Lora(variant="dora", dropout=0.1)},
-            "workload.lora.dropout",
-            "dropout 0, variant lora",
-        ),
-        (
             {"offload": Offload(optimizer=OffloadTarget.CPU)},
             "workload.offload.optimizer",
             "sharding deepspeed",

@@ -43,6 +43,16 @@ ODD: Mapping[str, dict[str, Any]] = {
     "states": {"recorded": True, "recurrent": True},
 }
 """Sizes that other models might have."""
+QUANTISED: Mapping[str, dict[str, object]] = {
+    "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128},
+    "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    "int8": {"quant_method": "bitsandbytes", "load_in_8bit": True},
+    "nf4": {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
+    "hqq": {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}},
+    "part": {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    | {"llm_int8_skip_modules": ["model.layers.0.mlp.up_proj"]},
+}
+"""Formats that configs name."""
 _PICTURE = Picture(width=56, height=56)
 INPUTS = (
     Inputs(images=(_PICTURE,)),

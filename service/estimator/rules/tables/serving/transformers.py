@@ -26,7 +26,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import get_served_packing, get_serving
-from service.estimator.rules.tables.own_code import IMAGES, KERNELS
+from service.estimator.rules.tables.own_code import IMAGES, KERNELS, make_flash_rule
 from service.estimator.rules.tables.recorded import RECORDED_SERVING
 from service.estimator.rules.tables.serving.adapter_slots import NO_ADAPTER_SLOTS
 from service.estimator.rules.tables.serving.encoders import ENCODERS
@@ -99,6 +99,7 @@ _RUNS = (
         source="transformers 5.23, cache_utils.py: keys and values as the layers give them",
     ),
     *KERNELS,
+    make_flash_rule(workload.weight_dtype),
     *(
         Rule(
             when=is_in(workload.client, Client.LOOP),

@@ -3,11 +3,12 @@
 from service.estimator.model.adapters.stacks import MERGED
 from service.estimator.rules.grammar.conditions import all_of, is_given, is_in, satisfies
 from service.estimator.rules.grammar.facts import Case
-from service.estimator.rules.grammar.fields import model, workload
+from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.adapters import (
-    drops_dora,
+    adapts_beside_head,
     drops_stacks,
+    drops_transposed,
     find_half,
     find_missing,
     find_padded_inputs,
@@ -22,7 +23,8 @@ from service.estimator.rules.predicates.adapters import (
     names,
     suits_dora,
 )
-from service.estimator.rules.predicates.models import get_base_packing
+from service.estimator.rules.predicates.models import get_base_packing, get_training
+from service.estimator.values.layout import Sharding
 
 _TARGETS = "workload.lora.target_modules"
 
@@ -69,12 +71,33 @@ ADAPTERS = (
         source=f"{_PEFT} tuners/lora/gptq.py, GPTQLoraLinear",
     ),
     Rule(
-        when=_ADAPTED,
-        require=satisfies(lambda case: not drops_dora(case), workload.lora),
+        when=all_of(_ADAPTED, is_in(model.family, "gpt2")),
+        require=satisfies(lambda case: not drops_transposed(case), workload.lora, workload.method),
         field=_DROPOUT,
         topic=Topic.ADAPTERS,
-        refusal=unmodelled("dropout before DoRA's adapters", "dropout 0", "variant lora"),
-        source=f"{_PEFT} tuners/lora/variants.py, DoraLinearVariant: the base is computed again",
+        refusal=unmodelled(
+            lambda case: (
+                f"dropout before DoRA's adapters in {get_lora(case).dtype} on transposed weights "
+                "of the same format, for which PEFT makes gradients"
+            ),
+            *("dropout 0", "variant lora", "weights and adapters of two formats"),
+        ),
+        source=f"{_PEFT} utils/other.py, transpose: a view as a parameter that is trained",
+    ),
+    Rule(
+        when=all_of(_ADAPTED, is_in(layout.sharding, Sharding.FSDP2)),
+        require=satisfies(lambda case: not adapts_beside_head(case), workload.lora),
+        field=_TARGETS,
+        topic=Topic.ADAPTERS,
+        refusal=invalid(
+            lambda case: (
+                f"FSDP2 trains one format in a unit, and adapters in {get_lora(case).dtype} would "
+                f"stand beside a head that is trained in "
+                f"{get_training(case).precision.param_dtype}; name target_modules of layers "
+                f"alone, or take precision amp_bf16"
+            )
+        ),
+        source="torch 2.13 distributed/fsdp/_fully_shard/_fsdp_param_group.py, _init_mp_dtypes",
     ),
     Rule(
         when=all_of(_ADAPTED, is_in(model.family, *MERGED)),

@@ -11,7 +11,7 @@ from service.estimator.rules.grammar.conditions import (
     is_true,
     satisfies,
 )
-from service.estimator.rules.grammar.fields import layout, model, offload, workload
+from service.estimator.rules.grammar.fields import layout, model, offload, precision, workload
 from service.estimator.rules.grammar.rule import (
     OTHERS,
     Rule,
@@ -23,7 +23,7 @@ from service.estimator.rules.grammar.rule import (
 )
 from service.estimator.rules.predicates.models import is_text_decoder
 from service.estimator.rules.tables.lora_kernels import LORA_KERNELS
-from service.estimator.rules.tables.own_code import IMAGES
+from service.estimator.rules.tables.own_code import IMAGES, make_flash_rule
 from service.estimator.rules.tables.recorded import RECORDED_TRAINING
 from service.estimator.rules.tables.training.adapters import ADAPTERS
 from service.estimator.rules.tables.training.compiled import COMPILED
@@ -249,6 +249,7 @@ _ALL = (
     *IMAGES,
     *SHARED_WEIGHTS,
     *STEP_PRECISION,
+    make_flash_rule(precision.compute_dtype),
     *_RULES,
     *COMPILED,
     *EVALUATIONS,

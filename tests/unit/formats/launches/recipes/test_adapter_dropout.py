@@ -40,11 +40,11 @@ def test_openrlhfs_policies_drop() -> None:
     assert _read_adapters(command=f"{_POLICY} --ds.lora.dropout 0.1")["dropout"] == 0.1
 
 
-def test_doras_dropout_is_named() -> None:
-    """It has no term: the launch is answered without it, and says so."""
+def test_doras_dropout_is_read() -> None:
+    """The base is computed once more with it, which is counted."""
     text = f"{_AXOLOTL}peft_use_dora: true\nlora_dropout: 0.05\n"
 
     imported = import_launch({"a.yaml": text})
 
-    assert "dropout" not in get_part(imported, "workload")["lora"]
-    assert imported.ignored == ("lora_dropout",)
+    assert get_part(imported, "workload")["lora"]["dropout"] == 0.05
+    assert imported.ignored == ()
