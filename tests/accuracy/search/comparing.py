@@ -9,6 +9,7 @@ from service.estimator.values.workload import TrainWorkload
 from service.probing.plan import ProbeQuestion, get_target_point
 from service.probing.refusal import Refusal
 from tests.accuracy.search.estimating import estimate_peaks
+from tests.accuracy.search.one_by_one import grow_one_by_one
 from tests.accuracy.search.questions import Question
 from tests.accuracy.search.recorded import probe_recorded
 from tests.accuracy.search.stepping import goes_beyond_probes, trace_step
@@ -88,4 +89,5 @@ def trace_question(question: Question) -> dict[str, int]:
     with probe_recorded(question.build_whole()) if question.is_recorded else nullcontext():
         if goes_beyond_probes(asked.workload):
             return trace_step(setup, get_target_point(asked), asked.architecture)
-        return trace_peaks(setup, get_target_point(asked))
+        with grow_one_by_one():
+            return trace_peaks(setup, get_target_point(asked))

@@ -178,6 +178,9 @@ def _make_batch(trainer: Trainer, point: Point) -> Batch:
         else point.sequence_length,
         head=trainer.head,
     )
+    if workload.num_images is not None:
+        # Processors hand out labels of their own, some of them masked.
+        batch |= {"labels": batch["labels"].clone()}
     if (workload.num_images or 1) > 1:
         batch |= _divide_images(trainer, batch, workload.num_images or 1)
     if workload.packing is SequencePacking.NONE:
@@ -200,7 +203,7 @@ def _divide_images(trainer: Trainer, batch: Batch, num_images: int) -> Batch:
         for name in ("token_type_ids", "mm_token_type_ids")
         if name in batch
     }
-    return {"input_ids": divided, "labels": divided, **kinds}
+    return {"input_ids": divided, "labels": divided.clone(), **kinds}
 
 
 def _train_parts(

@@ -11,6 +11,7 @@ import pytest
 from service.estimator.estimate import estimate
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client
 from service.estimator.values.heads import Head
 from service.estimator.values.layout import Layout, Sharding
@@ -36,6 +37,7 @@ _MIXED_UNITS = {
 }
 """Weights in bf16 beside adapters in fp32, gathered as bytes, where gathering takes the most."""
 _MASTERS = {"precision": POLICIES["bf16_mixed"]}
+_SINGLE = {"weight_dtype": DType.FP32, "kv_cache_dtype": DType.FP32}
 _LORA = {"method": Method.LORA, "lora": Lora()}
 _DORA = {"method": Method.LORA, "lora": Lora(variant="dora")}
 _DROPPED_DORA = {"method": Method.LORA, "lora": Lora(variant="dora", dropout=0.1)}
@@ -194,6 +196,24 @@ def test_what_scales_logits_is_served(
 ) -> None:
     """Logits are there once more while they are scaled, in decode as in prefill."""
     peaks = estimate_peaks(Question(model=model, base=SERVE, changes=changes))
+
+    assert abs(peaks["prefill"] - prefill) <= _SCALARS
+    assert abs(peaks["decode"] - decode) <= _SCALARS
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "prefill", "decode"),
+    [
+        ("llama", {"attention": Attention.EFFICIENT}, 1834368, 1570344),
+        ("falcon", {"attention": Attention.MATH} | _SINGLE, 3487360, 2776106),
+        ("falcon", {"attention": Attention.EAGER, "num_sequences": 1} | _SINGLE, 3187840, 2644280),
+    ],
+)
+def test_a_kernel_that_is_asked_for_is_served(
+    model: str, options: dict[str, Any], prefill: int, decode: int
+) -> None:
+    """It repeats keys for a single query too, or shares an only head as it lies."""
+    peaks = estimate_peaks(Question(model=model, base=SERVE, options=options))
 
     assert abs(peaks["prefill"] - prefill) <= _SCALARS
     assert abs(peaks["decode"] - decode) <= _SCALARS

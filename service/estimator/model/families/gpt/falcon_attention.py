@@ -11,8 +11,10 @@ from service.estimator.model.modules.attention.dispatch import (
 from service.estimator.model.modules.attention.manual import add_in_fp32
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear
+from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.attention_kernels import repeat_kv_heads
+from service.estimator.tape.ops.attention_heads import Heads
+from service.estimator.tape.ops.attention_kernels import repeat_kv, repeat_kv_heads
 from service.estimator.tape.ops.broadcast_attention import run_broadcast_attention
 from service.estimator.tape.ops.elementwise import add_scalar, chain, rotate, softmax
 from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
@@ -68,7 +70,7 @@ class FalconAttention:
             return _attend_eagerly
         has_graph = ctx.tape.builds_graph and ctx.tape.enables_grad
         broadcasts = self.num_read_heads < self.num_heads and not has_graph
-        if broadcasts and ctx.settings.attention is Kernel.SDPA:
+        if broadcasts and ctx.settings.attention in {Kernel.SDPA, Kernel.MATH}:
             return _attend_one_head
         return _attend_all_heads
 
@@ -125,14 +127,22 @@ def _attend_eagerly(
     """
     tape, heads = ctx.tape, build_heads(ctx, config)
     q, k, v = (autocast_input(tape, part) for part in (query, key, value))
-    side = repeat_kv_heads(tape, k, heads)
+    side = _spread_heads(tape, k, heads)
     scores = chain(tape, batched_product(tape, q, side, heads.scores), scale_in_place)
     tape.free(side)
     probabilities = chain(
         tape, add_in_fp32(tape, scores) if tape.autocast else add_scalar(tape, scores), softmax
     )
     tape.free(scores)
-    weights, side = autocast_input(tape, probabilities), repeat_kv_heads(tape, v, heads)
+    weights, side = autocast_input(tape, probabilities), _spread_heads(tape, v, heads)
     mixed = batched_product(tape, weights, side, query.numel)
     tape.free(weights, side, q, k, v)
     return chain(tape, mixed, copy_contiguous), probabilities
+
+
+def _spread_heads(tape: Tape, part: Value, heads: Heads) -> Value:
+    """Return key or value for a product with all heads.
+
+    The product copies an only head for each query head, but that of one sequence is a view.
+    """
+    return (repeat_kv if heads.per_sequence else repeat_kv_heads)(tape, part, heads)

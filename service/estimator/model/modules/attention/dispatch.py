@@ -63,7 +63,7 @@ def attend(
     # xFormers, which Unsloth requires, gets them as well, where no flash-attn is named.
     is_xformers = ctx.settings.unsloth and ctx.settings.attention is not Kernel.FLASH
     ungrouped = kernel is Kernel.EFFICIENT or (kernel is Kernel.MATH and masked) or is_xformers
-    repeats = ungrouped and not ctx.shape.decoding
+    repeats = ungrouped and not (masked and ctx.shape.decoding)
     # transformers has names for what it repeated until the kernel is through.
     names = [
         kernels.repeat_kv(tape, part, heads) if repeats else tape.alias(part)
