@@ -49,13 +49,13 @@ def dora(site: Site, x: Value, base: Callable[[Value], Value], *, rank: int, dty
     source = cast_adapter_input(site, x, dtype)
     drops = site.dropout > 0 and tape.builds_graph
     read = dropout(tape, source, site.dropout)
-    norm, weight, held = _compute_norm(site, rank, source.dtype, dtype)
+    norm, weight, storages = _compute_norm(site, rank, source.dtype, dtype)
     scale = _divide_by_norm(site, norm, dtype)
     low_rank = multiply_factors(site, tape.alias(read), rank=rank, dtype=dtype)
     turned = _multiply_again(site, read, weight) if drops else _subtract_bias(site, result)
     adaptation = _apply_magnitude(site, scale, turned, low_rank)
     tape.free(low_rank, scale, norm, turned, weight)
-    tape.release(*held)
+    tape.release(*storages)
     summed = add(tape, result, adaptation)
     tape.free(adaptation, result, read)
     adapted = cast(tape, summed, output_dtype)
@@ -66,10 +66,10 @@ def dora(site: Site, x: Value, base: Callable[[Value], Value], *, rank: int, dty
 def _compute_norm(
     site: Site, rank: int, dtype: DType, adapter: DType
 ) -> tuple[Value, Value, list[Storage]]:
-    """Return the norm of each adapted row, the weight, and storages held with them.
+    """Return the norm of each adapted row, and the weight.
 
-    The rows are those of the weight with its adapter; the weight is in ``dtype``, and the storages
-    live until the layer is done.
+    The rows are those of the weight with its adapter; the weight is in ``dtype``. The storages
+    beside them live until the layer is done.
     """
     tape = site.tape
     numel, rows = sizes.constant(site.elements), sizes.constant(site.layer.out_features)

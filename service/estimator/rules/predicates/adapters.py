@@ -50,14 +50,14 @@ def suits_dora(case: Case) -> bool:
 
 
 def drops_transposed(case: Case) -> bool:
-    """Return whether DoRA computes the base again from transposed weights as they are."""
+    """Return whether DoRA multiplies by transposed weights as they are."""
     lora, is_plain = get_lora(case), get_base_packing(case) is None
     stored = get_training(case).precision.param_dtype
     return lora.variant == "dora" and lora.dropout > 0 and is_plain and stored is lora.dtype
 
 
 def adapts_beside_head(case: Case) -> bool:
-    """Return whether a root unit trains adapters, and a head of another format."""
+    """Return whether a root unit trains adapters beside another format."""
     lora, tree = get_lora(case), case.model.tree
     saved = get_saved_names(tree.task)
     if not saved or get_training(case).precision.param_dtype is lora.dtype:

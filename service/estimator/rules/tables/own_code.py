@@ -177,7 +177,7 @@ KERNELS = (
 
 
 def make_flash_rule(dtype: Field[DType]) -> Rule:
-    """Return the rule that flash attention reads 16 bits, ``dtype`` what it is given."""
+    """Return the rule that flash attention reads 16 bits, of ``dtype``."""
     return Rule(
         when=all_of(is_true(model.attends), is_in(workload.attention, Attention.FLASH)),
         require=is_not_in(dtype, DType.FP32),
