@@ -44,6 +44,7 @@ from tests.unit.estimator.rules.words import (
     MIXED,
     ODD,
     QUANTISED,
+    RECORDED,
     SERVED,
     TRAINED,
 )
@@ -234,11 +235,6 @@ _SINGLE: Mapping[type, tuple[tuple[str, Words, Words], ...]] = {
     ServeWorkload: (("llama", {"attention": Attention.FLASH, **_FP32}, {}),),
 }
 """Questions that are not varied."""
-_RECORDED: Mapping[str, dict[str, Any]] = {
-    "helium_recorded": {"plan": ()},
-    "helium_planned": {"plan": (("self_attn.q_proj", "colwise"), ("mlp.up_proj", "colwise"))},
-}
-"""Recordings, without a tensor-parallel plan and with one."""
 
 
 @cache
@@ -254,8 +250,8 @@ def read_tiny(name: str) -> Architecture:
     if name in {_SIGLIP, _PLBART}:
         recorded: Any = load_recorded_architecture(name)
         return cast("Architecture", replace(recorded, divides_prologue=name == _SIGLIP))
-    if name in _RECORDED:
-        return change_layers(make_recorded(), **_RECORDED[name])
+    if name in RECORDED:
+        return change_layers(make_recorded(), **RECORDED[name])
     base, _, head = name.partition("/")
     family, _, packing = base.partition("-")
     own: dict[str, Any] = {"hidden_act": packing} if packing == "relu" else {}

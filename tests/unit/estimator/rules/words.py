@@ -53,6 +53,11 @@ QUANTISED: Mapping[str, dict[str, object]] = {
     | {"llm_int8_skip_modules": ["model.layers.0.mlp.up_proj"]},
 }
 """Formats that configs name."""
+RECORDED: Mapping[str, dict[str, Any]] = {
+    "helium_recorded": {"plan": ()},
+    "helium_planned": {"plan": (("self_attn.q_proj", "colwise"), ("mlp.up_proj", "colwise"))},
+}
+"""Recordings, without a tensor-parallel plan and with one."""
 _PICTURE = Picture(width=56, height=56)
 INPUTS = (
     Inputs(images=(_PICTURE,)),
