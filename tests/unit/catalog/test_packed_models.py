@@ -26,6 +26,10 @@ PUBLISHED = {
     "Qwen/Qwen3.5-122B-A10B-FP8": 125_094_006_512,
     "Qwen/Qwen3.5-397B-A17B-FP8": 403_422_386_928,
     "Qwen/Qwen3-VL-8B-Instruct-FP8": 8_767_547_632,
+    "Qwen/Qwen3-VL-30B-A3B-Instruct-FP8": 31_072_578_800,
+    "Qwen/Qwen3-VL-32B-Instruct-FP8": 33_359_294_704,
+    "MiniMaxAI/MiniMax-M2.5": 228_703_644_928 - 62 * 256,
+    "nvidia/MiniMax-M2.5-NVFP4": 116_349_510_656,
     "nvidia/Gemma-4-31B-IT-NVFP4": 20_868_591_152,
     "nvidia/Gemma-4-26B-A4B-NVFP4": 14_386_941_232,
     "nvidia/Qwen3.5-122B-A10B-NVFP4": 64_580_759_280,
@@ -35,7 +39,7 @@ PUBLISHED = {
 """Values that the hub counts in the files, as llmfit 1.1.17 holds them.
 
 Of nvfp4, pairs of codes without scales; of fp8, codes and scales, and with them those of the layer
-that predicts further tokens.
+that predicts further tokens. MiniMax's own have a correction of each expert's score beside them.
 """
 PREDICTORS = {
     "Qwen/Qwen3.6-27B-FP8": 27_781_427_952 - 27_356_728_560,
