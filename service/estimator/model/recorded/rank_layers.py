@@ -28,6 +28,7 @@ _KEYS_AND_VALUES = re.compile(r"(k|v|key|value)(_proj|_lin)?$")
 _FUSED = frozenset({"qkv_proj", "query_key_value", "c_attn", "Wqkv", "qkv", "qkv_lin"})
 _COLUMNS = frozenset({"colwise", "colwise_gather_output", "packed_colwise"})
 _ROWS = frozenset({"rowwise", "rowwise_split_input", "packed_rowwise"})
+_STATES = "ssm"
 _WHOLE = frozenset({"router", "norm", "embedding", "other", "head"})
 """Kinds of modules that stand on every rank."""
 
@@ -65,7 +66,7 @@ def split_layer(layer: RecordedLayer, split: LayerSplit) -> RecordedLayer:
         weights=tuple(
             replace(weight, shape=by_name[weight.name].shape, split=True)
             if weight.name in by_name
-            else _split_weight(weight, split)
+            else _split_weight(layer, weight, split)
             for weight in layer.weights
         ),
         cache=layer.cache and _split_cache(layer.cache, split.ranks),
@@ -132,11 +133,14 @@ def _count_columns(layer: RecordedLayer, linear: Linear, ranks: int) -> int:
     return _divide(outputs, ranks, f"outputs of {linear.target}")
 
 
-def _split_weight(weight: Weight, split: LayerSplit) -> Weight:
+def _split_weight(layer: RecordedLayer, weight: Weight, split: LayerSplit) -> Weight:
     """Return a rank's part of a weight that no linear layer has."""
     shape = weight.shape
     if weight.kind == EXPERTS:
         return _split_experts(weight, split)
+    if weight.kind == _STATES and shape[0] in _list_state_sizes(layer):
+        # A convolution's channels, and what a recurrence has for each head.
+        return replace(weight, shape=(_divide(shape[0], split.ranks, "channels"), *shape[1:]))
     is_per_head = split.ranks > 1 and shape[:1] == (split.num_heads,)
     if is_per_head and (
         (weight.kind == "norm" and len(shape) > 1)
@@ -164,13 +168,48 @@ def _split_experts(weight: Weight, split: LayerSplit) -> Weight:
 
 
 def _split_cache(cache: CacheParts, ranks: int) -> CacheParts:
-    """Return what a rank caches: its heads, one at least."""
+    """Return what a rank caches: heads, one at least, and states."""
     return replace(
         cache,
+        states=tuple(
+            replace(
+                state,
+                convolution=_split_first(state.convolution, ranks),
+                recurrent=_split_first(state.recurrent, ranks),
+            )
+            for state in cache.states
+        ),
         caches=tuple(
             replace(part, num_heads=max(1, part.num_heads // ranks)) for part in cache.caches
         ),
     )
+
+
+def _split_first(shape: tuple[int, ...], ranks: int) -> tuple[int, ...]:
+    return (_divide(shape[0], ranks, "channels of a state"), *shape[1:]) if shape else ()
+
+
+def _list_state_sizes(layer: RecordedLayer) -> frozenset[int]:
+    """Return the channels and heads of a layer's states."""
+    states = layer.cache.states if layer.cache is not None else ()
+    return frozenset(
+        size for state in states for size in (*state.convolution[:1], *state.recurrent[:1])
+    )
+
+
+def shares_delta_states(layer: RecordedLayer, ranks: int) -> bool:
+    """Return whether ranks share the heads of a gated delta rule.
+
+    Its values have heads of their own, and keys and queries, which are convolved with them, too
+    (vLLM 0.33.0, ``layers/mamba/gdn/qwen_gdn_linear_attn.py``; SGLang 0.5.23,
+    ``srt/models/qwen3_next.py``).
+    """
+    for state in layer.cache.states if layer.cache is not None else ():
+        channels, (num_values, key_size, value_size) = state.convolution[0], state.recurrent
+        num_keys = (channels - num_values * value_size) // (2 * key_size)
+        if num_values % ranks or num_keys % ranks:
+            return False
+    return True
 
 
 def _divide(count: int, ranks: int, parts: str) -> int:

@@ -14,6 +14,7 @@ from service.estimator.memory.lengths import (
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import inspect_placements, select_scheme
 from service.estimator.model.recorded.narrowing import is_recorded
+from service.estimator.model.recorded.rank_layers import shares_delta_states
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.scheme import Packing, Scope
 from service.estimator.rules.grammar.facts import Case
@@ -114,7 +115,11 @@ def shares_states(case: Case) -> bool:
     ranks = case.layout.tensor_parallel
     if ranks == 1:
         return True
-    mixers = (find_state_mixer(block) for block, _ in case.model.tree.blocks)
+    tree = case.model.tree
+    if is_recorded(tree):
+        is_delta = tree.recorded.model_class.startswith("Qwen3_5")
+        return is_delta and all(shares_delta_states(layer, ranks) for layer in tree.recorded.layers)
+    mixers = (find_state_mixer(block) for block, _ in tree.blocks)
     known = [mixer for mixer in mixers if mixer is not None]
     return bool(known) and all(mixer.splits_over(ranks) for mixer in known)
 

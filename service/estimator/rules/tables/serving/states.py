@@ -97,7 +97,7 @@ STATES = (
         refusal=unmodelled(
             "tensor_parallel {layout.tensor_parallel} of {model.family}, whose layers keep a state "
             "of heads or channels that so many ranks do not share",
-            *("tensor_parallel 1", "a power of two that divides them, of what is not recorded"),
+            *("tensor_parallel 1", "a number that divides heads of keys and of values (Qwen3.5)"),
         ),
         reason="tensor_parallel {layout.tensor_parallel} of {model.family}, whose layers keep a "
         "state",

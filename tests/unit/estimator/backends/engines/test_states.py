@@ -14,11 +14,14 @@ from service.estimator.backends.paged_pool.layer_caches import (
     count_slot_bytes,
     merge_states,
 )
+from service.estimator.backends.paged_pool.recorded_ranks import split_recorded
 from service.estimator.backends.sglang.states import get_recurrence_dtype
 from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
-from service.estimator.model.recorded.architecture import build_recorded
+from service.estimator.model.recorded.architecture import RecordedArchitecture, build_recorded
 from service.estimator.model.recorded.narrowing import is_recorded
+from service.estimator.model.recorded.recorded_model import SequenceState
+from service.estimator.model.tensor_parallel.split_plan import SplitPlan
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.layout import Layout
@@ -241,3 +244,49 @@ def test_ranks_share_the_channels_of_a_model_without_heads(engine: Engine) -> No
     assert two.serving.kv_cache_bytes * 2 == one.serving.kv_cache_bytes
     with pytest.raises(NotModelledError, match="channels that so many ranks do not share"):
         _serve("falcon-mamba-7b", Layout(tensor_parallel=3), engine=engine)
+
+
+def _split(name: str, ranks: int) -> RecordedArchitecture:
+    model = load_architecture(resolve_model(name))
+    assert isinstance(model, RecordedArchitecture)
+    return split_recorded(model, ranks, SplitPlan(expert_ranks=ranks), by_plan=False)
+
+
+def test_ranks_share_the_heads_of_a_recorded_delta_rule() -> None:
+    """Of Qwen3.5 397B on eight: 64 heads of values and 16 of keys, and what each of them has.
+
+    Norms within a head, routers and what leads into the hidden states stand on every rank.
+    """
+    one, eight = (_split("Qwen/Qwen3.5-397B-A17B", ranks) for ranks in (1, 8))
+    whole, part = (model.list_recorded_blocks()[0].layer for model in (one, eight))
+
+    shapes = {weight.name: weight.shape for weight in part.weights}
+    assert whole.cache is not None
+    assert part.cache is not None
+    assert part.cache.states == (
+        SequenceState(convolution=(12288 // 8, 4), recurrent=(64 // 8, 128, 128)),
+    )
+    assert whole.cache.states[0].convolution == (12288, 4)
+    assert shapes["linear_attn.in_proj_qkv.weight"] == (12288 // 8, 4096)
+    assert shapes["linear_attn.out_proj.weight"] == (4096, 8192 // 8)
+    assert shapes["linear_attn.conv1d.weight"] == (12288 // 8, 1, 4)
+    assert shapes["linear_attn.A_log"] == shapes["linear_attn.dt_bias"] == (8,)
+    assert shapes["linear_attn.norm.weight"] == (128,)
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
+def test_a_recorded_delta_rule_is_served_on_several_ranks(engine: Engine) -> None:
+    """As many as divide its heads of keys and of values."""
+    one, eight = (
+        _serve("Qwen/Qwen3.5-27B", Layout(tensor_parallel=ranks), engine=engine) for ranks in (1, 8)
+    )
+
+    weights = [
+        next(part.bytes for part in answer.components if part.name == "weights")
+        for answer in (one, eight)
+    ]
+    assert 1 / 8 < weights[1] / weights[0] < 1 / 6
+    with pytest.raises(InvalidInputError, match="tensor_parallel 32 does not divide 48 outputs"):
+        _serve("Qwen/Qwen3.5-27B", Layout(tensor_parallel=32), engine=engine)
+    with pytest.raises(NotModelledError, match="divides heads of keys and of values"):
+        _serve("Qwen/Qwen3.5-397B-A17B", Layout(tensor_parallel=32), engine=engine)
