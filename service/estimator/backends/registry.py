@@ -13,6 +13,7 @@ BACKENDS: Mapping[str, str] = MappingProxyType(
         "transformers": "service.estimator.backends.transformers.backend",
         "megatron": "service.estimator.backends.megatron.backend",
         "torchtitan": "service.estimator.backends.torchtitan.backend",
+        "litgpt": "service.estimator.backends.litgpt.backend",
         "vllm": "service.estimator.backends.vllm.backend",
         "sglang": "service.estimator.backends.sglang.backend",
         "tensorrt_llm": "service.estimator.backends.tensorrt_llm.backend",

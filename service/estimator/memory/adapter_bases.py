@@ -22,7 +22,7 @@ from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import MAX_ZERO_STAGE, Layout
 from service.estimator.values.units import ceil_div
-from service.estimator.values.workload import Method, TrainWorkload
+from service.estimator.values.workload import Framework, Method, TrainWorkload
 
 UPCAST = frozenset({Packing.BLOCKS_4BIT, Packing.INT8_ROWS, Packing.AWQ, Packing.FP8})
 """Beside these, ``prepare_model_for_kbit_training`` casts what is 16 bit to fp32; it leaves GPTQ
@@ -54,7 +54,8 @@ def resolve_base_weights(
     scheme = model.quantization
     if workload.method is Method.QLORA and scheme is None:
         scheme = _select_scheme(workload)
-    scheme = adapt_to_release(scheme, workload.framework_version)
+    if workload.framework is Framework.TRANSFORMERS:
+        scheme = adapt_to_release(scheme, workload.framework_version)
     prepared = workload.fp32_norms_and_head
     if prepared is None:
         prepared = not _shards_weights(layout)

@@ -11,6 +11,7 @@ from service.estimator.rules.tables.serving.own_engines import (
 )
 from service.estimator.rules.tables.serving.share_engines import SERVE_LMDEPLOY, SERVE_TGI
 from service.estimator.rules.tables.serving.transformers import SERVE_TRANSFORMERS
+from service.estimator.rules.tables.training.litgpt import TRAIN_LITGPT
 from service.estimator.rules.tables.training.megatron import TRAIN_MEGATRON
 from service.estimator.rules.tables.training.torchtitan import TRAIN_TORCHTITAN
 from service.estimator.rules.tables.training.transformers import TRAIN_TRANSFORMERS
@@ -20,6 +21,7 @@ FRAMEWORKS: Mapping[Framework, RuleTable] = {
     Framework.TRANSFORMERS: TRAIN_TRANSFORMERS,
     Framework.MEGATRON: TRAIN_MEGATRON,
     Framework.TORCHTITAN: TRAIN_TORCHTITAN,
+    Framework.LITGPT: TRAIN_LITGPT,
 }
 ENGINES: Mapping[Engine, RuleTable] = {
     Engine.TRANSFORMERS: SERVE_TRANSFORMERS,

@@ -28,6 +28,7 @@ class Framework(StrEnum):
     TRANSFORMERS = "transformers"
     MEGATRON = "megatron"
     TORCHTITAN = "torchtitan"
+    LITGPT = "litgpt"
 
 
 class Method(StrEnum):
@@ -292,9 +293,8 @@ class ServeWorkload:
 
     def __post_init__(self) -> None:
         """Refuse counts below one."""
-        counts = {"num_sequences": 1, "prompt_tokens": 1, "num_beams": 1, "output_tokens": 0}
-        for name, minimum in counts.items():
-            check_at_least(f"workload.{name}", getattr(self, name), minimum)
+        for name in ("num_sequences", "prompt_tokens", "num_beams", "output_tokens"):
+            check_at_least(f"workload.{name}", getattr(self, name), int(name != "output_tokens"))
 
 
 Workload = TrainWorkload | ServeWorkload

@@ -39,6 +39,8 @@ _TRAINERS: Mapping[Framework, str] = MappingProxyType(
         Framework.TRANSFORMERS: _TRANSFORMERS,
         # docker.com/r/pytorch/pytorch.
         Framework.TORCHTITAN: "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime",
+        # The same: LitGPT is a package in it.
+        Framework.LITGPT: "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime",
         # NVIDIA/Megatron-LM, docs/get-started/install.md.
         Framework.MEGATRON: "nvcr.io/nvidia/pytorch:26.01-py3",
     }

@@ -19,6 +19,7 @@ from service.formats.renderings.heads import (
 )
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
 from service.formats.renderings.megatron import render_megatron_arguments
+from service.formats.renderings.scripts import litgpt
 from service.formats.renderings.text import Scalar, as_json, as_toml, render_flags
 from service.formats.renderings.trainer import (
     list_script_notes,
@@ -62,6 +63,13 @@ def launch_training(job: Job, workload: TrainWorkload) -> Launch:
                 *torchtitan.list_unexpressed(workload),
                 torchtitan_python.explain_torchtitan_module(workload),
             ),
+        )
+    if workload.framework is Framework.LITGPT:
+        named = job.checkpoints[0] if job.checkpoints else job.model_name
+        return Launch(
+            command=litgpt.render_litgpt_command(named, workload),
+            environment=allocator,
+            notes=litgpt.list_unexpressed(workload),
         )
     return _launch_trainer(job, workload, allocator)
 

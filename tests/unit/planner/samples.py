@@ -54,6 +54,7 @@ WAYS = {
     Framework.TRANSFORMERS: (Sharding.DDP, Sharding.DEEPSPEED, Sharding.FSDP1, Sharding.FSDP2),
     Framework.MEGATRON: (Sharding.MEGATRON,),
     Framework.TORCHTITAN: (Sharding.FSDP2,),
+    Framework.LITGPT: (Sharding.DDP,),
 }
 STAGES = {Sharding.DDP: (0,), Sharding.FSDP1: (3,), Sharding.FSDP2: (3,), Sharding.MEGATRON: (0, 1)}
 
@@ -140,6 +141,9 @@ def _serving(random: Random) -> ServeWorkload:
 
 
 def _layout(random: Random, workload: Workload) -> Layout:
+    is_alone = isinstance(workload, TrainWorkload) and workload.framework is Framework.LITGPT
+    if is_alone and random.random() < 0.8:
+        return Layout()
     sharding, tensor = _sharding(random, workload), random.choice(DEGREES)
     rare = [random.choice(DEGREES) if random.random() < 0.2 else 1 for _ in range(3)]
     return Layout(

@@ -1,8 +1,9 @@
 from typing import Literal
 
-Framework = Literal["megatron", "torchtitan", "transformers"]
+Framework = Literal["litgpt", "megatron", "torchtitan", "transformers"]
 
 FRAMEWORK_VALUES: set[Framework] = {
+    "litgpt",
     "megatron",
     "torchtitan",
     "transformers",

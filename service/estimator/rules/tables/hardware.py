@@ -268,14 +268,17 @@ NEEDS = (
         instead="say attention eager, or framework transformers",
         source="flash-attn's README: Ampere and newer; cuDNN's fused attention the same",
     ),
-    HardwareNeed(
-        field="workload.framework",
-        when=is_in(workload.framework, Framework.TORCHTITAN),
-        serves=False,
-        what="attention of framework torchtitan, whose term is of flash,",
-        cuda="8.0",
-        instead="say framework transformers, whose kernels on such GPUs have terms",
-        source="PyTorch 2.13, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, "
-        "check_flash_attention_hardware_support",
+    *(
+        HardwareNeed(
+            field="workload.framework",
+            when=is_in(workload.framework, framework),
+            serves=False,
+            what=f"attention of framework {framework.value}, whose term is of flash,",
+            cuda="8.0",
+            instead="say framework transformers, whose kernels on such GPUs have terms",
+            source="PyTorch 2.13, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, "
+            "check_flash_attention_hardware_support",
+        )
+        for framework in (Framework.TORCHTITAN, Framework.LITGPT)
     ),
 )

@@ -24,7 +24,7 @@ def rms_norm(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
     squared = power(tape, upcast)
     variance = reduce_mean(tape, squared, rows)
     tape.free(squared)
-    inverse = chain(tape, add_scalar(tape, variance), _take_inverse_root)
+    inverse = chain(tape, add_scalar(tape, variance), take_inverse_root)
     normalised = multiply(tape, upcast, inverse)
     tape.free(inverse, upcast)
     downcast = cast(tape, normalised, x.dtype)
@@ -33,7 +33,7 @@ def rms_norm(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
     return y
 
 
-def _take_inverse_root(tape: Tape, x: Value) -> Value:
+def take_inverse_root(tape: Tape, x: Value) -> Value:
     """Return ``rsqrt(x)``.
 
     Its gradient is ``-0.5 * grad * result ** 3``, and CUDA has both factors as tensors.
@@ -80,7 +80,7 @@ def _normalise_rms(tape: Tape, x: Value, rows: Size) -> tuple[Value, Value]:
     """
     upcast = cast(tape, x, DType.FP32)
     variance = chain(tape, power(tape, upcast), lambda t, value: reduce_mean(t, value, rows))
-    inverse = chain(tape, add_scalar(tape, variance), _take_inverse_root)
+    inverse = chain(tape, add_scalar(tape, variance), take_inverse_root)
     normalised = multiply(tape, upcast, inverse)
     tape.free(inverse, upcast)
     return normalised, variance
@@ -97,7 +97,7 @@ def centred_norm(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
     variance = chain(tape, squared, lambda t, value: reduce_mean(t, value, rows))
     centred, inverse = (
         subtract_broadcast(tape, upcast, mean),
-        chain(tape, add_scalar(tape, variance), _take_inverse_root),
+        chain(tape, add_scalar(tape, variance), take_inverse_root),
     )
     normalised = multiply(tape, centred, inverse)
     tape.free(centred, inverse, upcast)
@@ -203,7 +203,7 @@ def rms_norm_without_weight(tape: Tape, x: Value, rows: Size) -> Value:
     """
     upcast = cast(tape, x, DType.FP32)
     variance = chain(tape, power(tape, upcast), lambda t, squared: reduce_mean(t, squared, rows))
-    inverse = chain(tape, chain(tape, variance, add_scalar), _take_inverse_root)
+    inverse = chain(tape, chain(tape, variance, add_scalar), take_inverse_root)
     y = chain(tape, multiply(tape, upcast, inverse), lambda t, value: cast(t, value, x.dtype))
     tape.free(upcast, inverse)
     return y

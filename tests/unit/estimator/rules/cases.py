@@ -43,6 +43,7 @@ from tests.unit.estimator.rules.words import (
     LAID_OUT,
     MIXED,
     ODD,
+    OWN,
     QUANTISED,
     RECORDED,
     SERVED,
@@ -72,6 +73,7 @@ _ADAPTERS = (
 _SELECTIVE: Words = {"activation_checkpointing": Checkpointing.SELECTIVE}
 _ADAPTED = tuple({"method": Method.LORA, "lora": lora} for lora in _ADAPTERS)
 _QLORA: Words = {"method": Method.QLORA, "lora": Lora()}
+_QUERY: Words = {"method": Method.LORA, "lora": Lora(targets=("query", "mlp"))}
 _COMMON: tuple[tuple[Words, Words], ...] = (
     ({}, {}),
     ({"num_images": 1, "image_tokens": 16}, {}),
@@ -174,6 +176,7 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
             | FULLY,
         ),
     ),
+    Framework.LITGPT: (*_COMMON, (_QUERY, {}), (_QLORA, {})),
     Framework.MEGATRON: (
         ({"precision": MIXED}, _MEGATRON),
         *_COMMON,
@@ -216,7 +219,7 @@ _ODD_LLAMAS = tuple(f"llama+{odd}" for odd in ODD)
 _TRAINED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "phimoe", "zamba2", "bert", "t5", "whisper"),
     *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-int8", "llama-part", "llama-hqq"),
-    *("mixtral-fp8", "qwen2_5_vl", "llama-relu"),
+    *("mixtral-fp8", "qwen2_5_vl", "llama-relu", "llama-biased", "mistral-sliding", "llama-nf4"),
     *("cohere", "gpt_neo", "mistral3", *_ODD_LLAMAS, _SIGLIP, _PLBART),
     *("llama/token_classification", "llama/reward", "bert/reward"),
 )
@@ -254,9 +257,8 @@ def read_tiny(name: str) -> Architecture:
         return change_layers(make_recorded(), **RECORDED[name])
     base, _, head = name.partition("/")
     family, _, packing = base.partition("-")
-    own: dict[str, Any] = {"hidden_act": packing} if packing == "relu" else {}
-    if packing in QUANTISED:
-        own["quantization_config"] = dict(QUANTISED[packing])
+    own = dict(OWN.get(packing, {}))
+    own |= {"quantization_config": dict(QUANTISED[packing])} if packing in QUANTISED else {}
     config = dict(tiny_config(family)) | own
     return architecture_from_config(
         put_head_in_config(config, Head(head), None) if head else config

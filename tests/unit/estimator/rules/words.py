@@ -58,6 +58,12 @@ RECORDED: Mapping[str, dict[str, Any]] = {
     "helium_planned": {"plan": (("self_attn.q_proj", "colwise"), ("mlp.up_proj", "colwise"))},
 }
 """Recordings, without a tensor-parallel plan and with one."""
+OWN: Mapping[str, dict[str, Any]] = {
+    "relu": {"hidden_act": "relu"},
+    "biased": {"attention_bias": True},
+    "sliding": {"sliding_window": 32},
+}
+"""Fields of a config that change layers."""
 _PICTURE = Picture(width=56, height=56)
 INPUTS = (
     Inputs(images=(_PICTURE,)),

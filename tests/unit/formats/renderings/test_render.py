@@ -31,7 +31,7 @@ def _legal_jobs() -> tuple[Job, ...]:
 def _sampled() -> Iterator[Job]:
     entry = resolve_gpu("A100-SXM4-80GB")
     names = GpuNames(name=entry.name, family=entry.family, aliases=entry.aliases)
-    for model, workload, layout in (*trainings(21, 3000), *servings(22, 1000)):
+    for model, workload, layout in (*trainings(21, 3600), *servings(22, 1000)):
         if find_violation(model, workload, layout) is None:
             yield Job(
                 model_name=model.family,
@@ -92,6 +92,10 @@ def test_training_flags_hold_degrees_and_batch() -> None:
             said = (flags["per_device_train_batch_size"], flags["gradient_accumulation_steps"])
             assert said == (str(micro), str(steps))
             assert ("deepspeed" in flags) == (layout.sharding is Sharding.DEEPSPEED)
+            continue
+        if workload.framework is Framework.LITGPT:
+            said = (flags["train.micro_batch_size"], flags["train.global_batch_size"])
+            assert said == (str(micro), str(micro * steps))
             continue
         named = ("tensor", "pipeline")
         degrees = [int(flags[f"{name}_model_parallel_size"]) for name in named] + [
