@@ -24,15 +24,16 @@ from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 
 Finish = Callable[[Recording, Value], Value]
+Masks = tuple[tuple[int | None, Value], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingOutput:
     """First hidden state, and the values that outlive the embedding.
 
-    ``names`` are values that the model's forward has local names for until its end, ``x`` as well
-    when ``x_is_local``; ``layer_args`` are arguments of every layer, which a checkpoint keeps;
-    ``saved`` are read by every layer's backward; ``outputs`` are part of the model's outputs.
+    ``names`` are what the model's forward has local names for until its end, ``x`` as well when
+    ``x_is_local``; ``layer_args`` are every layer's arguments, which a checkpoint keeps, ``masks``
+    those of layers of a window; ``saved`` each backward reads; ``outputs`` the model returns.
     """
 
     x: Value
@@ -41,6 +42,7 @@ class EmbeddingOutput:
     layer_args: tuple[Value, ...] = ()
     saved: tuple[Value, ...] = ()
     outputs: tuple[Value, ...] = ()
+    masks: Masks = ()
 
 
 Embed = Callable[[Recording, Value], EmbeddingOutput]
@@ -76,9 +78,7 @@ class Architecture:
     recurrent: bool = False
     """Whether layers keep a state for each sequence, which no cache of tokens holds."""
     chunked: bool = False
-    """Whether a layer divides its sequence into chunks, so that a recording holds for one length
-    only.
-    """
+    """Whether a layer divides its sequence into chunks: a recording holds for one length only."""
     batch_dependent: bool = False
     """Whether one sequence alone takes other tensors than several, whatever attention runs."""
     shares_weights: bool = False

@@ -35,7 +35,7 @@ class LayerTables:
         What all layers have in common the first one reads too. Masks come by their windows.
         """
         model, unread = self._model, list[Storage]()
-        windows = list(dict.fromkeys(get_cache_window(block) for block, _ in model.blocks))
+        windows = list(dict.fromkeys(_get_window(block) for block, _ in model.blocks))
         first = _get_first_window(model.runs()[0])
         by_window: dict[int | None, list[Storage]] = {window: [] for window in windows}
         has_own = len(tables) == _PAIR * len(windows)
@@ -68,7 +68,13 @@ class LayerTables:
 
 def _get_first_window(run: Run) -> int | None:
     ((block, _), *_), _ = run
-    return get_cache_window(block)
+    return _get_window(block)
+
+
+def _get_window(block: BlockModule) -> int | None:
+    """Return the window whose tables and mask a layer reads."""
+    window: int | None = getattr(block, "table_window", get_cache_window(block))
+    return window
 
 
 def get_cache_window(block: BlockModule) -> int | None:

@@ -3,7 +3,7 @@
 It goes through embedding, layers, final norm, head and loss, and backward through all of them.
 """
 
-from service.estimator.model.architecture import Architecture, EmbeddingOutput
+from service.estimator.model.architecture import Architecture, EmbeddingOutput, Masks
 from service.estimator.model.layer_tables import LayerTables
 from service.estimator.model.modules.joined import normalise_last
 from service.estimator.model.recorded.narrowing import get_unread_names
@@ -92,7 +92,7 @@ class ModelWalk:
         x, self.outputs = embedded.x, embedded.outputs
         ctx.table_dtype = model.rotary_dtype or x.dtype
         self._hold_embedding(embedded)
-        self._make_tables(x.dtype)
+        self._make_tables(x.dtype, embedded.masks)
         if not ctx.settings.ends_tables_late:
             tape.hook(self.drop_tables)
         first = x.storage if embedded.x_is_local else None
@@ -169,17 +169,18 @@ class ModelWalk:
             x=x, x_is_local=False, names=(tokens, placed), layer_args=(positions,)
         )
 
-    def _make_tables(self, hidden: DType) -> None:
+    def _make_tables(self, hidden: DType, own_masks: Masks = ()) -> None:
         """Make the rotary tables and the masks that layers share.
 
-        Masks are additive ones in ``hidden`` when eager, else booleans.
+        Masks are additive ones in ``hidden`` when eager, else booleans; ``own_masks``, by
+        their windows, are there already.
         """
         tape, ctx, model = self.tape, self.ctx, self.model
         outlive = tape.builds_graph and (model.layers_keep_tables or self.checkpointed)
         shape = ctx.shape.tokens if model.tables_per_token else ctx.shape.positions
         elements = () if ctx.settings.unsloth else model.rotary_tables
         tables = make_rotary_tables(tape, elements, shape, ctx.table_dtype)
-        masks: dict[int | None, Storage] = {}
+        masks = {key: mask.storage for key, mask in own_masks if mask.storage is not None}
         for window in model.masks:
             read_shape = ctx.get_read_shape(window)
             if ctx.settings.attention is Attention.EAGER:

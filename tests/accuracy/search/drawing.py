@@ -104,7 +104,8 @@ _PRECISIONS = (
 )
 _OPTIMIZERS = ("adamw",) * 4 + ("adamw_fused",) * 2 + ("adamw_loop", "sgd", "sgd_momentum")
 _KERNELS = (Attention.SDPA,) * 5 + (Attention.EAGER,) * 2 + (Attention.FLASH,) * 2
-_LENGTHS = (1, 2, 7, 40, 128, 129, 256, 512, 1000)
+_LENGTHS = (1, 2, 7, 40, 77, 128, 129, 197, 256, 511, 512, 1000)
+_TWO_STACKS = ("bart", "mbart", "t5", "mt5", "whisper")
 _TARGETS = (
     None,
     None,
@@ -130,11 +131,14 @@ def draw(random: Random, *, published: float, models: Sequence[str] = ()) -> Que
         options = draw_serving(random)
         return Question(model=model, base=SERVE, changes=changes, options=options, layers=layers)
     layout = draw_layout(random)
+    options = draw_training(random, sharded=bool(layout))
+    if model in _TWO_STACKS and random.random() < 0.4:
+        options["decoder_length"] = random.choice(_LENGTHS)
     return Question(
         model=model,
         base=TRAIN,
         changes=changes,
-        options=draw_training(random, sharded=bool(layout)),
+        options=options,
         layout=layout,
         layers=layers,
     )
@@ -179,7 +183,7 @@ def draw_training(random: Random, *, sharded: bool) -> dict[str, Any]:
     """Draw options of a training step."""
     options: dict[str, Any] = {
         "sequence_length": random.choice(_LENGTHS),
-        "micro_batch_size": random.choice((1, 1, 2, 3, 5)),
+        "micro_batch_size": random.choice((1, 1, 2, 3, 5, 7)),
         "precision": POLICIES[random.choice(_PRECISIONS)],
         "optimizer": random.choice(_OPTIMIZERS),
     }
@@ -213,9 +217,9 @@ def draw_serving(random: Random) -> dict[str, Any]:
     """Draw options of a replica."""
     dtype = random.choice((DType.BF16, DType.BF16, DType.FP32, DType.FP16))
     options: dict[str, Any] = {
-        "num_sequences": random.choice((1, 2, 3, 5)),
+        "num_sequences": random.choice((1, 2, 3, 5, 7)),
         "prompt_tokens": random.choice(_LENGTHS),
-        "output_tokens": random.choice((0, 2, 2)),
+        "output_tokens": random.choice((0, 2, 2, 3, 9)),
         "weight_dtype": dtype,
         "kv_cache_dtype": dtype,
         "client": random.choice((Client.LOOP,) * 4 + (Client.GENERATE,)),

@@ -45,7 +45,10 @@ def _draw_head(random: Random, question: Question) -> Question:
     heads = [head for head in list_heads(model_type) if head not in LANGUAGE_MODELS]
     if random.random() < 0.5 or model_type in IMAGE_MODELS or len(heads) < 2:
         return question
-    return replace(question, head=Head(random.choice(heads)))
+    # Classifiers read rows of many lengths, which a tokenizer pads.
+    padded = {"padding_mask": True} if random.random() < 0.5 else {}
+    options = {**question.options, **padded}
+    return replace(question, head=Head(random.choice(heads)), options=options)
 
 
 def _draw_images(random: Random, model: str) -> Options:
@@ -86,6 +89,8 @@ def _draw_frozen(random: Random, options: Options) -> Options:
 def _draw_rows(random: Random, options: Options) -> Options:
     if options.get("padding_mask") or options.get("num_images"):
         return {}
-    packing = random.choice((SequencePacking.PACKED, SequencePacking.PADDING_FREE))
+    is_alone = options.get("micro_batch_size", 2) == 1  # a full row has several sequences
+    kinds = (SequencePacking.PACKED, SequencePacking.PADDING_FREE)
+    packing = random.choice(kinds[is_alone:])
     is_flash = options.get("attention") is Attention.FLASH
     return {"packing": packing} | ({"attention": Attention.SDPA} if is_flash else {})

@@ -142,6 +142,8 @@ def _show(count: int, tokens: int) -> dict[str, Any]:
             13919624,
         ),
         ("mistral3", _DORA, 10036768, 10513936),
+        ("modernbert", _FULL, 8804984, 10585696),
+        ("modernbert", _FULL | {"attention": Attention.EAGER}, 8817272, 10714696),
         ("llama", _DROPPED_DORA, 12135392, 12612560),
         ("llama", _DROPPED_DORA | _AUTOCAST | _FULL, 6094488, 7592096),
         ("llama", _DROPPED_DORA | _REENTRANT, 4104088, 6910368),

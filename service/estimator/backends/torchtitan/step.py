@@ -10,7 +10,7 @@ from service.estimator.backends.torchtitan.sequence import (
     split_by_rank,
     use_full_sequence,
 )
-from service.estimator.model.architecture import EmbeddingOutput
+from service.estimator.model.architecture import EmbeddingOutput, Masks
 from service.estimator.model.weights.collectives import scatter_to_ranks
 from service.estimator.passes.step import ModelWalk
 from service.estimator.tape import sizes
@@ -63,10 +63,10 @@ class RankStep(ModelWalk):
         tape.free(parts, partial)
         return EmbeddingOutput(x=x, layer_args=(positions,))
 
-    def _make_tables(self, hidden: DType) -> None:
+    def _make_tables(self, hidden: DType, own_masks: Masks = ()) -> None:
         """Make the rotary tables, of all positions."""
         with use_full_sequence(self.ctx, self.ranks):
-            super()._make_tables(hidden)
+            super()._make_tables(hidden, own_masks)
 
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
         """Record the head and the vocabulary-parallel cross entropy.

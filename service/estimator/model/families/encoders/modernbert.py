@@ -211,7 +211,12 @@ def _record_embedding(
     local = allocate_integers(
         tape, shape if ctx.has_mask(spec.sliding_window) else sizes.ZERO, bytes_each=1
     )
-    return EmbeddingOutput(x=x, names=(positions,), layer_args=(*build_padding_mask(ctx, x), local))
+    return EmbeddingOutput(
+        x=x,
+        names=(positions,),
+        layer_args=build_padding_mask(ctx, x),
+        masks=((spec.sliding_window, local),),
+    )
 
 
 def _build_block(spec: ModernBertSpec, *, first: bool, local: bool) -> ModernBertBlock:

@@ -56,6 +56,11 @@ class ModernBertBlock:
         return 0
 
     @property
+    def table_window(self) -> int | None:
+        """Window whose mask and rotary tables it reads."""
+        return self.attention_config.sliding_window
+
+    @property
     def cache_elements_per_token(self) -> int:
         """Cache elements of one token: none, an encoder has no cache."""
         return 0
