@@ -34,6 +34,7 @@ from service.estimator.tape.ops.norms import (
     layer_norm_without_weight,
     rms_norm,
     rms_norm_all_fp32,
+    rms_norm_cast_weight,
     rms_norm_plus_one,
 )
 from service.estimator.tape.ops.products import autocast_input, linear
@@ -50,11 +51,11 @@ if TYPE_CHECKING:
 _SCALED_NORMS = {
     "rms": rms_norm,
     "rms_all_fp32": rms_norm_all_fp32,
+    "rms_cast_weight": rms_norm_cast_weight,
     "rms_plus_one": rms_norm_plus_one,
     "centred": centred_norm,
 }
 """Norms with one weight, by the style that a module gives them."""
-
 _FUSED_NORMS = frozenset({"rms", "rms_plus_one"})
 """Norms that Liger's kernel computes."""
 

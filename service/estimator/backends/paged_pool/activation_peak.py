@@ -5,6 +5,7 @@ It is what is alive of one token beside the weights. vLLM 0.19.0, ``models/llama
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.block_module import BlockModule
@@ -46,20 +47,22 @@ def find_shared_buffers(model: Architecture, *, num_token_ranks: int = 1) -> Sha
     leaves the activation and for what the second product gives, another for what goes into the
     activation and for what comes back to the tokens.
     """
-    intermediate_sizes = [_get_expert_intermediate_size(model, block) for block, _ in model.blocks]
-    if not any(intermediate_sizes):
+    expert_widths = [_find_expert_widths(model, block) for block, _ in model.blocks]
+    if not any(expert_widths):
         return None
     hidden, num_chosen = model.spec.hidden_size, model.spec.num_experts_per_token
     rows = num_token_ranks * hidden
     return SharedBuffers(
         layer=max(
-            _count_layer_elements(model, block, flash=True, routed=rows if inner else 0)
-            for (block, _), inner in zip(model.blocks, intermediate_sizes, strict=True)
+            _count_layer_elements(model, block, flash=True, routed=rows if widths else 0)
+            for (block, _), widths in zip(model.blocks, expert_widths, strict=True)
         ),
         buffers=max(
-            num_token_ranks * num_chosen * (max(inner, hidden) + max(2 * inner, hidden))
-            for inner in intermediate_sizes
-            if inner
+            num_token_ranks
+            * num_chosen
+            * (max(widths.inner, widths.hidden) + max(widths.entering, widths.hidden))
+            for widths in expert_widths
+            if widths is not None
         ),
     )
 
@@ -103,24 +106,43 @@ def _count_expert_elements(model: Architecture, block: BlockModule, num_token_ra
     They are one buffer for both products, the activation, and the sum. vLLM 0.11.0,
     ``fused_moe/fused_moe.py``: ``intermediate_cache13`` is as wide as the wider of its two uses.
     """
-    hidden, num_chosen, inner = (
-        model.spec.hidden_size,
-        model.spec.num_experts_per_token,
-        _get_expert_intermediate_size(model, block),
-    )
-    if not inner:
+    hidden, num_chosen = model.spec.hidden_size, model.spec.num_experts_per_token
+    widths = _find_expert_widths(model, block)
+    if widths is None:
         return 0
-    entering = num_token_ranks * hidden if num_token_ranks > 1 else 0
-    return num_token_ranks * (num_chosen * (max(2 * inner, hidden) + inner) + hidden) + entering
+    gathered = num_token_ranks * hidden if num_token_ranks > 1 else 0
+    chosen = max(widths.entering, widths.hidden) + widths.inner
+    return num_token_ranks * (num_chosen * chosen + hidden) + gathered
 
 
-def _get_expert_intermediate_size(model: Architecture, block: BlockModule) -> int:
-    """Return the inner features of a block's experts; 0 without."""
+class _ExpertWidths(NamedTuple):
+    """Features of a rank's expert.
+
+    They are those after its first product, before its last, and outside.
+    """
+
+    entering: int
+    inner: int
+    hidden: int
+
+
+def _find_expert_widths(model: Architecture, block: BlockModule) -> _ExpertWidths | None:
+    """Return the widths of a block's experts; None without.
+
+    Experts without gates have one product in front (vLLM 0.33.0, ``adjust_N_for_activation``), and
+    may read fewer features than the model has.
+    """
     stacks = [
         weight
         for weight in block.weights()
         if weight.kind == _EXPERTS and len(weight.shape) == STACK_DIMENSIONS
     ]
-    return min(
-        (weight.numel // weight.shape[0] // model.spec.hidden_size for weight in stacks), default=0
-    )
+    if not stacks:
+        return None
+    for weight in stacks:
+        if weight.name.endswith(".up_proj"):
+            _, inner, hidden = weight.shape
+            return _ExpertWidths(inner, inner, hidden)
+    hidden = model.spec.hidden_size
+    inner = min(weight.numel // weight.shape[0] // hidden for weight in stacks)
+    return _ExpertWidths(2 * inner, inner, hidden) if inner else None

@@ -94,7 +94,8 @@ def _get_recurrence_dtype(model: Architecture, dtype: DType) -> DType:
     of Nemotron-H its ``mamba_ssm_cache_dtype``, else fp32 (``NemotronHForCausalLMConfig``).
     """
     if not is_recorded(model):
-        return dtype
+        named: str = getattr(model.spec, "cached_state", "")
+        return DType(named) if named else dtype
     spec, model_class = model.recorded.spec, model.recorded.model_class
     if model_class.startswith("Qwen3_5"):
         return spec.state_dtype or dtype

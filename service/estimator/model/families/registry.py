@@ -75,6 +75,7 @@ _FAMILIES = {
     "mpt": "gpt.mpt",
     "mt5": "encoders.t5",
     "nemotron": "dense.nemotron",
+    "nemotron_h": "ssm.nemotron_h",
     "olmo": "dense.olmo",
     "olmo2": "dense.olmo",
     "olmo3": "dense.olmo",
@@ -104,7 +105,6 @@ _FAMILIES = {
 """model_type → module of this package; the function in it has the name of the model_type, with
 underscores.
 """
-
 
 MAX_LAYERS = 512
 """Maximum layers of one stack; the deepest published model has a quarter of it. The allocator is

@@ -71,6 +71,7 @@ _FAMILIES: Mapping[str, tuple[str, tuple[Head, ...]]] = {
     "mpt": ("Mpt", _TEXT),
     "mt5": ("MT5", (Head.SEQ2SEQ_LM,)),
     "nemotron": ("Nemotron", _TEXT),
+    "nemotron_h": ("NemotronH", _DECODER),
     "olmo": ("Olmo", _SEQUENCES),
     "olmo2": ("Olmo2", _SEQUENCES),
     "olmo3": ("Olmo3", _SEQUENCES),

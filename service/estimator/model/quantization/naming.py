@@ -15,6 +15,9 @@ _TOWER_PREFIXES = (
 )
 """CLIP's and SigLIP's layers, and Qwen2-VL's."""
 
+_PREFIXES = {"nemotron_h": ("backbone",)}
+"""What the layers of published checkpoints stand under, where transformers has another name."""
+
 
 def get_outer_names(model: Architecture, name: str) -> tuple[str, ...]:
     """Return the names of a module that stands outside of the layers."""
@@ -33,7 +36,8 @@ def get_layer_names(model: Architecture, layer: int, name: str) -> tuple[str, ..
         if _is_nested(model)
         else ()
     )
-    return (f"model.{tail}", *nested)
+    own = tuple(f"{prefix}.{tail}" for prefix in _PREFIXES.get(model.family, ()))
+    return (f"model.{tail}", *own, *nested)
 
 
 def get_head_names(model: Architecture) -> tuple[str, ...]:

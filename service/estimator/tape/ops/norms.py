@@ -60,6 +60,19 @@ def rms_norm_all_fp32(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Va
     return y
 
 
+def rms_norm_cast_weight(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
+    """Return a root-mean-square norm whose weight is cast to fp32 as well.
+
+    (transformers' NemotronHRMSNorm.)
+    """
+    normalised, variance = _normalise_rms(tape, x, rows)
+    scale = cast(tape, as_value(weight), DType.FP32)
+    scaled = multiply(tape, scale, normalised)
+    y = cast(tape, scaled, x.dtype)
+    tape.free(scaled, scale, normalised, variance)
+    return y
+
+
 def rms_norm_plus_one(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
     """Return ``norm(x) * (1 + weight)`` (transformers' GemmaRMSNorm).
 

@@ -41,6 +41,7 @@ _UNCOUNTED = {
     "mistral3",
     "mpt",
     "mt5",
+    "nemotron_h",
     "olmo3",
     "seed_oss",
 }

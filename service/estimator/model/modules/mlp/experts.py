@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.model.modules.mlp.activations import ACTIVATIONS
-from service.estimator.model.modules.mlp.feedforward import GatedFeedForward
+from service.estimator.model.modules.mlp.feedforward import FeedForward, GatedFeedForward
 from service.estimator.model.modules.mlp.fused_experts import get_fused_parameter
 from service.estimator.model.modules.mlp.routers import Router, Routing
 from service.estimator.model.recording import Recording
@@ -51,6 +51,11 @@ class Experts:
     """Biases on both projections, and a gate that is clamped on both sides (gpt_oss)."""
     ranks: int = 1
     """Tensor-parallel ranks that share the inner features of every expert."""
+
+    @property
+    def entering_size(self) -> int:
+        """Features that leave the first product: gate and up."""
+        return 2 * self.intermediate_size
 
     def _stacks(self) -> tuple[Weight, Weight]:
         num, hidden, inner, split = (
@@ -99,7 +104,7 @@ class Experts:
             for _ in range(2)
         )
         wide_rows, narrow_rows = (
-            tokens(2 * top_k * self.intermediate_size),
+            tokens(top_k * self.entering_size),
             tokens(top_k * self.hidden_size),
         )
         added = [gather(tape, as_value(bias), sorted_ids, wide_rows) for bias in biases[:1]]
@@ -107,9 +112,7 @@ class Experts:
         fused = self._add_biases(
             ctx, grouped_product(tape, selected, first, offsets, wide_rows), added
         )
-        product = (
-            self._activate_clamped(ctx, fused) if self.clamped else self._activate_gated(ctx, fused)
-        )
+        product = self._activate_clamped(ctx, fused) if self.clamped else self._activate(ctx, fused)
         late = [gather(tape, as_value(bias), sorted_ids, narrow_rows) for bias in biases[1:]]
         tape.free(*added)
         second = down.value()
@@ -133,16 +136,14 @@ class Experts:
         tape, tokens, top_k = ctx.tape, ctx.shape.tokens, self.num_experts_per_token
         biases = ctx.parameters(self._biases(), scope)
         gate_up, down = (get_fused_parameter(ctx, weight, scope) for weight in self._stacks())
-        hidden, inner = self.hidden_size, self.intermediate_size
-        wide_rows = tokens(top_k * 2 * inner)
+        hidden, inner, entering = self.hidden_size, self.intermediate_size, self.entering_size
+        wide_rows = tokens(top_k * entering)
         chosen = narrow(tape, routing.indices, tokens(top_k))
         selected = gather(tape, x, chosen, tokens(top_k * hidden))
-        wide = gather(tape, gate_up.value(), chosen, tokens(top_k * 2 * inner * hidden))
+        wide = gather(tape, gate_up.value(), chosen, tokens(top_k * entering * hidden))
         added = [gather(tape, as_value(bias), chosen, wide_rows) for bias in biases[:1]]
         fused = self._add_biases(ctx, batched_product(tape, selected, wide, wide_rows), added)
-        product = (
-            self._activate_clamped(ctx, fused) if self.clamped else self._activate_gated(ctx, fused)
-        )
+        product = self._activate_clamped(ctx, fused) if self.clamped else self._activate(ctx, fused)
         narrow_rows = gather(tape, down.value(), chosen, tokens(top_k * hidden * inner))
         tape.free(wide, *added)
         late = [gather(tape, as_value(bias), chosen, tokens(top_k * hidden)) for bias in biases[1:]]
@@ -185,7 +186,7 @@ class Experts:
         tape.free(shifted, glu, gate, up, fused)
         return product
 
-    def _activate_gated(self, ctx: Recording, fused: Value) -> Value:
+    def _activate(self, ctx: Recording, fused: Value) -> Value:
         tape, half = ctx.tape, ctx.shape.tokens(self.num_experts_per_token * self.intermediate_size)
         gate, up = split(tape, fused, (half, half))
         activated = ACTIVATIONS[self.activation](tape, gate)
@@ -208,12 +209,12 @@ class Experts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedExpert:
-    """Gated feed-forward layer that every token passes.
+    """Feed-forward layer that every token passes.
 
     It may have a gate of its own; some models run it before the experts.
     """
 
-    layer: GatedFeedForward
+    layer: GatedFeedForward | FeedForward
     gate: Linear | None = None
     runs_first: bool = False
 
@@ -267,6 +268,9 @@ class SparseFeedForward:
         everything = sum(weight.numel for weight in self.weights())
         return everything - stacked + stacked * experts.num_experts_per_token // experts.num_experts
 
+    def _record_experts(self, ctx: Recording, x: Value, routing: Routing, scope: str) -> Value:
+        return self.experts.record(ctx, x, routing, scope)
+
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record routing, experts and the shared expert; ``x`` stays with the caller."""
         tape, shared = ctx.tape, self.shared
@@ -276,7 +280,7 @@ class SparseFeedForward:
         routing = self.router.record(ctx, x, scope)
         if ctx.settings.balances_experts:
             keep_router_logits(tape, routing.names[0])
-        y = self.experts.record(ctx, x, routing, scope)
+        y = self._record_experts(ctx, x, routing, scope)
         if shared is not None:
             late = early if early is not None else shared.layer.record(ctx, x, scope)
             late = shared.apply_gate(ctx, x, late, scope)

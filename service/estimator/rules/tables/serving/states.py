@@ -43,7 +43,7 @@ _ON_SGLANG = all_of(is_true(model.recurrent), is_in(workload.engine, Engine.SGLA
 _SGLANG_STATES = (
     Rule(
         when=all_of(_ON_SGLANG, is_false(model.recorded)),
-        require=is_in(model.family, "falcon_mamba", "mamba", "mamba2", "qwen3_next"),
+        require=is_in(model.family, "falcon_mamba", "mamba", "mamba2", "nemotron_h", "qwen3_next"),
         field="workload.engine",
         topic=Topic.RECURRENT,
         refusal=invalid(
@@ -84,7 +84,7 @@ STATES = (
         topic=Topic.RECURRENT,
         refusal=unmodelled(
             "{workload.engine} with zamba2, whose layers share their attention",
-            *("engine transformers", "bamba, jamba, mamba, mamba2, falcon_mamba, qwen3_next"),
+            *("engine transformers", "nemotron_h, jamba, mamba, mamba2, falcon_mamba, qwen3_next"),
             field="workload.engine",
         ),
         reason="layers of zamba2 share their attention",
