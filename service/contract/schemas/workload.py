@@ -182,7 +182,7 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     ] = UNSET
     kernels: Annotated[
         Kernels | UnsetType,
-        Meta(description="Whose kernels run; `liger` is transformers' `use_liger_kernel`."),
+        Meta(description="Whose kernels run; `liger`: `use_liger_kernel`, `foak`: IBM's plugin."),
     ] = UNSET
     keeps_logits: Annotated[
         bool | UnsetType, Meta(description="The loop holds the logits during backward.")

@@ -70,6 +70,7 @@ _PREPARED = (
 _CAST_BACK = (
     "workload.fp32_norms_and_head = false: axolotl casts norms and head back for its kernels"
 )
+_UNTRAINED_NORMS = "workload.frozen = norm: foak's kernel returns no gradient of a norm's weight"
 LORA_DEFAULTS: dict[str, Any] = {
     "rank": 16,
     "target_modules": "all-linear",
@@ -154,6 +155,9 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
         values["peft"] = request.peft.type
     if not isinstance(request.frozen, UnsetType):
         values["frozen"] = tuple(request.frozen)
+    elif request.kernels is Kernels.FOAK and values["method"] is Method.FULL:
+        values["frozen"] = ("norm",)
+        assumptions.append(_UNTRAINED_NORMS)
     values |= copy_set_fields(request, _TRAIN_OPTIONAL)
     if not values["precision"].autocast:
         values.pop("fp32_outputs", None)  # Without autocast it says nothing, and names no curve.

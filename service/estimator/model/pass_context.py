@@ -89,13 +89,17 @@ class PassContext:
     returns_fp32: bool = False
     """Whether the model casts its logits to fp32 itself."""
     fuses_kernels: bool = False
-    """Whether Liger's kernels run norms, rotations and gated products, or inductor's."""
+    """Whether kernels run norms and rotations: Liger's, foak's, Unsloth's or inductor's."""
+    fuses_gates: bool = False
+    """Whether Liger's kernels run gated products, or inductor's."""
     shares_casts: bool = False
     """Whether a norm writes what autocast's products read, once for all of them."""
     normalises_in_place: bool = False
     """Whether they write a norm's gradient over that of its output."""
     unsloth: bool = False
     """Whether Unsloth's functions run layers with adapters, in place of PEFT's modules."""
+    foak: bool = False
+    """Whether foak's functions run attention's projections with their adapters."""
     position_ids: bool = False
     """Whether Unsloth's rotations are told positions: they write new tensors then."""
 

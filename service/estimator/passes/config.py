@@ -82,9 +82,7 @@ class TrainingPass:
     returns_fp32: bool = False
     """Whether the model casts its logits to fp32 itself, as still older ones do."""
     batched: bool = False
-    """Whether there is more than one sequence: then a transposed tensor is copied where one
-    sequence's is a view.
-    """
+    """Whether a transposed tensor is copied, which of one sequence is a view."""
     padded: bool = False
     """Whether a padding mask with zeros in it comes with the batch."""
     window_reached: bool = False
@@ -94,9 +92,7 @@ class TrainingPass:
     length: int | None = None
     """Tokens of a sequence, where the model's tensors are no polynomial of it: scans in chunks."""
     ranks: int = 1
-    """Tensor-parallel ranks that the model was sharded over: its numbers alone do not tell it from
-    a smaller model.
-    """
+    """Tensor-parallel ranks that the model was sharded over, which its numbers do not tell."""
     loss: LossPass | None = None
     """Computation of the loss where it is not the model's own."""
     kernels: Kernels = Kernels.TORCH
@@ -250,6 +246,8 @@ def _select_checkpoint(config: TrainingPass) -> Checkpoint:
 def build_training_context(model: Architecture, config: TrainingPass) -> PassContext:
     """Return the settings of a training step's recording."""
     is_unsloth = has_own_layers(model.family, config.kernels, config.lora, config.scheme)
+    is_liger = config.kernels is Kernels.LIGER or config.compiled
+    is_foak = config.kernels is Kernels.FOAK
     attention = resolve_attention(model, config.attention)
     if is_unsloth and attention is Attention.EAGER:
         attention = Attention.FLASH  # flex attention caps scores of no memory
@@ -287,13 +285,15 @@ def build_training_context(model: Architecture, config: TrainingPass) -> PassCon
         last_differs=shares_gradients(model)
         or isinstance(model, EncoderDecoder)
         or (config.offloads_inputs and config.kernels is Kernels.UNSLOTH),
-        copies_logits=config.copies_logits,
+        copies_logits=config.copies_logits or is_foak,
         returns_fp32=config.returns_fp32,
-        fuses_kernels=config.kernels is Kernels.LIGER or config.compiled or is_unsloth,
+        fuses_kernels=is_liger or is_foak or is_unsloth,
+        fuses_gates=is_liger,
         shares_casts=config.compiled,
         normalises_in_place=not model.family.startswith("gemma")
         if is_unsloth
         else model.family not in LIGER_COPYING_FAMILIES,
         unsloth=is_unsloth,
+        foak=is_foak and config.scheme is not None,
         position_ids=config.tells_positions,
     )

@@ -28,11 +28,13 @@ from service.estimator.tape.ops.loss.fused_losses import (
     ceil_div_size,
     compute_compiled_loss,
     compute_in_place_loss,
+    compute_shifted_in_place_loss,
 )
 from service.estimator.tape.ops.loss.linear_loss import compute_linear_loss
 from service.estimator.tape.ops.loss.losses import (
     INDEX_BYTES,
     allocate_shifted_labels,
+    copy_shifted,
     cross_entropy,
 )
 from service.estimator.tape.ops.loss.tiled_linear_loss import LossRows, compute_tiled_loss
@@ -134,18 +136,33 @@ def _record_full_logits(
     (``ops/triton/cross_entropy.py``).
     """
     tape, logits = walk.tape, record_logits(walk, hidden)
-    labels = allocate_shifted_labels(tape)
     if config.kind is not Loss.FUSED_CROSS_ENTROPY:
+        labels = allocate_shifted_labels(tape)
         loss = compute_compiled_loss(tape, logits)
+        tape.release(*labels)
     else:
-        upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
-        loss = compute_in_place_loss(tape, upcast)
-        tape.free(upcast)
-    tape.release(*labels)
+        loss = _record_in_place_loss(walk, logits)
     if keeps_logits:
         walk.logits = logits
     else:
         tape.free(logits)
+    return loss
+
+
+def _record_in_place_loss(walk: ModelWalk, logits: Value) -> Value:
+    """Record a loss over an fp32 copy, shifted where code is older."""
+    tape = walk.tape
+    is_copied = walk.ctx.settings.copies_logits
+    labels = () if is_copied else allocate_shifted_labels(tape)
+    upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
+    if is_copied:
+        shifted = copy_shifted(tape, upcast)
+        loss = compute_shifted_in_place_loss(tape, shifted)
+        tape.free(upcast, shifted)
+    else:
+        loss = compute_in_place_loss(tape, upcast)
+        tape.free(upcast)
+    tape.release(*labels)
     return loss
 
 

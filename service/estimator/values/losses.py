@@ -79,6 +79,10 @@ class Kernels(StrEnum):
     """the model's own operations"""
     LIGER = "liger"
     """what transformers' ``use_liger_kernel`` replaces, family by family"""
+    FOAK = "foak"
+    """fms-acceleration's fused ops and kernels: norms, rotations, the cross entropy, and adapters
+    over quantised weights
+    """
     UNSLOTH = "unsloth"
     """Unsloth's: its layers where it has some for a family, its checkpoints and its loss"""
 
@@ -100,6 +104,8 @@ LIGER_PATCHED = LIGER_FAMILIES | {
     *("qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_vl_text", "smolvlm"),
 }
 """Model types that Liger has kernels for (``MODEL_TYPE_TO_APPLY_LIGER_FN`` of 0.8.5)."""
+FOAK_FAMILIES = frozenset({"granite", "granitemoe", "llama", "mistral", "mixtral"})
+"""Families with a term that foak has rules for (fms-acceleration-foak 0.7 ``models/``)."""
 UNSLOTH_FAMILIES = frozenset({"llama", "mistral", "gemma", "gemma2", "qwen2", "qwen3"})
 """Families whose layers Unsloth runs by functions of its own, where they have adapters over 16 or 4
 bits (unsloth 2026.10 ``models/loader.py``, ``dispatch_model``). All others, LLM.int8() and full
@@ -122,6 +128,7 @@ DEFAULT_LOSSES: Mapping[Kernels, Loss] = MappingProxyType(
         Kernels.TORCH: Loss.FULL_LOGITS,
         Kernels.LIGER: Loss.FUSED_LINEAR,
         Kernels.UNSLOTH: Loss.FUSED_LINEAR,
+        Kernels.FOAK: Loss.FUSED_CROSS_ENTROPY,
     }
 )
 """Losses that a client runs when nothing is said of them."""

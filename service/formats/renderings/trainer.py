@@ -172,9 +172,7 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
             "or the script's"
         )
     notes += _list_trainer_notes(workload)
-    if workload.lora is not None and workload.lora.kernels:
-        switches = ", ".join(f"lora_{kernel.value}_kernel" for kernel in workload.lora.kernels)
-        notes.append(f"axolotl runs adapters by kernels of its own: {switches} true in its file")
+    notes += _list_kernel_notes(workload)
     if workload.method is Method.QLORA and workload.fp32_norms_and_head is not False:
         notes.append("the script calls PEFT's prepare_model_for_kbit_training")
     if workload.precision.autocast and not workload.fp32_outputs:
@@ -194,6 +192,21 @@ def list_script_notes(workload: TrainWorkload) -> tuple[str, ...]:
     if workload.frozen:
         notes.append(f"the script freezes {', '.join(workload.frozen)}")
     return tuple(notes)
+
+
+def _list_kernel_notes(workload: TrainWorkload) -> list[str]:
+    """Return notes on kernels that another program brings."""
+    notes = []
+    if workload.kernels is Kernels.FOAK:
+        notes.append(
+            "the script trains under fms-acceleration, whose plugin fused_ops_and_kernels has "
+            "fast_loss, fast_rms_layernorm, fast_rope_embeddings and, over quantised weights, "
+            "fused_lora true"
+        )
+    if workload.lora is not None and workload.lora.kernels:
+        switches = ", ".join(f"lora_{kernel.value}_kernel" for kernel in workload.lora.kernels)
+        notes.append(f"axolotl runs adapters by kernels of its own: {switches} true in its file")
+    return notes
 
 
 def _list_evaluation_notes(evaluation: Evaluation, trained_length: int) -> list[str]:

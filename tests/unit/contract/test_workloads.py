@@ -9,7 +9,6 @@ from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.workloads import read_workload
-from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.batches import Evaluation
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError, InvalidInputError
@@ -111,16 +110,6 @@ def test_what_is_said_is_no_assumption() -> None:
     assert not {"workload.method", "workload.optimizer", "workload.micro_batch_size"} & {
         line.partition(" = ")[0] for line in assumptions
     }
-
-
-def test_axolotls_kernels_are_in_one_order_and_leave_norms_in_16_bits() -> None:
-    """Axolotl casts norms back after PEFT has prepared the model."""
-    workload, assumptions = train(method="qlora", lora={"kernels": ["mlp", "qkv", "mlp"]})
-
-    assert workload.lora is not None
-    assert workload.lora.kernels == (LoraKernel.QKV, LoraKernel.MLP)
-    assert workload.fp32_norms_and_head is False
-    assert any("axolotl casts norms" in line for line in assumptions)
 
 
 def test_lora_defaults() -> None:

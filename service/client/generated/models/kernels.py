@@ -1,8 +1,9 @@
 from typing import Literal
 
-Kernels = Literal["liger", "torch", "unsloth"]
+Kernels = Literal["foak", "liger", "torch", "unsloth"]
 
 KERNELS_VALUES: set[Kernels] = {
+    "foak",
     "liger",
     "torch",
     "unsloth",

@@ -11,24 +11,21 @@ dropped copy of it.
 from collections.abc import Callable, Sequence
 
 from service.estimator.model.adapters.fused_layer import (
-    FusedLayer,
+    DequantisedLayer,
     join,
     make,
     send_input_gradient,
 )
 from service.estimator.model.adapters.site import Site
-from service.estimator.model.weights.packing import BLOCK_4BIT
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Value, Work, count_bytes
 from service.estimator.tape.ops.elementwise import dropout
-from service.estimator.values.dtypes import DType
-from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Lora
 
 
-class _Layer(FusedLayer):
+class _Layer(DequantisedLayer):
     """One of a function's layers."""
 
     def multiply(self) -> Value:
@@ -46,14 +43,6 @@ class _Layer(FusedLayer):
             tape.note_kernels(Work.MOVE, count_bytes(numel, self.dtype), ())
         tape.release(*copies)
         return product
-
-    def dequantise(self) -> list[Storage]:
-        """Return the weight dequantised; its scales are dropped where they were quantised."""
-        weight = super().dequantise()
-        if self.site.scheme is not None and self.site.scheme.double:
-            blocks = sizes.constant(ceil_div(self.site.elements, BLOCK_4BIT))
-            self._tape.release(self._tape.scratch(blocks, DType.FP32))
-        return weight
 
     def copy_factors(self) -> list[Value]:
         """Return the factors as backward reads them, which are kept."""

@@ -1,18 +1,20 @@
 """Layers that one autograd function runs together with their adapters.
 
-What Unsloth's functions and axolotl's, which began as those, have in common.
+What Unsloth's functions have in common with axolotl's and foak's, which began as those.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 
 from service.estimator.model.adapters.low_rank import get_factors
 from service.estimator.model.adapters.site import Site
+from service.estimator.model.weights.packing import BLOCK_4BIT
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Node, Parameter, Value, Work, as_value
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
+from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Lora
 
 Factors = tuple[Parameter, Parameter]
@@ -68,6 +70,18 @@ class FusedLayer:
                 self._tape.send(as_value(factor), cast)
             else:
                 self._tape.send(as_value(factor), gradient)
+
+
+class DequantisedLayer(FusedLayer):
+    """A layer whose quantised weight is dequantised anew by every product."""
+
+    def dequantise(self) -> list[Storage]:
+        """Return the weight; its scales are dropped where they were quantised."""
+        weight = super().dequantise()
+        if self.site.scheme is not None and self.site.scheme.double:
+            blocks = sizes.constant(ceil_div(self.site.elements, BLOCK_4BIT))
+            self._tape.release(self._tape.scratch(blocks, DType.FP32))
+        return weight
 
 
 def make(tape: Tape, numel: Size, dtype: DType, work: Work) -> Value:

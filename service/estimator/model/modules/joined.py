@@ -12,6 +12,7 @@ from service.estimator.model.adapters.axolotl import (
     project_jointly,
     run_gated_jointly,
 )
+from service.estimator.model.adapters.foak import project_separately
 from service.estimator.model.adapters.site import Site
 from service.estimator.model.adapters.unsloth import is_plain, project_together, run_gated
 from service.estimator.model.architecture import Architecture
@@ -48,6 +49,8 @@ def project(ctx: Recording, layers: Sequence[Linear], x: Value, scope: str) -> t
         return ()
     if sites := _join(ctx, layers, x, scope):
         return project_together(sites, lora, x, in_place=True)
+    if sites := _join_by_foak(ctx, layers, scope):
+        return project_separately(sites, lora, x, in_place=True)
     if sites := _join_in_kernel(ctx, LoraKernel.QKV, layers, scope):
         return project_jointly(sites, lora, x)
     return ()
@@ -65,6 +68,8 @@ def apply_output(ctx: Recording, layer: Linear, x: Value, scope: str) -> Value:
         return ctx.linear(layer, x, scope)
     if sites := _join(ctx, (layer,), x, scope):
         return project_together(sites, lora, x, in_place=False)[0]
+    if sites := _join_by_foak(ctx, (layer,), scope):
+        return project_separately(sites, lora, x, in_place=False)[0]
     if sites := _join_in_kernel(ctx, LoraKernel.OUTPUT, (layer,), scope):
         return apply_last(sites[0], lora, x)
     return ctx.linear(layer, x, scope)
@@ -140,6 +145,12 @@ def _join_in_kernel(
     if kernel not in settings.lora_kernels or not all(map(settings.has_adapter, layers)):
         return ()
     return _list_sites(ctx, layers, scope)
+
+
+def _join_by_foak(ctx: Recording, layers: Sequence[Linear], scope: str) -> tuple[Site, ...]:
+    """Return the sites of layers that one of foak's functions runs."""
+    is_joined = ctx.settings.foak and all(map(ctx.settings.has_adapter, layers))
+    return _list_sites(ctx, layers, scope) if is_joined else ()
 
 
 def _list_sites(ctx: Recording, layers: Sequence[Linear], scope: str) -> tuple[Site, ...]:

@@ -51,6 +51,14 @@ def suits_gated(case: Case) -> bool:
     return is_known or not (is_gated and LoraKernel.MLP in get_lora(case).kernels)
 
 
+def joins_gated(case: Case) -> bool:
+    """Return whether all of a gated layer's quantised weights are adapted."""
+    targets = get_lora(case).targets
+    return get_base_packing(case) is not None and (
+        targets is None or {"gate_proj", "up_proj", "down_proj"} <= set(targets)
+    )
+
+
 def computes_in_format(case: Case) -> bool:
     """Return whether norms return what products are computed in.
 

@@ -3,7 +3,6 @@
 from service.estimator.rules.grammar.conditions import (
     is_false,
     is_in,
-    is_not_in,
     satisfies,
 )
 from service.estimator.rules.grammar.fields import model, workload
@@ -84,8 +83,8 @@ LORA_KERNELS = (
         field=_KERNELS,
         topic=Topic.ADAPTERS,
         refusal=invalid(
-            "axolotl does not find the lines that it replaces in the attention of {model.family}, "
-            "and stops: leave qkv and o out of lora.kernels"
+            "axolotl does not find the lines that it replaces, or the layers, of "
+            "{model.family}'s attention, and stops: leave qkv and o out of lora.kernels"
         ),
         source=f"{_PATCHES}, patch_self_attn_lora",
     ),
@@ -120,11 +119,11 @@ LORA_KERNELS = (
     ),
     Rule(
         when=_RUN,
-        require=is_not_in(workload.kernels, Kernels.UNSLOTH),
+        require=is_in(workload.kernels, Kernels.TORCH, Kernels.LIGER),
         topic=Topic.ADAPTERS,
         refusal=invalid(
-            "kernels unsloth run adapters by Unsloth's functions, not axolotl's: leave "
-            "lora.kernels out"
+            "kernels {workload.kernels} run adapters by functions of their own, not axolotl's: "
+            "leave lora.kernels out"
         ),
         source="axolotl 0.19 utils/schemas/validation.py, check_deprecated_unsloth_fields",
     ),

@@ -81,6 +81,7 @@ GRPO_ALONE: dict[str, object] = {
     "rollout": Rollout(engine=RolloutEngine.TRANSFORMERS),
 }
 _FUSED: dict[str, object] = {"method": Method.LORA, "lora": Lora(kernels=tuple(LoraKernel))}
+_FOAK: dict[str, object] = {"kernels": Kernels.FOAK, "loss": Loss.FUSED_CROSS_ENTROPY}
 _PACKED = _FUSED | {"method": Method.QLORA}
 KERNELS: tuple[dict[str, object], ...] = (
     _FUSED,
@@ -89,8 +90,15 @@ KERNELS: tuple[dict[str, object], ...] = (
     _FUSED | {"trainer": Trainer.ORPO, "loss": Loss.SELECTIVE},
     *(_PACKED | {"quantization_bits": bits} for bits in (8, 2)),
     *(_PACKED | {"fp32_norms_and_head": prepared} for prepared in (None, False)),
+    _FOAK,
+    _FOAK | {"trainer": Trainer.ORPO, "loss": Loss.SELECTIVE},
+    _FOAK | {"method": Method.LORA, "lora": Lora(variant="dora")},
+    *(
+        _FOAK | {"method": Method.QLORA, "lora": Lora(), "quantization_bits": bits}
+        for bits in (4, 8)
+    ),
 )
-"""Adapters that axolotl's kernels run, all of them first."""
+"""Adapters that axolotl's kernels run, all of them first, and steps with foak's."""
 TRAINED: Mapping[str, Sequence[object]] = {
     "framework": tuple(Framework),
     "sequence_length": (48, 63, 64, 600, 2000),

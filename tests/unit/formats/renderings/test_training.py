@@ -19,6 +19,7 @@ from transformers.training_args import OptimizerNames
 
 from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import Kernels, Loss
 from service.estimator.values.optimizers import TRAINER_NAMES, UNMODELLED, OptimizerName
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
@@ -246,6 +247,10 @@ def test_the_allocators_setting_goes_with_the_job() -> None:
         (
             replace(TRAIN, method=Method.QLORA, lora=Lora(), fp32_norms_and_head=None),
             "prepare_model_for_kbit_training",
+        ),
+        (
+            replace(TRAIN, kernels=Kernels.FOAK, loss=Loss.FUSED_CROSS_ENTROPY),
+            "fused_ops_and_kernels has fast_loss",
         ),
         (
             replace(TRAIN, method=Method.LORA, lora=Lora(kernels=(LoraKernel.OUTPUT,))),

@@ -46,8 +46,7 @@ class GatedFeedForward:
         joined = feed_forward(ctx, self.linears(), x, scope)
         if joined is not None:
             return joined
-        # Unsloth leaves a layer without adapters, or with some, to its own operations.
-        tape, fuses = ctx.tape, ctx.settings.fuses_kernels and not ctx.settings.unsloth
+        tape, fuses = ctx.tape, ctx.settings.fuses_gates
         gated = ctx.linear(self.gate, x, scope)
         if not fuses:
             gated = chain(tape, gated, ACTIVATIONS[self.activation])

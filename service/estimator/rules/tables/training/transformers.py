@@ -22,6 +22,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import is_text_decoder
+from service.estimator.rules.tables.foak import FOAK
 from service.estimator.rules.tables.lora_kernels import LORA_KERNELS
 from service.estimator.rules.tables.own_code import IMAGES, make_flash_rule
 from service.estimator.rules.tables.recorded import RECORDED_TRAINING
@@ -181,10 +182,13 @@ _RULES = (
     ),
     Rule(
         when=_REENTRANT,
-        require=is_in(workload.frozen, ()),
+        require=is_in(workload.frozen, (), ("norm",)),
         field=workload.reentrant_checkpointing.path,
         topic=Topic.REENTRANT,
-        refusal=unmodelled("reentrant checkpoints beside frozen modules", "frozen []", "adapters"),
+        refusal=unmodelled(
+            "reentrant checkpoints beside frozen modules",
+            *("frozen []", 'frozen ["norm"]', "adapters"),
+        ),
     ),
     Rule(
         when=_REENTRANT,
@@ -244,6 +248,7 @@ _ALL = (
     *FROZEN_MODULES,
     *ADAPTERS,
     *LORA_KERNELS,
+    *FOAK,
     *TRAINING_LENGTHS,
     *PACKING,
     *IMAGES,

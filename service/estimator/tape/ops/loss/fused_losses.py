@@ -7,6 +7,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value, count_bytes
+from service.estimator.tape.ops.loss.losses import INDEX_BYTES
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.units import ceil_div
@@ -28,6 +29,36 @@ def compute_in_place_loss(tape: Tape, logits: Value) -> Value:
         sizes.constant(1), logits.dtype, inputs=(logits,), saves=(logits,), backward=backward
     )
     tape.release(rows)
+    return loss
+
+
+def compute_shifted_in_place_loss(tape: Tape, logits: Value) -> Value:
+    """Return the loss of shifted logits, over which its gradient is written.
+
+    Beside them one fp32 number per row is kept, and another is summed (fms-acceleration-foak 0.7
+    ``kernels/unsloth/cross_entropy_loss.py``, ``FastForCausalLMLoss``).
+    """
+    rows = sizes.subtract(sizes.per_token(1), sizes.per_sequence(1))
+    labels = tape.allocate(Category.ACTIVATIONS, sizes.scale(rows, INDEX_BYTES))
+    target = Value(labels, rows, DType.FP32)
+    losses, logarithms = (
+        Value(tape.allocate(Category.ACTIVATIONS, count_bytes(rows, DType.FP32)), rows, DType.FP32)
+        for _ in range(2)
+    )
+
+    def backward(_: Storage) -> None:
+        if logits.storage is not None:
+            tape.send(logits, tape.hold(logits.storage))
+        tape.ledger.enter(Section.BACKWARD)
+
+    loss = tape.emit(
+        sizes.constant(1),
+        DType.FP32,
+        inputs=(logits,),
+        saves=(logits, logarithms, target),
+        backward=backward,
+    )
+    tape.free(losses, logarithms, target)
     return loss
 
 

@@ -21,7 +21,7 @@ def compute_shifted_loss(tape: Tape, logits: Value, *, copies: bool = False) -> 
     lives as long as that of the fp32 ones.
     """
     upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
-    source = _copy_shifted(tape, upcast) if copies else tape.alias(upcast)
+    source = copy_shifted(tape, upcast) if copies else tape.alias(upcast)
     labels, padded = allocate_shifted_labels(tape)
     loss = cross_entropy(tape, source, Value(labels, source.numel, DType.FP32))
     tape.free(upcast, source)
@@ -29,7 +29,7 @@ def compute_shifted_loss(tape: Tape, logits: Value, *, copies: bool = False) -> 
     return loss
 
 
-def _copy_shifted(tape: Tape, logits: Value) -> Value:
+def copy_shifted(tape: Tape, logits: Value) -> Value:
     """Return all positions but the last as a contiguous copy.
 
     Backward puts its gradient into zeros of the full size.

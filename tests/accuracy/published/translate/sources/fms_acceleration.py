@@ -1,12 +1,12 @@
 """IBM's fms-acceleration benchmarks on A100-80GB: HF Trainer with plugins, one row per
 configuration.
 
-Packed rows alone: the others have batches of the data's own lengths. Rows with fused kernels have
-no word: the plugin that brings a fused cross entropy brings fused norms and rotation along
-(``FastKernelsAccelerationPlugin``). The trainer's checkpoints are reentrant, which release 4.48
-takes for granted. The window of Mistral, as long as the sequences, is left out: SDPA would make a
-mask of it, but flash_attention_2 takes a number, and none that is not exceeded. ``nvidia-smi`` is
-the mean over GPUs of the peak less the first reading.
+Packed rows alone: the others have batches of the data's own lengths. The plugin that brings a fused
+cross entropy brings fused norms and rotation along (``FastKernelsAccelerationPlugin``). The
+trainer's checkpoints are reentrant, which release 4.48 takes for granted. The window of Mistral, as
+long as the sequences, is left out: SDPA would make a mask of it, but flash_attention_2 takes a
+number, and none that is not exceeded. ``nvidia-smi`` is the mean over GPUs of the peak less the
+first reading.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,11 +36,8 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if not batch["packing"]:
         message = "batches of the data's own lengths"
         raise Untranslatable(message)
-    if kernels["foak"] or kernels["fused_lora"] or kernels["scattermoe"]:
-        message = (
-            "fused norms and rotation, adapters or experts, for which the contract has no word"
-        )
-        raise Untranslatable(message)
+    if reason := _find_unworded(row):
+        raise Untranslatable(reason)
     if row["framework_config"] == "baseline-peft-bnb" and row["parallelism"]["dp_shard"] == 1:
         message = (
             "fp32 norms beside 16-bit tables (TRL's peft_module_casting_to_bf16), for which the "
@@ -64,8 +61,10 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "activation_checkpointing": "full",
         "reentrant_checkpointing": True,
         "attention": "flash",
-        "loss": "full_logits",
+        "loss": "fused_cross_entropy" if kernels["foak"] else "full_logits",
     }
+    if kernels["foak"]:
+        workload["kernels"] = "foak"
     if adapts:
         workload["lora"] = _named(row)
     ranks = row["parallelism"]["dp_shard"]
@@ -77,6 +76,22 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         scores_as="adapters" if adapts else "training",
         **_model(row),
     )
+
+
+def _find_unworded(row: Mapping[str, Any]) -> str | None:
+    """Return what a row has fused that the contract has no word for."""
+    kernels = row["kernels"]
+    if kernels["scattermoe"]:
+        return "fused experts, for which the contract has no word"
+    if not (kernels["foak"] or kernels["fused_lora"]):
+        return None
+    if row["parallelism"]["dp_shard"] > 1:
+        return "foak's kernels over sharded weights, for which there is no term"
+    if kernels["fused_lora"] and _is_gptq(row):
+        return "foak's adapters over GPTQ's weights, for which there is no term"
+    if "bigcode" in row["model"]["hf_id"]:
+        return "foak's loss without its norms and rotation (gpt_bigcode)"
+    return None
 
 
 def _named(row: Mapping[str, Any]) -> dict[str, Any]:
