@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from service.estimator.model.recorded.architecture import RecordedArchitecture
-from service.estimator.model.recorded.recorded_model import RecordedLayer
+from service.estimator.model.recorded.kinds import EXPERTS, count_idle_parameters
+from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedSpec
 from service.estimator.tape.programs.kernels import ATTENTIONS
 from service.estimator.tape.programs.program import Operation, flatten
 from service.estimator.tape.programs.recorded_pass import RecordedPass
@@ -16,7 +17,9 @@ _LATENT = "kv_b_proj"
 def find_uncounted_part(model: RecordedArchitecture) -> str | None:
     """Return the part of a recording's work that is not counted."""
     recorded = model.recorded
-    reasons = (reason for layer in recorded.layers if (reason := _find_in_layer(layer)))
+    reasons = (
+        reason for layer in recorded.layers if (reason := _find_in_layer(layer, recorded.spec))
+    )
     reason = next(reasons, None)
     if reason is not None:
         return reason
@@ -34,11 +37,14 @@ def find_uncounted_part(model: RecordedArchitecture) -> str | None:
     return None
 
 
-def _find_in_layer(layer: RecordedLayer) -> str | None:
+def _find_in_layer(layer: RecordedLayer, spec: RecordedSpec) -> str | None:
     targets = {part.target for part in layer.linears}
-    if any("expert" in weight.name for weight in layer.weights):
+    experts = [weight for weight in layer.weights if weight.kind == EXPERTS]
+    # A grouped product of stacks, of which a token meets as many as the config says.
+    are_stacks = all(weight.shape[:1] == (spec.num_experts,) for weight in experts)
+    if experts and not (are_stacks and count_idle_parameters(layer, spec)):
         return "experts"
-    if any(len(weight.shape) > _MATRIX for weight in layer.weights):
+    if any(len(part.shape) > _MATRIX for part in layer.weights if part.kind != EXPERTS):
         return "weights that are no matrices"
     if _LATENT in targets:
         return "latent attention"

@@ -7,6 +7,7 @@ from math import prod
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recorded.completion import complete_recording
+from service.estimator.model.recorded.kinds import count_idle_parameters
 from service.estimator.model.recorded.outer_layers import (
     OuterLayer,
     divides_steps,
@@ -15,6 +16,7 @@ from service.estimator.model.recorded.outer_layers import (
 from service.estimator.model.recorded.recorded_model import (
     RecordedLayer,
     RecordedModel,
+    RecordedSpec,
     SequenceState,
 )
 from service.estimator.model.recorded.running import (
@@ -48,6 +50,7 @@ class RecordedBlock:
 
     kind: int
     layer: RecordedLayer
+    spec: RecordedSpec
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order."""
@@ -59,7 +62,7 @@ class RecordedBlock:
 
     def idle_parameters(self) -> int:
         """Return the parameters that one token does not use."""
-        return 0
+        return count_idle_parameters(self.layer, self.spec)
 
     @property
     def cache_elements_per_token(self) -> int:
@@ -235,7 +238,7 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
     head = outer.pop(f"{recorded.head}.weight", embedding)
     bias = outer.pop(f"{recorded.head}.bias", None)
     blocks = tuple(
-        (RecordedBlock(kind=kind, layer=layer), order.count(kind))
+        (RecordedBlock(kind=kind, layer=layer, spec=recorded.spec), order.count(kind))
         for kind, layer in enumerate(recorded.layers)
     )
     return RecordedArchitecture(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from service.estimator.model.recorded.recorded_model import RecordedLayer
+from service.estimator.model.recorded.recorded_model import RecordedLayer, RecordedSpec
 from service.estimator.model.weights.tensors import Linear, Weight
 
 EXPERTS, SHARED_EXPERT = "mlp_experts", "mlp_shared_expert"
@@ -31,6 +31,18 @@ _MIXER = re.compile(r"\bmixer\.")
 def guess_kind(name: str) -> str:
     """Return the kind under which a weight is counted, by its name."""
     return next((kind for pattern, kind in _KINDS if re.search(pattern, name)), "other")
+
+
+def count_idle_parameters(layer: RecordedLayer, spec: RecordedSpec) -> int:
+    """Return the parameters of experts that one token is not routed to.
+
+    None where the config does not say to how many it is.
+    """
+    routed, experts = spec.num_experts_per_token, spec.num_experts
+    if not 0 < routed < experts:
+        return 0
+    stacks = sum(weight.numel for weight in layer.weights if weight.kind == EXPERTS)
+    return stacks * (experts - routed) // experts
 
 
 def name_kinds(layer: RecordedLayer) -> RecordedLayer:

@@ -1,6 +1,7 @@
 """Predicates of rules about a model's modules."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
 
 from service.estimator.memory.adapter_bases import UPCAST, resolve_base_weights
@@ -14,7 +15,6 @@ from service.estimator.memory.lengths import (
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import inspect_placements, select_scheme
 from service.estimator.model.recorded.narrowing import is_recorded
-from service.estimator.model.recorded.rank_layers import shares_delta_states
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.model.weights.scheme import Packing, Scope
 from service.estimator.rules.grammar.facts import Case
@@ -117,8 +117,11 @@ def shares_states(case: Case) -> bool:
         return True
     tree = case.model.tree
     if is_recorded(tree):
-        is_delta = tree.recorded.model_class.startswith("Qwen3_5")
-        return is_delta and all(shares_delta_states(layer, ranks) for layer in tree.recorded.layers)
+        # Questions about families written by hand load no recordings.
+        ranked = import_module("service.estimator.model.recorded.rank_layers")
+        return tree.recorded.model_class.startswith("Qwen3_5") and all(
+            ranked.shares_delta_states(layer, ranks) for layer in tree.recorded.layers
+        )
     mixers = (find_state_mixer(block) for block, _ in tree.blocks)
     known = [mixer for mixer in mixers if mixer is not None]
     return bool(known) and all(mixer.splits_over(ranks) for mixer in known)

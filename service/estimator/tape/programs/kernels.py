@@ -13,6 +13,7 @@ ATTENTIONS = frozenset(
 _WORKS = {
     "aten.mm.default": Work.PRODUCT,
     "aten.addmm.default": Work.PRODUCT,
+    "aten._grouped_mm.default": Work.PRODUCT,
     "aten.bmm.default": Work.BATCHED,
     "aten.baddbmm.default": Work.BATCHED,
     "aten.native_layer_norm.default": Work.FUSED,
