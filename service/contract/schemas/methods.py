@@ -34,7 +34,10 @@ class LoraRequest(Strict, frozen=True, kw_only=True):
         Literal["all-linear"]
         | Annotated[list[ModuleName], Meta(min_length=1, max_length=64)]
         | UnsetType,
-        Meta(description="Which linear layers; `all-linear` is all but the head."),
+        Meta(
+            description="Which linear layers, by name or by the end of a path "
+            "(`linear_attn.out_proj`); `all-linear` is all but the head."
+        ),
     ] = UNSET
     dtype: Annotated[
         DType | UnsetType, Meta(description="Format of adapters, their gradients and states.")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.estimator.memory.head_copies import NO_HEAD, SavedHead, copy_head
 from service.estimator.memory.image_inputs import get_idle_names
-from service.estimator.model.adapters.parameters import iter_linear_factors
+from service.estimator.model.adapters.parameters import is_adapted, iter_linear_factors
 from service.estimator.model.adapters.stacks import build_stack_adapters, iter_stack_factors
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.weights.tensors import Weight
@@ -166,8 +166,6 @@ def iter_adapter_weights(model: Architecture, lora: Lora) -> Iterator[tuple[Weig
         for factor in iter_stack_factors(stacks, block.weights()):
             yield factor, count
     for layer, count in (*inner, *((layer, 1) for layer in model.outer_linears)):
-        if layer.target not in stacked_targets and (
-            lora.targets is None or layer.target in lora.targets
-        ):
+        if is_adapted(layer, lora, stacked_targets):
             for weight in iter_linear_factors(layer, lora):
                 yield weight, count

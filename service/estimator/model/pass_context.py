@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from service.estimator.model.adapters.parameters import is_adapted
 from service.estimator.model.adapters.stacks import StackAdapters
 from service.estimator.model.images import Images
 from service.estimator.model.saved_modules import is_saved_layer
@@ -136,9 +137,8 @@ class PassContext:
         """Return whether a layer carries an adapter."""
         if self.lora is None or is_saved_layer(layer, self.saved):
             return False
-        if self.stacks is not None and layer.target in self.stacks.merged_names:
-            return False
-        return self.lora.targets is None or layer.target in self.lora.targets
+        merged = () if self.stacks is None else self.stacks.merged_names
+        return is_adapted(layer, self.lora, merged)
 
     def packs(self, layer: Linear) -> bool:
         """Return whether a layer's weight is quantised.

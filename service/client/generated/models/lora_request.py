@@ -20,8 +20,8 @@ class LoraRequest:
 
     Attributes:
         rank (int | Unset): Rank of the adapters.
-        target_modules (list[str] | LoraRequestTargetModulesType0 | Unset): Which linear layers; `all-linear` is all but
-            the head.
+        target_modules (list[str] | LoraRequestTargetModulesType0 | Unset): Which linear layers, by name or by the end
+            of a path (`linear_attn.out_proj`); `all-linear` is all but the head.
         dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
         variant (LoraRequestVariant | Unset): Kind of adapter.
         dropout (float | Unset): Probability of dropout before each adapter, `lora_dropout` of PEFT, which keeps a mask

@@ -1,6 +1,6 @@
 """Tensors of an adapter on a linear layer."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.values.workload import Lora
@@ -12,6 +12,18 @@ _SCALED_INPUT = frozenset({"down_proj", "dense_4h_to_h", "fc2", "fc_out"})
 """Layers whose input IA3 scales (PEFT's
 ``TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING``).
 """
+
+
+def is_adapted(layer: Linear, lora: Lora, merged: Collection[str] = ()) -> bool:
+    """Return whether targets name a layer, or the end of its path.
+
+    A target with a dot is the end of a path (PEFT 0.21 ``tuners/tuners_utils.py``,
+    ``check_target_module_exists``). Names of ``merged`` parameters are of no layer.
+    """
+    if layer.target in merged:
+        return False
+    targets, path = lora.targets, f".{layer.name}"
+    return targets is None or any(path.endswith(f".{target}") for target in targets)
 
 
 def iter_linear_factors(layer: Linear, lora: Lora) -> Iterator[Weight]:

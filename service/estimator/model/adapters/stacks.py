@@ -103,6 +103,17 @@ class StackAdapters:
         )
 
 
+def list_last_parts(lora: Lora) -> frozenset[str] | None:
+    """Return the last parts of targets; None is every layer.
+
+    PEFT looks for merged parameters by them, so that ``shared_expert.up_proj`` is of the routed
+    experts (PEFT 0.21 ``utils/transformers_weight_conversion.py``, ``_convert_peft_config_moe``).
+    """
+    if lora.targets is None:
+        return None
+    return frozenset(target.rpartition(".")[2] for target in lora.targets)
+
+
 def build_stack_adapters(family: str, lora: Lora | None) -> StackAdapters | None:
     """Return the adapters of merged parameters in a family.
 
@@ -110,10 +121,10 @@ def build_stack_adapters(family: str, lora: Lora | None) -> StackAdapters | None
     """
     if lora is None or family not in MERGED or lora.variant not in _CONVERTED:
         return None
-    merged, targets = MERGED[family], lora.targets
+    merged, targets = MERGED[family], list_last_parts(lora)
 
     def rank(*targeted: str) -> int:
-        return lora.rank * len(targeted) if targets is None or set(targeted) <= set(targets) else 0
+        return lora.rank * len(targeted) if targets is None or set(targeted) <= targets else 0
 
     return StackAdapters(
         router=rank(merged.router),

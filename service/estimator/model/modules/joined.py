@@ -13,6 +13,7 @@ from service.estimator.model.adapters.axolotl import (
     run_gated_jointly,
 )
 from service.estimator.model.adapters.foak import project_separately
+from service.estimator.model.adapters.parameters import is_adapted
 from service.estimator.model.adapters.site import Site
 from service.estimator.model.adapters.unsloth import is_plain, project_together, run_gated
 from service.estimator.model.architecture import Architecture
@@ -171,7 +172,7 @@ def count_buffer_bytes(model: Architecture, lora: Lora, scheme: Scheme | None, r
     elements = [
         layer.in_features * layer.out_features
         for layer in linears
-        if not layer.bias and (lora.targets is None or layer.target in lora.targets)
+        if not layer.bias and is_adapted(layer, lora)
     ]
     scratch = max(elements, default=0) if scheme is not None and is_plain(lora) else 0
     table = DType.FP32 if spec.family.startswith("gemma") else DType.BF16

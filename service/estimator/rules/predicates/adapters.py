@@ -1,6 +1,7 @@
 """Predicates of rules about low-rank adapters, and what their refusals quote."""
 
-from service.estimator.model.adapters.stacks import MERGED, build_stack_adapters
+from service.estimator.model.adapters.parameters import is_adapted
+from service.estimator.model.adapters.stacks import MERGED, build_stack_adapters, list_last_parts
 from service.estimator.model.saved_modules import is_saved_layer
 from service.estimator.model.task_head import get_saved_names
 from service.estimator.model.weights.scheme import Packing
@@ -33,7 +34,8 @@ def find_padded_inputs(case: Case) -> int | None:
     """Return the inputs of the first layer that MiSS would pad."""
     lora = get_lora(case)
     layers = (layer for block, _ in case.model.tree.blocks for layer in block.linears())
-    wide = (layer.in_features for layer in layers if layer.target in (lora.targets or ()))
+    named = lora.targets is not None
+    wide = (layer.in_features for layer in layers if named and is_adapted(layer, lora))
     padded = (inputs for inputs in wide if lora.variant == "miss" and inputs % lora.rank)
     return next(padded, None)
 
@@ -64,7 +66,7 @@ def adapts_beside_head(case: Case) -> bool:
         return False
     in_units = {*tree.tower_layer_weights}
     return any(
-        (lora.targets is None or layer.target in lora.targets)
+        is_adapted(layer, lora)
         and not is_saved_layer(layer, saved)
         and in_units.isdisjoint(layer.weights())
         for layer in tree.outer_linears
@@ -79,9 +81,9 @@ def find_place(case: Case) -> str | None:
 def names(case: Case, target: str) -> bool:
     """Return whether adapters are on a target.
 
-    It is named, or meant by ``all-linear``.
+    It is named, alone or as the end of a path, or meant by ``all-linear``.
     """
-    targets = get_lora(case).targets
+    targets = list_last_parts(get_lora(case))
     return targets is None or target in targets
 
 
@@ -114,11 +116,18 @@ def find_half(case: Case) -> str | None:
     if build_stack_adapters(case.model.family, lora) is None:
         return None
     fused = MERGED[case.model.family].gate_up
-    named = [name for name in fused if name in (lora.targets or fused)]
+    named = [name for name in fused if name in (list_last_parts(lora) or fused)]
     return named[0] if 0 < len(named) < len(fused) else None
 
 
 def find_missing(case: Case) -> str | None:
-    """Return the first target that the model has not."""
-    targets = list_targets(case)
-    return next((name for name in get_lora(case).targets or () if name not in targets), None)
+    """Return the first target that names nothing of the model."""
+    tree, targets = case.model.tree, list_targets(case)
+    inner = (layer for block, _ in tree.blocks for layer in block.linears())
+    paths = [f".{layer.name}" for layer in (*inner, *tree.outer_linears)]
+    merged = MERGED[tree.family].names if tree.family in MERGED else frozenset[str]()
+    for target in get_lora(case).targets or ():
+        is_path = any(path.endswith(f".{target}") for path in paths)
+        if not (is_path or target in targets or target.rpartition(".")[2] in merged):
+            return target
+    return None
