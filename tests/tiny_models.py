@@ -127,6 +127,16 @@ TINY: Mapping[str, Config] = {
     "gpt_oss": GROUPED | EXPERTS | {"num_local_experts": 4, "sliding_window": 256},
     "granite": ROTARY,
     "granitemoe": ROTARY | EXPERTS | {"num_local_experts": 4},
+    "granitemoehybrid": ROTARY
+    | MAMBA2
+    | {
+        "num_hidden_layers": 4,
+        "layer_types": ["mamba", "attention", "mamba", "attention"],
+        "num_local_experts": 4,
+        "intermediate_size": 64,
+        "shared_intermediate_size": 96,
+        "mamba_chunk_size": 16,
+    },
     "jamba": ROTARY
     | {
         "num_hidden_layers": 4,

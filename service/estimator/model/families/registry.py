@@ -60,6 +60,7 @@ _FAMILIES = {
     "gpt_oss": "moe.gpt_oss",
     "granite": "dense.granite",
     "granitemoe": "moe.configs",
+    "granitemoehybrid": "ssm.granite_hybrid",
     "jamba": "ssm.jamba",
     "llama": "dense.llama",
     "llama4_text": "moe.llama4",
@@ -124,8 +125,7 @@ _DEPTHS = frozenset(
     ),
 )
 
-_STORED = frozenset({"quantization", "gguf"})
-"""What a specification says beside the numbers of its family."""
+_STORED = frozenset({"quantization", "gguf"})  # beside the numbers of a family
 SCALED = "scaled"
 """Family of a synthetic model of which only the size is known; no config.json has it."""
 

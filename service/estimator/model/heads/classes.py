@@ -56,6 +56,7 @@ _FAMILIES: Mapping[str, tuple[str, tuple[Head, ...]]] = {
     "gptj": ("GPTJ", _ANSWERS),
     "granite": ("Granite", _DECODER),
     "granitemoe": ("GraniteMoe", _DECODER),
+    "granitemoehybrid": ("GraniteMoeHybrid", _DECODER),
     "jamba": ("Jamba", _SEQUENCES),
     "llama": ("Llama", _TEXT),
     "llama4_text": ("Llama4Text", _DECODER),

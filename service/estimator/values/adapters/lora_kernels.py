@@ -19,9 +19,9 @@ ATTENTION_KERNELS = frozenset({LoraKernel.QKV, LoraKernel.OUTPUT})
 PATCHED_FAMILIES = frozenset(
     {
         *("arcee", "bamba", "cohere2", "exaone4", "gemma", "gemma2", "gemma3", "gemma3_text"),
-        *("glm", "glm4", "gpt_oss", "granite", "granitemoe", "jamba", "llama", "ministral"),
-        *("mistral", "mistral3", "mixtral", "nemotron", "phimoe", "qwen2", "qwen2_moe"),
-        *("qwen3", "qwen3_moe", "qwen3_next", "seed_oss", "smollm3", "starcoder2"),
+        *("glm", "glm4", "gpt_oss", "granite", "granitemoe", "granitemoehybrid", "jamba", "llama"),
+        *("ministral", "mistral", "mistral3", "mixtral", "nemotron", "phimoe", "qwen2"),
+        *("qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next", "seed_oss", "smollm3", "starcoder2"),
     }
 )
 """Families whose attention has the lines that axolotl 0.19 replaces

@@ -36,6 +36,7 @@ _UNCOUNTED = {
     "gpt_bigcode",
     "gpt_neo",
     "gptj",
+    "granitemoehybrid",
     "mbart",
     "ministral",
     "mistral3",

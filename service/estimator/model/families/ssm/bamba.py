@@ -15,13 +15,19 @@ from service.estimator.model.config_reader import (
     read_string,
 )
 from service.estimator.model.families.moe.configs import read_partial_rotary_factor
-from service.estimator.model.modules.attention.projections import Attention
+from service.estimator.model.families.ssm.bamba_parts import (
+    HybridSpec,
+    build_attention,
+    build_linear,
+    build_mixer,
+    build_norm,
+    check_groups,
+    read_mixer,
+)
 from service.estimator.model.modules.layers.block import Block, Mixer
 from service.estimator.model.modules.mlp.feedforward import GatedFeedForward
-from service.estimator.model.modules.ssm.mamba2 import Mamba2Mixer
-from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import check_decoder, rotary_buffer_bytes
-from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 ROTARY_FACTOR = 0.5
@@ -29,7 +35,7 @@ ROTARY_FACTOR = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BambaSpec(DecoderSpec):
+class BambaSpec(HybridSpec):
     """Numbers of a Bamba model.
 
     ``attention_layers`` are the indices of layers with attention, with commas between; the others
@@ -37,15 +43,6 @@ class BambaSpec(DecoderSpec):
     """
 
     attention_layers: str
-    rotary_dim: int
-    mixer_heads: int
-    mixer_head_dim: int
-    state_size: int
-    num_groups: int
-    kernel_size: int
-    chunk_size: int
-    convolution_bias: bool = True
-    projection_bias: bool = False
 
 
 SPEC = BambaSpec
@@ -60,12 +57,7 @@ def bamba(config: Config) -> BambaSpec:
         read_integer(config, "hidden_size", 4096),
         read_integer(config, "num_attention_heads", 32),
     )
-    bias, mixer_heads = (
-        read_flag(config, "attention_bias", default=False),
-        read_integer(config, "mamba_n_heads", 128),
-    )
-    expanded = read_integer(config, "mamba_expand", 2) * hidden
-    automatic = config.get("mamba_d_head", "auto") == "auto"
+    bias = read_flag(config, "attention_bias", default=False)
     size = read_head_dim(config, hidden, heads)
     return BambaSpec(
         family=read_string(config, "model_type", "bamba"),
@@ -85,16 +77,7 @@ def bamba(config: Config) -> BambaSpec:
         attention_dropout=read_fraction(config, "attention_dropout", 0.0),
         attention_layers=read_layer_indices(config, "attn_layer_indices"),
         rotary_dim=int(size * read_partial_rotary_factor(config, ROTARY_FACTOR)),
-        mixer_heads=mixer_heads,
-        mixer_head_dim=_compute_head_dim(
-            expanded, mixer_heads, None if automatic else read_integer(config, "mamba_d_head")
-        ),
-        state_size=read_integer(config, "mamba_d_state", 256),
-        num_groups=read_integer(config, "mamba_n_groups", 1),
-        kernel_size=read_integer(config, "mamba_d_conv", 4),
-        chunk_size=read_integer(config, "mamba_chunk_size", 256),
-        convolution_bias=read_flag(config, "mamba_conv_bias", default=True),
-        projection_bias=read_flag(config, "mamba_proj_bias", default=False),
+        **read_mixer(config, hidden),
     )
 
 
@@ -107,32 +90,13 @@ def read_layer_indices(config: Config, name: str) -> str:
     return ",".join(str(index) for index in listed)
 
 
-def _compute_head_dim(expanded: int, heads: int, configured: int | None) -> int:
-    """Return the size of a mixer's head.
-
-    All heads together make up the expanded width.
-    """
-    size = expanded // heads if configured is None else configured
-    if size * heads != expanded:
-        message = (
-            f"mamba_n_heads {heads} x mamba_d_head {size} is not mamba_expand x hidden_size = "
-            f"{expanded}"
-        )
-        raise InvalidConfigError(message, field="mamba_n_heads")
-    return size
-
-
 def build(spec: BambaSpec) -> Architecture:
     """Return the tree of two kinds of layer.
 
     They come in the order that the config gives.
     """
     check_decoder(spec)
-    if spec.mixer_heads % spec.num_groups:
-        message = (
-            f"mamba_n_groups {spec.num_groups} does not divide mamba_n_heads {spec.mixer_heads}"
-        )
-        raise InvalidConfigError(message, field="mamba_n_groups")
+    check_groups(spec)
     attention_layers = {int(index) for index in spec.attention_layers.split(",") if index}
     kinds = [index in attention_layers for index in range(spec.num_hidden_layers)]
     present = sorted(set(kinds), key=kinds.index)
@@ -142,7 +106,7 @@ def build(spec: BambaSpec) -> Architecture:
         position_embedding=None,
         blocks=tuple((_build_block(spec, attends=kind), kinds.count(kind)) for kind in present),
         order=tuple(present.index(kind) for kind in kinds),
-        final_norm=_build_norm(spec, "final_layernorm"),
+        final_norm=build_norm(spec, "final_layernorm"),
         head=Linear(
             name="lm_head",
             kind="lm_head",
@@ -157,71 +121,16 @@ def build(spec: BambaSpec) -> Architecture:
 
 
 def _build_block(spec: BambaSpec, *, attends: bool) -> Block:
-    mixer: Mixer = _build_attention(spec) if attends else _build_mixer(spec)
+    mixer: Mixer = build_attention(spec) if attends else build_mixer(spec)
     hidden, inner = spec.hidden_size, spec.intermediate_size
     return Block(
-        attention_norm=_build_norm(spec, "input_layernorm"),
+        attention_norm=build_norm(spec, "input_layernorm"),
         attention=mixer,
-        feed_forward_norm=_build_norm(spec, "pre_ff_layernorm"),
+        feed_forward_norm=build_norm(spec, "pre_ff_layernorm"),
         feed_forward=GatedFeedForward(
-            gate=_build_linear("feed_forward.gate_proj", "mlp", hidden, inner, bias=spec.mlp_bias),
-            up=_build_linear("feed_forward.up_proj", "mlp", hidden, inner, bias=spec.mlp_bias),
-            down=_build_linear("feed_forward.down_proj", "mlp", inner, hidden, bias=spec.mlp_bias),
+            gate=build_linear("feed_forward.gate_proj", "mlp", hidden, inner, bias=spec.mlp_bias),
+            up=build_linear("feed_forward.up_proj", "mlp", hidden, inner, bias=spec.mlp_bias),
+            down=build_linear("feed_forward.down_proj", "mlp", inner, hidden, bias=spec.mlp_bias),
             activation=spec.activation,
         ),
     )
-
-
-def _build_attention(spec: BambaSpec) -> Attention:
-    hidden, query, key = (
-        spec.hidden_size,
-        spec.num_attention_heads * spec.head_dim,
-        spec.num_key_value_heads * spec.head_dim,
-    )
-    return Attention(
-        projections=tuple(
-            _build_linear(f"self_attn.{name}", "attention", hidden, out, bias=spec.attention_bias)
-            for name, out in (("q_proj", query), ("k_proj", key), ("v_proj", key))
-        ),
-        output=_build_linear(
-            "self_attn.o_proj", "attention", query, hidden, bias=spec.attention_output_bias
-        ),
-        num_heads=spec.num_attention_heads,
-        num_kv_heads=spec.num_key_value_heads,
-        head_dim=spec.head_dim,
-        rotary_dim=spec.rotary_dim,
-        dropout=spec.attention_dropout,
-    )
-
-
-def _build_mixer(spec: BambaSpec) -> Mamba2Mixer:
-    hidden, inner = spec.hidden_size, spec.mixer_heads * spec.mixer_head_dim
-    convolved = inner + 2 * spec.num_groups * spec.state_size
-    return Mamba2Mixer(
-        in_proj=_build_linear(
-            "mamba.in_proj",
-            "ssm",
-            hidden,
-            inner + convolved + spec.mixer_heads,
-            bias=spec.projection_bias,
-        ),
-        out_proj=_build_linear("mamba.out_proj", "ssm", inner, hidden, bias=spec.projection_bias),
-        name="mamba",
-        num_heads=spec.mixer_heads,
-        head_dim=spec.mixer_head_dim,
-        state_size=spec.state_size,
-        num_groups=spec.num_groups,
-        kernel_size=spec.kernel_size,
-        chunk_size=spec.chunk_size,
-        convolution_bias=spec.convolution_bias,
-        activation=spec.activation,
-        norm_groups=spec.num_groups,
-    )
-
-
-def _build_norm(spec: BambaSpec, name: str) -> Norm:
-    return Norm(name=name, style="rms", size=spec.hidden_size)
-
-
-def _build_linear(name: str, kind: str, ins: int, outs: int, *, bias: bool) -> Linear:
-    return Linear(name=name, kind=kind, in_features=ins, out_features=outs, bias=bias)

@@ -43,7 +43,11 @@ _ON_SGLANG = all_of(is_true(model.recurrent), is_in(workload.engine, Engine.SGLA
 _SGLANG_STATES = (
     Rule(
         when=all_of(_ON_SGLANG, is_false(model.recorded)),
-        require=is_in(model.family, "falcon_mamba", "mamba", "mamba2", "nemotron_h", "qwen3_next"),
+        require=is_in(
+            model.family,
+            *("falcon_mamba", "granitemoehybrid", "mamba", "mamba2", "nemotron_h"),
+            "qwen3_next",
+        ),
         field="workload.engine",
         topic=Topic.RECURRENT,
         refusal=invalid(
