@@ -86,6 +86,7 @@ TINY: Mapping[str, Config] = {
         "num_attention_heads": 4,
         "alibi": False,
     },
+    "falcon_h1": GROUPED | MAMBA2 | {"mamba_d_ssm": 256, "mamba_chunk_size": 16},
     "falcon_mamba": MAMBA,
     "gemma": GROUPED,
     "gemma2": GROUPED | {"sliding_window": 256, "query_pre_attn_scalar": 32},

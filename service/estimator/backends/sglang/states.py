@@ -18,7 +18,7 @@ has no ``mamba_ssm_dtype``."""
 _BASE_SLOTS, _EXTRA_SLOTS = 3, 2
 """Slots of a request with the radix cache, and those beside them that overlapped steps write in
 turn (``extra_buffer``)."""
-_OVERLAPPED = frozenset({"granitemoehybrid", "nemotron_h", "qwen3_next"})
+_OVERLAPPED = frozenset({"falcon_h1", "granitemoehybrid", "nemotron_h", "qwen3_next"})
 _OVERLAPPED_CLASSES = frozenset(
     {
         *("FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "NemotronHForCausalLM"),

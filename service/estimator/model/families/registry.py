@@ -44,6 +44,7 @@ _FAMILIES = {
     "electra": "encoders.electra",
     "exaone4": "dense.llama_variants",
     "falcon": "gpt.falcon",
+    "falcon_h1": "ssm.falcon_h1",
     "falcon_mamba": "ssm.mamba",
     "gemma": "dense.gemma",
     "gemma2": "dense.gemma",
@@ -108,9 +109,7 @@ underscores.
 """
 
 MAX_LAYERS = 512
-"""Maximum layers of one stack; the deepest published model has a quarter of it. The allocator is
-replayed layer by layer.
-"""
+"""Maximum layers of one stack, four times the deepest's: the allocator is replayed by layer."""
 _DEPTHS = frozenset(
     (
         "decoder_layers",

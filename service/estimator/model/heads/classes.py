@@ -40,6 +40,7 @@ _FAMILIES: Mapping[str, tuple[str, tuple[Head, ...]]] = {
     "electra": ("Electra", _ENCODER),
     "exaone4": ("Exaone4", _TEXT),
     "falcon": ("Falcon", _TEXT),
+    "falcon_h1": ("FalconH1", _DECODER),
     "falcon_mamba": ("FalconMamba", _DECODER),
     "gemma": ("Gemma", _TOKENS),
     "gemma2": ("Gemma2", _TOKENS),

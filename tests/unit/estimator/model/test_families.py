@@ -31,6 +31,7 @@ _UNCOUNTED = {
     "cohere2",
     "deepseek_v3",
     "exaone4",
+    "falcon_h1",
     "falcon_mamba",
     "gemma",
     "gpt_bigcode",

@@ -29,14 +29,17 @@ class HybridSpec(DecoderSpec):
     projection_bias: bool = False
 
 
-def read_mixer(config: Config, hidden: int) -> dict[str, Any]:
-    """Return the numbers of mixers, by the fields of ``HybridSpec``."""
+def read_mixer(config: Config, hidden: int, inner: int | None = None) -> dict[str, Any]:
+    """Return the numbers of mixers, by the fields of ``HybridSpec``.
+
+    ``inner`` are the channels of all heads, where the config names them.
+    """
     heads = read_integer(config, "mamba_n_heads", 128)
     automatic = config.get("mamba_d_head", "auto") in {"auto", None}
     return {
         "mixer_heads": heads,
         "mixer_head_dim": _compute_head_dim(
-            read_integer(config, "mamba_expand", 2) * hidden,
+            inner or read_integer(config, "mamba_expand", 2) * hidden,
             heads,
             None if automatic else read_integer(config, "mamba_d_head"),
         ),

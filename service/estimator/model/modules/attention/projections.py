@@ -37,6 +37,8 @@ class Attention:
     """Rotated elements of a head; 0 is all."""
     scaled_query: bool = False
     """Whether the model itself multiplies the query by the scale."""
+    scaled_key: bool = False
+    """Whether a constant multiplies the key (Falcon-H1)."""
     query_norm: Norm | None = None
     key_norm: Norm | None = None
     upcast_softmax: bool = True
@@ -134,6 +136,8 @@ class Attention:
             query = chain(ctx.tape, query, multiply_scalar)
         query = self._view(ctx, query, scope, norm=self.query_norm, heads=self.num_heads)
         key = ctx.linear(to_key, x, scope)
+        if self.scaled_key:
+            key = chain(ctx.tape, key, multiply_scalar)
         key = self._view(ctx, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
         value = ctx.linear(to_value, x, scope)
         if self._is_row(self.query_norm, self.num_heads):

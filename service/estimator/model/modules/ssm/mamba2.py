@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.ssm.causal_conv import convolve_causally, mask_padding
 from service.estimator.model.modules.ssm.chunks import Chunks, split_chunks
+from service.estimator.model.modules.ssm.gated_norm import apply_gate
 from service.estimator.model.modules.ssm.mamba2_scan import Mamba2Scan
 from service.estimator.model.modules.ssm.recurrent_step import (
     STATE_DTYPE,
@@ -19,20 +20,15 @@ from service.estimator.model.modules.ssm.recurrent_step import (
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Split, Weight, split_rows
 from service.estimator.tape import sizes
-from service.estimator.tape.nodes import Value, as_value
+from service.estimator.tape.nodes import Parameter, Value, as_value
 from service.estimator.tape.ops.elementwise import (
     activate_saving_input,
-    activate_saving_output,
     add,
-    add_scalar,
     autocast_to_fp32,
     cast,
     chain,
     multiply,
     multiply_scalar,
-    power,
-    reduce_mean,
-    silu,
 )
 from service.estimator.tape.ops.products import copy_contiguous, split
 from service.estimator.tape.ops.routing import clamp
@@ -61,7 +57,9 @@ class Mamba2Mixer:
     convolution_bias: bool
     activation: str
     norm_groups: int = 1
-    """Groups of channels that the gated norm normalises separately."""
+    """Groups of channels that the gated norm normalises separately; 0 for a gate without a norm."""
+    scaled: bool = False
+    """Whether constants multiply what enters, and a buffer what is projected (Falcon-H1)."""
 
     @property
     def inner_size(self) -> int:
@@ -105,7 +103,8 @@ class Mamba2Mixer:
         heads, prefix = (self.num_heads,), self.name
         yield Weight(f"{prefix}.dt_bias", "ssm", heads)
         yield Weight(f"{prefix}.A_log", "ssm", heads)
-        yield Weight(f"{prefix}.norm.weight", "norm", (self.inner_size,))
+        if self.norm_groups:
+            yield Weight(f"{prefix}.norm.weight", "norm", (self.inner_size,))
         yield Weight(f"{prefix}.D", "ssm", heads)
         yield Weight(f"{prefix}.conv1d.weight", "ssm", (self.convolved_size, 1, self.kernel_size))
         if self.convolution_bias:
@@ -141,9 +140,17 @@ class Mamba2Mixer:
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the mixer; ``x`` stays with the caller."""
         tape, tokens = ctx.tape, ctx.shape.tokens
-        bias, decay_log, scale, skip, *filters = ctx.parameters(self._mixer_weights(), scope)
+        bias, decay_log, *further = ctx.parameters(self._mixer_weights(), scope)
+        scale = further.pop(0) if self.norm_groups else None
+        skip, *filters = further
         rows = mask_padding(ctx, x)
+        if self.scaled:
+            rows = chain(tape, rows, multiply_scalar)
         projected = ctx.linear(self.in_proj, rows, scope)
+        if self.scaled:
+            width = self.in_proj.out_features
+            buffer = Parameter("mup_vector", width, ctx.settings.dtype, trainable=False)
+            projected = chain(tape, projected, lambda t, v: multiply(t, v, as_value(buffer)))
         rates = chain(
             tape,
             chain(tape, cast(tape, as_value(decay_log), DType.FP32), exponentiate),
@@ -172,7 +179,7 @@ class Mamba2Mixer:
         else:
             scanned, names = self._scan(ctx, parts, weights, split_chunks(ctx, self.chunk_size))
         store_state(ctx, self.inner_size * self.state_size, STATE_DTYPE)
-        normed = self._apply_gated_norm(ctx, scanned, gate, as_value(scale))
+        normed = apply_gate(ctx, scanned, gate, scale, num_groups=self.norm_groups)
         narrowed = cast(tape, normed, x.dtype)
         y = chain(tape, narrowed, lambda _, value: ctx.linear(self.out_proj, value, scope))
         tape.free(normed, rates, gate, steps, hidden, entering, reading, *names)
@@ -264,24 +271,3 @@ class Mamba2Mixer:
             cast(ctx.tape, x, DType.FP32),
             lambda t, value: copy_contiguous(t, value, numel=numel),
         )
-
-    def _apply_gated_norm(self, ctx: Recording, x: Value, gate: Value, scale: Value) -> Value:
-        """Return the gated and normalised output of the scan.
-
-        The output is multiplied by its gate and divided by its root mean square
-        (``MambaRMSNormGated``); ``x`` is dropped.
-        """
-        tape = ctx.tape
-        opened = chain(tape, cast(tape, gate, DType.FP32), silu)
-        gated = multiply(tape, x, opened)
-        tape.free(opened)
-        squared = power(tape, gated)
-        variance = chain(
-            tape, squared, lambda t, v: reduce_mean(t, v, ctx.shape.tokens(self.norm_groups))
-        )
-        inverse = chain(tape, add_scalar(tape, variance), activate_saving_output)
-        normed = multiply(tape, gated, inverse)
-        tape.free(gated, inverse)
-        y = multiply(tape, scale, normed)
-        tape.free(normed, variance, x)
-        return y

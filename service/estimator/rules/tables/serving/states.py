@@ -45,7 +45,7 @@ _SGLANG_STATES = (
         when=all_of(_ON_SGLANG, is_false(model.recorded)),
         require=is_in(
             model.family,
-            *("falcon_mamba", "granitemoehybrid", "mamba", "mamba2", "nemotron_h"),
+            *("falcon_h1", "falcon_mamba", "granitemoehybrid", "mamba", "mamba2", "nemotron_h"),
             "qwen3_next",
         ),
         field="workload.engine",

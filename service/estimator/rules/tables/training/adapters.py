@@ -126,7 +126,10 @@ ADAPTERS = (
         source=f"{_PEFT} tuners/tuners_utils.py, check_target_module_exists",
     ),
     Rule(
-        when=all_of(_ADAPTED, is_in(model.family, "mamba", "mamba2", "falcon_mamba", "nemotron_h")),
+        when=all_of(
+            _ADAPTED,
+            is_in(model.family, "mamba", "mamba2", "falcon_mamba", "falcon_h1", "nemotron_h"),
+        ),
         require=satisfies(lambda case: not names(case, "out_proj"), workload.lora),
         field=_TARGETS,
         topic=Topic.ADAPTERS,

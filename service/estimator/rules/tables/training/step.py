@@ -52,7 +52,7 @@ _IN_BACKWARD = is_true(workload.optimizer_in_backward)
 
 TRAINING_STEP = (
     Rule(
-        when=is_in(model.family, "mamba", "mamba2", "falcon_mamba", "nemotron_h"),
+        when=is_in(model.family, "mamba", "mamba2", "falcon_mamba", "falcon_h1", "nemotron_h"),
         require=any_of(is_absent(workload.lora), is_given(lora.targets)),
         reason="PEFT adapts no out_proj of {model.family}, which all-linear names as well",
         source="peft 0.21 tuners/tuners_utils.py, _check_lora_target_modules_mamba",
