@@ -15,6 +15,7 @@ from operator import attrgetter
 from service.calibration.evidence import Quantity
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.layout import Layout
+from service.estimator.values.megatron import MegatronOptions
 from service.estimator.values.memo import keep_latest
 from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 
@@ -57,6 +58,7 @@ _ADDED_LATER = {
     "max_images_per_prompt": None,
     "max_videos_per_prompt": None,
     "inputs": None,
+    "megatron": asdict(MegatronOptions()),
 }
 """Fields that keys of before do not have, and no key has at these values."""
 _get_training_fields = attrgetter(
@@ -142,7 +144,7 @@ def _describe_workload(workload: Workload) -> dict[str, object]:
     described |= {
         name: value
         for name, value in asdict(workload).items()
-        if name not in _NOT_IN_KEY and (name, value) not in _ADDED_LATER.items()
+        if name not in _NOT_IN_KEY and not (name in _ADDED_LATER and value == _ADDED_LATER[name])
     }
     speculative = described.get("speculative")
     if isinstance(speculative, dict):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct, inspect
 
+from service.contract.schemas.megatron import MegatronRequest
 from service.contract.schemas.methods import (
     EvaluationRequest,
     LoraRequest,
@@ -28,6 +29,7 @@ _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
 _NESTED: dict[str, type[Struct]] = {
     "evaluation": EvaluationRequest,
     "lora": LoraRequest,
+    "megatron": MegatronRequest,
     "offload": OffloadRequest,
     "peft": PeftRequest,
     "rollout": RolloutRequest,

@@ -19,10 +19,12 @@ FLOORS = {
     ("vllm", "kv_cache_memory", "%"): (0.002, 0.004),
     ("vllm", "kv_cache_tokens", "%"): (0.002, 0.004),
     ("vllm", "max_concurrency", "%"): (0.002, 0.004),
-    ("megatron", "memory_allocated_steady", "%"): (0.0005, 0.0005),
+    # One run of four, which predicts further tokens, has 48 MiB of 6.3 GB more.
+    ("megatron", "memory_allocated_steady", "%"): (0.0005, 0.008),
     ("megatron", "max_memory_allocated", "%"): (0.05, 0.08),
     ("megatron", "memory_allocated_steady", "MiB"): (5, 20),
-    ("megatron", "max_memory_allocated", "MiB"): (10, 40),
+    # Experts are routed evenly, and GB200's older releases had smaller workspaces.
+    ("megatron", "max_memory_allocated", "MiB"): (10, 45),
 }
 """Median and 90th percentile of the error: what is reached now, rounded up."""
 POOLED = {
@@ -30,7 +32,7 @@ POOLED = {
     ("training", "adapters"): (0.05, 0.21, 0.05),
 }
 """Median, 90th percentile and mean signed error over everything that was read of some classes."""
-CASES = {"vllm": 180, "megatron": 190, "inference": 260, "training": 40, "adapters": 80}
+CASES = {"vllm": 180, "megatron": 320, "inference": 260, "training": 40, "adapters": 80}
 """Readings that were answered when these floors were set."""
 TIMES = (0.19, 0.39)
 """Median and 90th percentile over all published times, each case alike."""

@@ -16,8 +16,7 @@ from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation
 from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
 from service.base.errors import NotFoundError
-from service.contract.schemas.fields import PageQuery, get_or_none
-from service.contract.schemas.keys import (
+from service.contract.schemas.access.keys import (
     ChangeAnswer,
     ChangePage,
     KeyAnswer,
@@ -26,6 +25,7 @@ from service.contract.schemas.keys import (
     KeyRequest,
     NewKeyAnswer,
 )
+from service.contract.schemas.fields import PageQuery, get_or_none
 from service.contract.to_answer.timestamps import format_optional_timestamp, format_timestamp
 from service.usecases.access import keys
 from service.usecases.access.keys import NewKey, StoredAuditEvent, StoredKey

@@ -70,6 +70,14 @@ class PeftRequest(Strict, frozen=True, kw_only=True):
     type: Annotated[Word, Meta(description="PEFT's name of the method.", examples=["ia3"])]
 
 
+class SelectiveRequest(Strict, frozen=True, kw_only=True):
+    """Recompute every n-th layer."""
+
+    selective: Annotated[
+        int, Meta(ge=1, le=10_000, description="Every how many layers: the first in transformers.")
+    ]
+
+
 class OffloadRequest(Strict, frozen=True, kw_only=True):
     """What lives outside the GPU."""
 

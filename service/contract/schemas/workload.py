@@ -16,6 +16,7 @@ from service.contract.schemas.fields import (
     Version,
     Word,
 )
+from service.contract.schemas.megatron import MegatronRequest
 from service.contract.schemas.methods import (
     EvaluationRequest,
     InputsRequest,
@@ -23,6 +24,7 @@ from service.contract.schemas.methods import (
     OffloadRequest,
     PeftRequest,
     RolloutRequest,
+    SelectiveRequest,
 )
 from service.contract.schemas.serving import ServeRequest
 from service.estimator.values.batches import SequencePacking
@@ -84,14 +86,6 @@ class PrecisionRequest(Strict, frozen=True, kw_only=True):
     optimizer_dtype: Annotated[
         DType | UnsetType, Meta(description="Moments; default `master_dtype`, else `param_dtype`.")
     ] = UNSET
-
-
-class SelectiveRequest(Strict, frozen=True, kw_only=True):
-    """Recompute every n-th layer."""
-
-    selective: Annotated[
-        int, Meta(ge=1, le=10_000, description="Every how many layers: the first in transformers.")
-    ]
 
 
 LengthsRequest = (
@@ -260,6 +254,10 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     peft: Annotated[PeftRequest | UnsetType, Meta(description="The method, for `peft`.")] = UNSET
     offload: Annotated[
         OffloadRequest | UnsetType, Meta(description="What lives outside the GPU.")
+    ] = UNSET
+    megatron: Annotated[
+        MegatronRequest | UnsetType,
+        Meta(description="Arguments of framework `megatron` alone, by its names."),
     ] = UNSET
     decoder_length: Annotated[
         Tokens | UnsetType, Meta(description="Decoder tokens of an encoder-decoder.")

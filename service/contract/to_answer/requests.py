@@ -9,6 +9,7 @@ from service.contract.schemas.fields import JsonObject
 from service.contract.schemas.how_many import MemoryAnswer
 from service.estimator.values.device import UNKNOWN_VENDOR, Device
 from service.estimator.values.layout import Layout
+from service.estimator.values.megatron import MegatronOptions
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import Offload, Quantization, ServeWorkload, Workload
 from service.planner.fit.changes import to_json_value
@@ -23,6 +24,8 @@ def render_workload(workload: Workload) -> JsonObject:
         members["activation_checkpointing"] = {"selective": every}
     if lengths := members.pop("sequence_lengths"):
         members["sequence_lengths"] = {str(length): count for length, count in lengths}
+    if workload.megatron == MegatronOptions():
+        del members["megatron"]
     if workload.peft is not None:
         members["peft"] = {"type": workload.peft}
     return members

@@ -10,13 +10,13 @@ from typing import Any
 from msgspec import UnsetType
 
 from service.contract.schemas.fields import MAX_TOKENS
-from service.contract.schemas.methods import EvaluationRequest, LoraRequest, OffloadRequest
-from service.contract.schemas.workload import (
-    PrecisionRequest,
+from service.contract.schemas.methods import (
+    EvaluationRequest,
+    LoraRequest,
+    OffloadRequest,
     SelectiveRequest,
-    TrainRequest,
-    WorkloadRequest,
 )
+from service.contract.schemas.workload import PrecisionRequest, TrainRequest, WorkloadRequest
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
 from service.contract.to_question.inputs import read_sequence
 from service.contract.to_question.run_lengths import read_run_length
@@ -35,6 +35,7 @@ from service.estimator.values.losses import (
     Reference,
     Trainer,
 )
+from service.estimator.values.megatron import MegatronOptions
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.workload import (
     Attention,
@@ -94,6 +95,7 @@ _WHOLE_SCORES = (
     "it loss selective holds more"
 )
 _ROLLOUT_FIELDS = tuple(field.name for field in fields(Rollout))
+_MEGATRON_FIELDS = tuple(field.name for field in fields(MegatronOptions))
 _TRAIN_OPTIONAL = (
     "packing",
     "trainer",
@@ -168,6 +170,8 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
     values |= read_sequence(request.sequence_length, request.inputs, "sequence_length")
     if not isinstance(request.rollout, UnsetType):
         values["rollout"] = Rollout(**copy_set_fields(request.rollout, _ROLLOUT_FIELDS))
+    if not isinstance(request.megatron, UnsetType):
+        values["megatron"] = MegatronOptions(**copy_set_fields(request.megatron, _MEGATRON_FIELDS))
     values["evaluation"] = _read_evaluation(request.evaluation, assumptions)
     workload = TrainWorkload(**values)
     workload, counted = read_run_length(request, workload)

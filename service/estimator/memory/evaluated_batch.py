@@ -10,11 +10,11 @@ from service.estimator.memory.training_pass import (
     describe_batch,
     resolve_batch_shape,
 )
+from service.estimator.model.library_versions import parse_transformers_release, skips_logits
 from service.estimator.passes.config import EvaluationPass, TrainingPass
 from service.estimator.tape import sizes
 from service.estimator.tape.sizes import Size
 from service.estimator.values.batches import Evaluation
-from service.estimator.values.library_versions import parse_transformers_release, skips_logits
 from service.estimator.values.losses import Loss
 from service.estimator.values.workload import Checkpointing, TrainWorkload
 

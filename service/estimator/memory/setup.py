@@ -8,10 +8,10 @@ from service.estimator.memory.optimizers.optimizer import Optimizer
 from service.estimator.memory.optimizers.table import resolve_optimizer
 from service.estimator.memory.trained import Shards, TrainedParameters, select_trained_parameters
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.library_versions import parse_transformers_release
 from service.estimator.model.weights.tensors import count_padded_elements
 from service.estimator.tape.units import FsdpConfig, ShardPadding
 from service.estimator.values.layout import Layout, Sharding
-from service.estimator.values.library_versions import parse_transformers_release
 from service.estimator.values.workload import Lora, OffloadTarget, TrainWorkload
 
 

@@ -20,6 +20,10 @@ from service.estimator.memory.model_limits import list_attention_warnings, resol
 from service.estimator.memory.setup import TrainSetup, resolve_setup
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.images import Images
+from service.estimator.model.library_versions import (
+    has_fp32_logits,
+    has_logit_copy,
+)
 from service.estimator.passes.config import TrainingPass, is_batch_dependent
 from service.estimator.passes.losses import LossPass
 from service.estimator.tape.ops.loss.linear_loss import liger_chunk_tokens
@@ -30,10 +34,6 @@ from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import RolloutEngine
 from service.estimator.values.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout, Sharding
-from service.estimator.values.library_versions import (
-    has_fp32_logits,
-    has_logit_copy,
-)
 from service.estimator.values.losses import LOG_PROB_LOSSES, Kernels, Loss, Trainer
 from service.estimator.values.precision import Precision
 from service.estimator.values.units import MIB

@@ -6,6 +6,7 @@ from service.estimator.memory.adapter_bases import resolve_base_weights
 from service.estimator.memory.kv_cache import compiles_decode
 from service.estimator.model.adapters.stacks import build_stack_adapters
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.library_versions import NEWEST_READ, parse_transformers_release
 from service.estimator.model.positions import count_scaled_positions
 from service.estimator.model.quantization.loading import LEFT_EXPERTS, has_unquantised_experts
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
@@ -18,7 +19,6 @@ from service.estimator.values.layout import (
     Layout,
     Sharding,
 )
-from service.estimator.values.library_versions import NEWEST_READ, parse_transformers_release
 from service.estimator.values.units import ceil_div, format_bytes
 from service.estimator.values.workload import (
     Allocator,

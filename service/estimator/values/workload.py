@@ -17,6 +17,7 @@ from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.generation import Client, Rollout, Sampling, check_policy
 from service.estimator.values.losses import PAIRED_TRAINERS, Kernels, Loss, Reference, Trainer
+from service.estimator.values.megatron import MegatronOptions
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.precision import POLICIES, Precision
 from service.estimator.values.speculative import Speculative
@@ -201,16 +202,14 @@ class TrainWorkload:
     audio_frames: int | None = None
     num_tokens: int | None = None
     save_total_limit: int | None = None
+    megatron: MegatronOptions = field(default_factory=MegatronOptions)
 
     def __post_init__(self) -> None:
         """Refuse counts below one and a method that contradicts its adapters."""
         for name in ("sequence_length", "micro_batch_size", "gradient_accumulation_steps"):
             check_at_least(f"workload.{name}", getattr(self, name))
         if not (adapts := self.method in {Method.LORA, Method.QLORA}) and self.lora is not None:
-            message = (
-                f'"lora" is given but method is {self.method.value!r}; set method to "lora" or '
-                '"qlora", or drop "lora"'
-            )
+            message = f'"lora" is given but method is {self.method.value!r}, not "lora" or "qlora"'
         elif adapts and self.lora is None:
             message = f"method {self.method.value!r} needs adapters"
         else:

@@ -14,6 +14,7 @@ from service.estimator.model.spec import DecoderSpec
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Loss
+from service.estimator.values.megatron import TransformerImpl
 from service.estimator.values.pipeline import EVEN
 from service.estimator.values.workload import Attention, Checkpointing, TrainWorkload
 from service.formats.renderings.text import Scalar, render_flags, select_enabled
@@ -30,7 +31,34 @@ def render_megatron_arguments(
         *_render_layout(model.spec, layout),
         *(_render_pipeline(model, layout) if layout.pipeline_parallel > 1 else ()),
         *_render_step(workload, layout),
+        *_render_options(workload, has_experts=model.spec.num_experts > 0),
     )
+
+
+def _render_options(workload: TrainWorkload, *, has_experts: bool) -> tuple[str, ...]:
+    """Return whose layers run, how tokens reach experts, and what is fused."""
+    options, fuses = workload.megatron, workload.loss is Loss.FUSED_CROSS_ENTROPY
+    local = options.transformer_impl is TransformerImpl.LOCAL
+    defers = options.defer_embedding_wgrad_compute
+    values: dict[str, Scalar | None] = {
+        "transformer-impl": options.transformer_impl.value,
+        "moe-token-dispatcher-type": (
+            options.moe_token_dispatcher_type.value if has_experts else None
+        ),
+        "mtp-num-layers": options.mtp_num_layers or None,
+        "cross-entropy-fusion-impl": options.cross_entropy_fusion_impl.value if fuses else None,
+        "wgrad-deferral-limit": options.wgrad_deferral_limit or None,
+    }
+    switches = {
+        "moe-grouped-gemm": has_experts and options.moe_grouped_gemm,
+        "no-gradient-accumulation-fusion": not options.gradient_accumulation_fusion,
+        "no-masked-softmax-fusion": local and not options.masked_softmax_fusion,
+        "attention-softmax-in-fp32": local and options.attention_softmax_in_fp32,
+        "no-create-attention-mask-in-dataloader": not options.create_attention_mask,
+        "defer-embedding-wgrad-compute": defers,
+        "cross-entropy-loss-fusion": fuses,
+    }
+    return render_flags(values, switches=select_enabled(switches))
 
 
 def _render_layout(spec: DecoderSpec, layout: Layout) -> tuple[str, ...]:
@@ -106,8 +134,6 @@ def _render_step(workload: TrainWorkload, layout: Layout) -> tuple[str, ...]:
         "clip-grad": 1.0 if workload.gradient_clipping else 0.0,
     }
     precision = workload.precision
-    fuses = workload.loss is Loss.FUSED_CROSS_ENTROPY
-    values["cross-entropy-fusion-impl"] = "te" if fuses else None
     is_bf16 = precision.param_dtype is DType.BF16
     return render_flags(
         values,
@@ -117,7 +143,6 @@ def _render_step(workload: TrainWorkload, layout: Layout) -> tuple[str, ...]:
                 "fp16": precision.param_dtype is DType.FP16,
                 "accumulate-allreduce-grads-in-fp32": precision.grad_dtype is DType.FP32,
                 "grad-reduce-in-bf16": is_bf16 and precision.grad_dtype is DType.BF16,
-                "cross-entropy-loss-fusion": fuses,
                 "deterministic-mode": workload.deterministic,
             },
         ),
@@ -149,7 +174,6 @@ def _render_shape(spec: DecoderSpec) -> tuple[str, ...]:
         "position-embedding-type": "rope" if spec.rotary else "learned_absolute",
         "num-experts": spec.num_experts or None,
         "moe-router-topk": spec.num_experts_per_token or None,
-        "transformer-impl": "transformer_engine",
         "attention-dropout": spec.attention_dropout,
         "hidden-dropout": spec.residual_dropout,
         **_list_expert_sizes(spec),
@@ -167,7 +191,6 @@ def _render_shape(spec: DecoderSpec) -> tuple[str, ...]:
                 "disable-bias-linear": not spec.mlp_bias and not spec.attention_output_bias,
                 "qk-layernorm": spec.query_key_norm,
                 "multi-latent-attention": isinstance(spec, LatentSpec),
-                "moe-grouped-gemm": bool(spec.num_experts),
                 "moe-shared-expert-gate": gated_expert,
             },
         ),
@@ -182,7 +205,6 @@ def _list_expert_sizes(spec: DecoderSpec) -> dict[str, Scalar | None]:
         "moe-ffn-hidden-size": spec.expert_intermediate_size,
         "moe-shared-expert-intermediate-size": spec.shared_intermediate_size or None,
         "moe-layer-freq": f"([0]*{dense}+[1]*{sparse})" if dense else None,
-        "moe-token-dispatcher-type": "alltoall",
         "moe-router-score-function": "sigmoid" if spec.router.endswith("sigmoid") else None,
     }
 

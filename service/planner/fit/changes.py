@@ -9,6 +9,7 @@ from typing import TypeVar
 from service.estimator.values.batches import Evaluation
 from service.estimator.values.generation import Rollout
 from service.estimator.values.layout import Layout
+from service.estimator.values.megatron import MegatronOptions
 from service.estimator.values.precision import Precision
 from service.estimator.values.speculative import Speculative
 from service.estimator.values.workload import Lora, Method, Offload, TrainWorkload, Workload
@@ -60,23 +61,24 @@ def _drop_default_batches(changes: dict[str, object], before: Evaluation | None)
         }
 
 
-def _render_parts(value: Offload | Rollout | Evaluation) -> dict[str, object]:
-    """Return the fields of an offload, a rollout or an evaluation.
+def _render_parts(value: Offload | Rollout | Evaluation | MegatronOptions) -> dict[str, object]:
+    """Return the fields of a part of a workload.
 
-    Of a rollout these are its engine and what is no default, of an evaluation those that are set.
+    Of a rollout these are its engine and what is no default, of Megatron-LM's options the latter,
+    of an evaluation those that are set.
     """
     parts = _render_fields(value)
     if isinstance(value, Offload):
         return parts
     if isinstance(value, Evaluation):
         return {name: part for name, part in parts.items() if part is not None}
-    defaults = _render_fields(Rollout())
+    defaults = _render_fields(type(value)())
     return {
         name: part for name, part in parts.items() if name == "engine" or part != defaults[name]
     }
 
 
-def _render_fields(value: Offload | Rollout | Evaluation) -> dict[str, object]:
+def _render_fields(value: Offload | Rollout | Evaluation | MegatronOptions) -> dict[str, object]:
     return {field.name: to_json_value(getattr(value, field.name)) for field in fields(value)}
 
 
@@ -87,7 +89,7 @@ def to_json_value(value: object) -> object:
             return value.value
         case Precision():
             return value.name
-        case Offload() | Rollout() | Evaluation():
+        case Offload() | Rollout() | Evaluation() | MegatronOptions():
             return _render_parts(value)
         case Lora():
             targets = "all-linear" if value.targets is None else list(value.targets)

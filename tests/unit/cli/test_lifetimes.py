@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.cli.lifetimes import MAX_LIFETIME_S, parse_lifetime
-from service.contract.schemas.keys import MAX_LIFE_S
+from service.contract.schemas.access.keys import MAX_LIFE_S
 
 CHART = Path(__file__).resolve().parents[3] / "deploy" / "chart" / "headroom"
 

@@ -76,6 +76,7 @@ from .constraints import Constraints
 from .constraints_allow_item import ConstraintsAllowItem
 from .constraints_frameworks_item import ConstraintsFrameworksItem
 from .context_method import ContextMethod
+from .cross_entropy_fusion import CrossEntropyFusion
 from .d_type import DType
 from .decision_answer import DecisionAnswer
 from .decision_page import DecisionPage
@@ -239,6 +240,7 @@ from .measurement_request import MeasurementRequest
 from .measurement_row import MeasurementRow
 from .measurement_sort import MeasurementSort
 from .measurement_table import MeasurementTable
+from .megatron_request import MegatronRequest
 from .memory_answer import MemoryAnswer
 from .method import Method
 from .mig_answer import MigAnswer
@@ -385,6 +387,7 @@ from .stage_answer import StageAnswer
 from .status import Status
 from .tensor_answer import TensorAnswer
 from .throughput_answer import ThroughputAnswer
+from .token_dispatcher import TokenDispatcher
 from .train_ceiling import TrainCeiling
 from .train_ceiling_precision_type_0 import TrainCeilingPrecisionType0
 from .train_ceiling_sequence_lengths_type_1 import TrainCeilingSequenceLengthsType1
@@ -395,6 +398,7 @@ from .train_request_sequence_lengths_type_1 import TrainRequestSequenceLengthsTy
 from .train_request_task import TrainRequestTask
 from .trainer import Trainer
 from .training_answer import TrainingAnswer
+from .transformer_impl import TransformerImpl
 from .unknown_gpu_answer import UnknownGpuAnswer
 from .version_answer import VersionAnswer
 from .volcano_job import VolcanoJob
@@ -487,6 +491,7 @@ __all__ = (
     "ConstraintsAllowItem",
     "ConstraintsFrameworksItem",
     "ContextMethod",
+    "CrossEntropyFusion",
     "DecisionAnswer",
     "DecisionPage",
     "DraftHead",
@@ -650,6 +655,7 @@ __all__ = (
     "MeasurementRow",
     "MeasurementSort",
     "MeasurementTable",
+    "MegatronRequest",
     "MemoryAnswer",
     "Method",
     "MigAnswer",
@@ -796,6 +802,7 @@ __all__ = (
     "Status",
     "TensorAnswer",
     "ThroughputAnswer",
+    "TokenDispatcher",
     "TrainCeiling",
     "TrainCeilingPrecisionType0",
     "TrainCeilingSequenceLengthsType1",
@@ -806,6 +813,7 @@ __all__ = (
     "TrainRequestPrecisionType0",
     "TrainRequestSequenceLengthsType1",
     "TrainRequestTask",
+    "TransformerImpl",
     "UnknownGpuAnswer",
     "VersionAnswer",
     "VolcanoJob",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..models.evaluation_request import EvaluationRequest
     from ..models.inputs_request import InputsRequest
     from ..models.lora_request import LoraRequest
+    from ..models.megatron_request import MegatronRequest
     from ..models.offload_request import OffloadRequest
     from ..models.peft_request import PeftRequest
     from ..models.precision_request import PrecisionRequest
@@ -88,6 +89,8 @@ class TrainRequest:
         lora (LoraRequest | Unset): Low-rank adapters (arXiv:2106.09685).
         peft (PeftRequest | Unset): Another kind of parameter-efficient training.
         offload (OffloadRequest | Unset): What lives outside the GPU.
+        megatron (MegatronRequest | Unset): Arguments of Megatron-LM's `pretrain_gpt.py` that other frameworks do not
+            have.
         decoder_length (int | Unset): Decoder tokens of an encoder-decoder.
         num_images (int | Unset): Images per sequence.
         image_tokens (int | Unset): Tokens per image.
@@ -139,6 +142,7 @@ class TrainRequest:
     lora: LoraRequest | Unset = UNSET
     peft: PeftRequest | Unset = UNSET
     offload: OffloadRequest | Unset = UNSET
+    megatron: MegatronRequest | Unset = UNSET
     decoder_length: int | Unset = UNSET
     num_images: int | Unset = UNSET
     image_tokens: int | Unset = UNSET
@@ -278,6 +282,10 @@ class TrainRequest:
         if not isinstance(self.offload, Unset):
             offload = self.offload.to_dict()
 
+        megatron: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.megatron, Unset):
+            megatron = self.megatron.to_dict()
+
         decoder_length = self.decoder_length
 
         num_images = self.num_images
@@ -379,6 +387,8 @@ class TrainRequest:
             field_dict["peft"] = peft
         if offload is not UNSET:
             field_dict["offload"] = offload
+        if megatron is not UNSET:
+            field_dict["megatron"] = megatron
         if decoder_length is not UNSET:
             field_dict["decoder_length"] = decoder_length
         if num_images is not UNSET:
@@ -403,6 +413,7 @@ class TrainRequest:
         from ..models.evaluation_request import EvaluationRequest  # noqa: PLC0415
         from ..models.inputs_request import InputsRequest  # noqa: PLC0415
         from ..models.lora_request import LoraRequest  # noqa: PLC0415
+        from ..models.megatron_request import MegatronRequest  # noqa: PLC0415
         from ..models.offload_request import OffloadRequest  # noqa: PLC0415
         from ..models.peft_request import PeftRequest  # noqa: PLC0415
         from ..models.precision_request import PrecisionRequest  # noqa: PLC0415
@@ -615,6 +626,13 @@ class TrainRequest:
         else:
             offload = OffloadRequest.from_dict(_offload)
 
+        _megatron = d.pop("megatron", UNSET)
+        megatron: MegatronRequest | Unset
+        if isinstance(_megatron, Unset):
+            megatron = UNSET
+        else:
+            megatron = MegatronRequest.from_dict(_megatron)
+
         decoder_length = d.pop("decoder_length", UNSET)
 
         num_images = d.pop("num_images", UNSET)
@@ -676,6 +694,7 @@ class TrainRequest:
             lora=lora,
             peft=peft,
             offload=offload,
+            megatron=megatron,
             decoder_length=decoder_length,
             num_images=num_images,
             image_tokens=image_tokens,

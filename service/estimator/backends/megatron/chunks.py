@@ -52,13 +52,14 @@ def record_chunk(shape: RankShape, switches: Switches, layers: StageLayers) -> C
     Its output's gradient comes from the next chunk, or from the loss.
     """
     tape = Tape(Section.FORWARD, Mode.RECORDING)
-    batch = _allocate_batch(tape, shape) if layers.first or layers.last else []
-    x = _record_embedding(tape, shape) if layers.first else _receive_input(tape, shape)
+    batch = _allocate_batch(tape, shape, switches) if layers.first or layers.last else []
+    gradient = _HeadGradient(tape, shape, switches, layers)
+    x = _record_embedding(tape, shape, gradient) if layers.first else _receive_input(tape, shape)
     for count, sparse in ((layers.dense, False), (layers.sparse, True)):
         if count:
             x = tape.repeat(count, partial(_record_layer, tape, shape, switches, sparse), x)
     if layers.last:
-        x = _record_losses(tape, x, shape, switches, layers.predictors)
+        x = _record_losses(tape, x, shape, switches, layers.predictors, gradient)
         tape.release(*batch)
         retained = sizes.total(tape.ledger.snapshot().values())
         tape.ledger.enter(Section.LOSS_BACKWARD)
@@ -71,6 +72,38 @@ def record_chunk(shape: RankShape, switches: Switches, layers: StageLayers) -> C
         x.node.grad = tape.scratch(x.numel, x.dtype)
     tape.run_backward()
     return ChunkRecord(peak_candidates=tape.ledger.find_peak_candidates(), retained=retained)
+
+
+class _HeadGradient:
+    """Gradient of the head's weight.
+
+    It is a tensor where its product does not add it up itself.
+    That of a tied head waits for the embedding's, with which it is added: one weight has one sum
+    (autograd's ``AccumulateGrad``).
+    """
+
+    def __init__(
+        self, tape: Tape, shape: RankShape, switches: Switches, layers: StageLayers
+    ) -> None:
+        """Start without a gradient."""
+        self._tape, self._size = tape, sizes.constant(shape.vocabulary * shape.hidden)
+        self._is_made = not switches.fuses_gradients
+        self._waits = shape.tied and layers.first
+        self._waiting: list[Storage] = []
+
+    def make(self) -> None:
+        """Make the gradient, and drop it where nothing waits."""
+        if self._is_made and not self._waiting:
+            grad = self._tape.scratch(self._size, BF16)
+            if self._waits:
+                self._waiting.append(grad)
+            else:
+                self._tape.release(grad)
+
+    def add_embedding(self) -> None:
+        """Make the gradient of the embedding's table, and drop both."""
+        self._tape.release(self._tape.scratch(self._size, BF16), *self._waiting)
+        self._waiting = []
 
 
 def _record_layer(
@@ -87,13 +120,21 @@ def _record_layer(
     return record_layer(tape, x, shape, switches, sparse=sparse)
 
 
-def _allocate_batch(tape: Tape, shape: RankShape) -> list[Storage]:
+def _allocate_batch(tape: Tape, shape: RankShape, switches: Switches) -> list[Storage]:
     """Allocate the micro-batch and its attention mask.
 
-    The data loader makes the boolean mask of the batch.
+    The data loader makes the boolean mask of the batch. Softmax without a kernel of its own keeps
+    it for backward (``masked_fill_``), which the first layer comes to last.
     """
-    mask = sizes.per_score(shape.context_parallel)
-    return [tape.allocate(Category.ACTIVATIONS, size) for size in (tokens(BATCH_BYTES), mask)]
+    batch = [tape.allocate(Category.ACTIVATIONS, tokens(BATCH_BYTES))]
+    if switches.has_mask:
+        size = sizes.per_score(shape.context_parallel)
+        mask = tape.allocate(Category.ACTIVATIONS, size)
+        batch.append(mask)
+        if switches.local and not switches.fused_softmax:
+            tape.hold(mask)
+            tape.hook(partial(tape.release, mask))
+    return batch
 
 
 def _receive_input(tape: Tape, shape: RankShape) -> Value:
@@ -114,7 +155,7 @@ def _hidden_elements(shape: RankShape) -> Size:
     return tokens(shape.hidden // shape.sequence_shards)
 
 
-def _record_embedding(tape: Tape, shape: RankShape) -> Value:
+def _record_embedding(tape: Tape, shape: RankShape, gradient: _HeadGradient) -> Value:
     """Return the embeddings.
 
     Rows of this rank are summed over all ranks, positions are added, the sequence is put first, and
@@ -123,8 +164,7 @@ def _record_embedding(tape: Tape, shape: RankShape) -> Value:
     ids = allocate_saved(tape, tokens(IDS_BYTES))
 
     def backward(_: Storage) -> None:
-        table = tape.scratch(sizes.constant(shape.vocabulary * shape.hidden), BF16)
-        tape.release(table)
+        gradient.add_embedding()
 
     rows = Value(
         tape.allocate(Category.ACTIVATIONS, tokens(2 * shape.hidden)), tokens(shape.hidden), BF16
@@ -162,7 +202,12 @@ def _record_move(tape: Tape, x: Value, numel: Size) -> Value:
 
 
 def _record_losses(
-    tape: Tape, x: Value, shape: RankShape, switches: Switches, predictors: int
+    tape: Tape,
+    x: Value,
+    shape: RankShape,
+    switches: Switches,
+    predictors: int,
+    gradient: _HeadGradient,
 ) -> Value:
     """Return the loss over this rank's part of the vocabulary.
 
@@ -172,25 +217,32 @@ def _record_losses(
     tape.free(x)
     states = [hidden]
     if predictors:
-        embed = partial(_record_embedding, tape, shape)
+        embed = partial(_record_embedding, tape, shape, gradient)
         states = record_predictors(tape, hidden, shape, switches, predictors, embed)
     hidden, *predicted = states
     tape.ledger.enter(Section.LOSS_FORWARD)
     losses = []
     for index, state in enumerate(predicted):
-        losses.append(_record_loss(tape, state, shape, switches, is_first=index == 0))
+        is_first = index == 0
+        losses.append(_record_loss(tape, state, shape, switches, gradient, is_first=is_first))
         tape.free(state)
     if losses:
         main = add_losses(tape, hidden, losses)
         tape.free(hidden)
         hidden = main
-    loss = _record_loss(tape, hidden, shape, switches, is_first=not losses)
+    loss = _record_loss(tape, hidden, shape, switches, gradient, is_first=not losses)
     tape.free(hidden, *losses)
     return loss
 
 
 def _record_loss(
-    tape: Tape, hidden: Value, shape: RankShape, switches: Switches, *, is_first: bool
+    tape: Tape,
+    hidden: Value,
+    shape: RankShape,
+    switches: Switches,
+    gradient: _HeadGradient,
+    *,
+    is_first: bool,
 ) -> Value:
     """Return the loss of one hidden state, which stays with the caller.
 
@@ -203,9 +255,7 @@ def _record_loss(
         grad = gathered = tape.scratch(tokens(shape.hidden), BF16)
         if shape.sequence_shards > 1:
             grad = tape.scratch(hidden.numel, BF16)
-        # The head's own gradient, or what stands in its place where the product adds to the buffer
-        # itself.
-        tape.release(tape.scratch(sizes.constant(shape.vocabulary * shape.hidden), BF16))
+        gradient.make()
         if grad is not gathered:
             tape.release(gathered)
         tape.send(hidden, grad)
@@ -218,6 +268,6 @@ def _record_loss(
         category=Category.LOGITS,
         backward=backward,
     )
-    loss = record_cross_entropy(tape, logits, fused=switches.fused_loss)
+    loss = record_cross_entropy(tape, logits, switches)
     tape.free(logits)
     return loss

@@ -1,14 +1,19 @@
 """Transformer layers of one rank.
 
-As Megatron Core's Transformer Engine specification composes them.
+As Megatron Core's specifications compose them, Transformer Engine's and the local one
+(core/models/gpt/gpt_layer_specs.py). A local norm is a module of its own and keeps what a fused one
+keeps (apex ``FusedLayerNormAffineFunction``); products are those of core/tensor_parallel/layers.py.
 """
 
 from service.estimator.backends.megatron.attention import attend, build_core_attention
 from service.estimator.backends.megatron.experts import record_sparse_mlp
+from service.estimator.backends.megatron.local_attention import arrange_heads, attend_locally
 from service.estimator.backends.megatron.operations import (
+    Products,
     apply_activation,
     apply_norm,
     bias_dropout_add,
+    build_products,
     column_linear,
     rearrange,
     row_linear,
@@ -30,7 +35,9 @@ def record_layer(
     middle = bias_dropout_add(tape, mixed, x, shape.hidden_dropout)
     tape.free(mixed, x)
     fed = (
-        record_sparse_mlp(tape, middle, shape) if sparse else record_dense_mlp(tape, middle, shape)
+        record_sparse_mlp(tape, middle, shape, switches)
+        if sparse
+        else record_dense_mlp(tape, middle, shape, switches)
     )
     y = bias_dropout_add(tape, fed, middle, shape.hidden_dropout)
     tape.free(fed, middle)
@@ -43,37 +50,38 @@ def record_attention(tape: Tape, x: Value, shape: RankShape, switches: Switches)
     ``x`` stays with the caller.
     """
     fused = (
-        _project_latent(tape, x, shape, shape.latent)
+        _project_latent(tape, x, shape, shape.latent, build_products(shape, switches))
         if shape.latent is not None
-        else _project_qkv(tape, x, shape)
+        else _project_qkv(tape, x, shape, switches)
     )
-    mixed = attend(tape, fused, build_core_attention(shape), switches)
-    y = row_linear(tape, mixed, shape.hidden, sequence_shards=shape.sequence_shards)
+    core = build_core_attention(shape)
+    mixed = (
+        attend_locally(tape, fused, shape, core, switches)
+        if switches.local
+        else attend(tape, fused, core, switches)
+    )
+    y = row_linear(tape, mixed, shape.hidden, build_products(shape, switches))
     tape.free(mixed, fused)
     return y
 
 
-def record_dense_mlp(tape: Tape, x: Value, shape: RankShape) -> Value:
+def record_dense_mlp(tape: Tape, x: Value, shape: RankShape, switches: Switches) -> Value:
     """Record the MLP and return its share of the residual.
 
     A norm fused with the first product, a fused activation, the second product.
     """
+    products = build_products(shape, switches)
     normalised = apply_norm(tape, x, shape.statistics)
-    wide = column_linear(
-        tape,
-        normalised,
-        shape.inner * (2 if shape.gated else 1),
-        sequence_shards=shape.sequence_shards,
-    )
+    wide = column_linear(tape, normalised, shape.inner * (2 if shape.gated else 1), products)
     tape.free(normalised)
     activated = apply_activation(tape, wide, tokens(shape.inner))
     tape.free(wide)
-    y = row_linear(tape, activated, shape.hidden, sequence_shards=shape.sequence_shards)
+    y = row_linear(tape, activated, shape.hidden, products)
     tape.free(activated)
     return y
 
 
-def _project_qkv(tape: Tape, x: Value, shape: RankShape) -> Value:
+def _project_qkv(tape: Tape, x: Value, shape: RankShape, switches: Switches) -> Value:
     """Return query, key and value as attention keeps them.
 
     Where they do not lie as the kernels take them (grouped heads, rotated or normalised ones) they
@@ -81,10 +89,12 @@ def _project_qkv(tape: Tape, x: Value, shape: RankShape) -> Value:
     """
     normalised = apply_norm(tape, x, shape.statistics)
     width = shape.query + 2 * shape.key
-    fused = column_linear(tape, normalised, width, sequence_shards=shape.sequence_shards)
+    fused = column_linear(tape, normalised, width, build_products(shape, switches))
     tape.free(normalised)
     if shape.query_key_norm:
         fused = _normalise_heads(tape, fused, shape)
+    if switches.local:
+        return arrange_heads(tape, fused, shape)
     if shape.query == shape.key and shape.learned_positions and not shape.query_key_norm:
         return fused
     return rearrange(tape, fused, tokens(width))
@@ -100,31 +110,30 @@ def _normalise_heads(tape: Tape, fused: Value, shape: RankShape) -> Value:
     return normalised
 
 
-def _project_latent(tape: Tape, x: Value, shape: RankShape, latent: LatentShape) -> Value:
+def _project_latent(
+    tape: Tape, x: Value, shape: RankShape, latent: LatentShape, products: Products
+) -> Value:
     """Return query, key and value of latent attention.
 
     Both latents are kept (transformer/multi_latent_attention.py).
     """
-    core, sequence_shards = build_core_attention(shape), shape.sequence_shards
+    core, sequence_shards = build_core_attention(shape), products.sequence_shards
     normalised = apply_norm(tape, x, shape.statistics)
     query_width = core.query
     if latent.query_latent:
         down = _apply_replicated_linear(tape, normalised, latent.query_latent // sequence_shards)
         small = apply_norm(tape, down, 1)
-        query = column_linear(tape, small, query_width, sequence_shards=sequence_shards)
+        query = column_linear(tape, small, query_width, products)
         tape.free(down, small)
     else:
-        query = column_linear(tape, normalised, query_width, sequence_shards=sequence_shards)
+        query = column_linear(tape, normalised, query_width, products)
     compressed = _apply_replicated_linear(
         tape, normalised, (latent.key_value_latent + latent.rope_dim) // sequence_shards
     )
     tape.free(normalised)
     small = apply_norm(tape, compressed, 1)
     expanded = column_linear(
-        tape,
-        small,
-        shape.heads * (latent.nope_dim + latent.value_dim),
-        sequence_shards=sequence_shards,
+        tape, small, shape.heads * (latent.nope_dim + latent.value_dim), products
     )
     tape.free(compressed, small)
     width = tokens(core.query + core.keys_values)

@@ -1,12 +1,16 @@
 """Megatron Core and Transformer Engine operations on one rank.
 
-What they keep for backward and allocate there. Weights get their gradients added into persistent
-fp32 buffers by the product itself (``gradient_accumulation_fusion``), so no gradient of a weight is
-a tensor of its own, but for the embedding's and the head's (see placeholders). Sources:
+What they keep for backward and allocate there. Where products add the gradients of weights into
+persistent buffers themselves (``gradient_accumulation_fusion``), no gradient of a weight is a
+tensor of its own but the embedding's (see placeholders); else each is one until it is added.
+Sources:
 megatron/core (tensor_parallel/layers.py, fusions/*, transformer/*), transformer_engine/pytorch
 (module/layernorm_linear.py, module/linear.py, attention/*).
 """
 
+from dataclasses import dataclass
+
+from service.estimator.backends.megatron.shape import RankShape, Switches
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
@@ -47,42 +51,75 @@ def apply_norm(tape: Tape, x: Value, statistics: int) -> Value:
     return y
 
 
-def column_linear(tape: Tape, x: Value, out: int, *, sequence_shards: int) -> Value:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Products:
+    """Inputs of a rank's products, and gradients of their weights."""
+
+    sequence_shards: int
+    buffered: bool
+    """Whether what is gathered lies in a buffer that stays."""
+    fuses_gradients: bool
+
+    @property
+    def gathers(self) -> bool:
+        """Whether an input is gathered into a tensor of its own."""
+        return self.sequence_shards > 1 and not self.buffered
+
+    def pass_gradient(self, tape: Tape, num_elements: int) -> None:
+        """Make the gradient of a weight, which is added and dropped."""
+        if not self.fuses_gradients:
+            tape.release(tape.scratch(sizes.constant(num_elements), BF16))
+
+
+def build_products(shape: RankShape, switches: Switches) -> Products:
+    """Return how products of a rank's layers run."""
+    return Products(
+        sequence_shards=shape.sequence_shards,
+        buffered=switches.local,
+        fuses_gradients=switches.fuses_gradients,
+    )
+
+
+def column_linear(tape: Tape, x: Value, out: int, products: Products) -> Value:
     """Record a column-parallel product, which keeps its input.
 
     With sequence parallelism the input is gathered again in backward.
     """
-    full_numel = sizes.scale(x.numel, sequence_shards)
+    shards = products.sequence_shards
+    full_numel = sizes.scale(x.numel, shards)
 
     def backward(_: Storage) -> None:
-        gathered_input = [tape.scratch(full_numel, BF16)] if sequence_shards > 1 else []
+        gathered_input = [tape.scratch(full_numel, BF16)] if products.gathers else []
         grad = tape.scratch(full_numel, BF16)
-        if sequence_shards > 1:
-            reduced = tape.scratch(x.numel, BF16)
-            tape.release(grad, *gathered_input)
-            grad = reduced
+        full = [grad, *gathered_input] if shards > 1 else []
+        if shards > 1:
+            grad = tape.scratch(x.numel, BF16)
+        products.pass_gradient(tape, out * full_numel[3])
+        tape.release(*full)
         tape.send(x, grad)
 
-    gathered = [tape.scratch(full_numel, BF16)] if sequence_shards > 1 else []
+    gathered = [tape.scratch(full_numel, BF16)] if products.gathers else []
     y = tape.emit(tokens(out), BF16, inputs=(x,), saves=(x,), backward=backward)
     tape.release(*gathered)
     return y
 
 
-def row_linear(tape: Tape, x: Value, out: int, *, sequence_shards: int) -> Value:
+def row_linear(tape: Tape, x: Value, out: int, products: Products) -> Value:
     """Record a row-parallel product, which keeps its input.
 
     Sums are taken in place, or scattered over the sequence.
     """
+    shards = products.sequence_shards
 
     def backward(_: Storage) -> None:
-        gathered = [tape.scratch(tokens(out), BF16)] if sequence_shards > 1 else []
+        gathered = [tape.scratch(tokens(out), BF16)] if shards > 1 else []
         grad = tape.scratch(x.numel, BF16)
+        products.pass_gradient(tape, out * x.numel[3])
         tape.release(*gathered)
         tape.send(x, grad)
 
-    partial = [tape.scratch(tokens(out), BF16)] if sequence_shards > 1 else []
-    y = tape.emit(tokens(out // sequence_shards), BF16, inputs=(x,), saves=(x,), backward=backward)
+    partial = [tape.scratch(tokens(out), BF16)] if shards > 1 else []
+    y = tape.emit(tokens(out // shards), BF16, inputs=(x,), saves=(x,), backward=backward)
     tape.release(*partial)
     return y
 
@@ -129,13 +166,15 @@ def rearrange(tape: Tape, x: Value, out: Size) -> Value:
     return y
 
 
-def record_cross_entropy(tape: Tape, logits: Value, *, fused: bool) -> Value:
+def record_cross_entropy(tape: Tape, logits: Value, switches: Switches) -> Value:
     """Record the vocabulary-parallel cross entropy.
 
     An fp32 copy of the logits becomes their softmax and then their gradient
     (tensor_parallel/cross_entropy.py: subtraction, exponent and gradient are in place; autograd
-    casts the gradient back). ``fused`` is Transformer Engine's: the gradient takes the place of the
-    logits in forward.
+    casts the gradient back). Of Transformer Engine's fused one the gradient takes the place of the
+    logits in forward. What torch.compile makes of Megatron Core's (fusions/fused_cross_entropy.py,
+    ``calculate_gradients``) copies the softmax before one element of each row is changed in it: the
+    one allocation of fp32 logits in inductor's code of torch 2.13.
     """
 
     def in_place(_: Storage) -> None:
@@ -143,9 +182,13 @@ def record_cross_entropy(tape: Tape, logits: Value, *, fused: bool) -> Value:
         tape.send(logits, tape.hold(logits.storage))
 
     def composed(_: Storage) -> None:
-        tape.send(logits, tape.allocate(Category.LOGITS, count_bytes(logits.numel, BF16)))
+        wide = count_bytes(logits.numel, DType.FP32)
+        copies = [tape.allocate(Category.LOGITS, wide)] if switches.copied_softmax else []
+        grad = tape.allocate(Category.LOGITS, count_bytes(logits.numel, BF16))
+        tape.release(*copies)
+        tape.send(logits, grad)
 
-    if fused:
+    if switches.fused_loss:
         return tape.emit(
             tokens(1), DType.FP32, inputs=(logits,), saves=(logits,), backward=in_place
         )

@@ -2,8 +2,8 @@
 
 A weight whose product adds to its fp32 buffer itself still hands autograd a tensor. Transformer
 Engine keeps one empty tensor per shape of weight for this (``get_dummy_wgrad``, module/base.py,
-since 2.4), which lies in the allocator from the first backward on. Megatron Core makes the head's
-anew each time (tensor_parallel/layers.py).
+since 2.4), which lies in the allocator from the first backward on. Megatron Core takes them for
+its own products since 0.14: the head's, and those of local layers (tensor_parallel/layers.py).
 """
 
 from collections.abc import Iterator
@@ -34,6 +34,8 @@ def _iter_weight_shapes(shape: RankShape, layers: StageLayers) -> Iterator[Matri
             if shape.latent is None
             else _iter_latent_attention(shape, shape.latent)
         )
+    if layers.last:
+        yield shape.vocabulary, shape.hidden
     if layers.predictors:
         yield shape.hidden // shape.tensor_parallel, 2 * shape.hidden
     if layers.dense:

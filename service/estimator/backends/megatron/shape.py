@@ -10,6 +10,12 @@ from service.estimator.model.families.moe.deepseek import LatentSpec
 from service.estimator.model.families.moe.tree import MoeSpec
 from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Loss
+from service.estimator.values.megatron import (
+    CrossEntropyFusion,
+    MegatronOptions,
+    TokenDispatcher,
+    TransformerImpl,
+)
 from service.estimator.values.units import ceil_div
 from service.estimator.values.workload import Attention, Checkpointing, TrainWorkload
 
@@ -19,6 +25,8 @@ VOCABULARY_MULTIPLE = 128
 """
 
 SHARED_GATE = "shared_expert_gate"
+_SHORTEST_ROW, _SHORT_ROW, _LONGEST_ROW, _ROW_MULTIPLE = 16, 128, 4096, 4
+"""Keys of a row that the softmax kernel takes: more than the first, up to the third."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +46,8 @@ class ExpertShape:
     (``--moe-shared-expert-gate``).
     """
     copies: int
+    gathering_ranks: int
+    """Expert and tensor ranks that gather all their tokens, where experts see every token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,21 +124,63 @@ class Switches:
     """
     checkpointing: Checkpointing
     fused_loss: bool
+    copied_softmax: bool
+    """Whether the loss copies the softmax in backward: Megatron-LM's own fused cross entropy."""
+    has_mask: bool
+    """Whether the data loader makes attention masks."""
+    local: bool
+    """Whether Megatron Core's own layers run."""
+    fused_softmax: bool
+    fp32_softmax: bool
+    gathers_tokens: bool
+    """Whether each rank of the experts gathers all tokens."""
+    joins_experts: bool
+    """Whether experts run one after the other, and their outputs are joined."""
+    fuses_gradients: bool
+    """Whether products add to the gradients of weights themselves."""
 
 
-def resolve_switches(workload: TrainWorkload, *, fused_attention: bool) -> Switches:
-    """Return the switches of a workload.
+def resolve_switches(workload: TrainWorkload, *, heads: int, fused_attention: bool) -> Switches:
+    """Return the switches of a workload on ranks of so many ``heads``.
 
     Left to itself, Transformer Engine takes cuDNN's ``fused_attention`` where it can. It can from
     Hopper on (attention/dot_product_attention/utils.py), but for reproducible results on a
     Blackwell, where both tests of it hold flash-attn 2's copy.
     """
-    flash = workload.attention is Attention.FLASH or not fused_attention
+    flash, options = workload.attention is Attention.FLASH or not fused_attention, workload.megatron
+    local = options.transformer_impl is TransformerImpl.LOCAL
+    is_fused = workload.loss is Loss.FUSED_CROSS_ENTROPY
+    by_engine = options.cross_entropy_fusion_impl is CrossEntropyFusion.TE
     return Switches(
-        unfused=workload.attention in {Attention.EAGER, Attention.MATH},
+        unfused=local or workload.attention in {Attention.EAGER, Attention.MATH},
         copies_output=flash and workload.micro_batch_size > 1,
         checkpointing=workload.activation_checkpointing,
-        fused_loss=workload.loss is Loss.FUSED_CROSS_ENTROPY,
+        fused_loss=is_fused and by_engine,
+        copied_softmax=is_fused and not by_engine,
+        has_mask=options.create_attention_mask,
+        local=local,
+        fused_softmax=_fuses_softmax(workload, options, heads),
+        fp32_softmax=options.attention_softmax_in_fp32,
+        gathers_tokens=options.moe_token_dispatcher_type is TokenDispatcher.ALLGATHER,
+        joins_experts=not options.moe_grouped_gemm,
+        fuses_gradients=options.gradient_accumulation_fusion,
+    )
+
+
+def _fuses_softmax(workload: TrainWorkload, options: MegatronOptions, heads: int) -> bool:
+    """Return whether the kernel of scale, mask and softmax takes the scores.
+
+    (core/fusions/fused_softmax.py, ``is_kernel_available``; apex's
+    ``scaled_masked_softmax.h``, ``get_batch_per_block``: 128 threads, 32 to a row, two rows where
+    they are short.)
+    """
+    length, rows = workload.sequence_length, workload.micro_batch_size * heads
+    rows_per_block = 4 * (2 if length <= _SHORT_ROW else 1)
+    return (
+        options.masked_softmax_fusion
+        and _SHORTEST_ROW < length <= _LONGEST_ROW
+        and length % _ROW_MULTIPLE == 0
+        and rows % rows_per_block == 0
     )
 
 
@@ -197,6 +249,7 @@ def _build_expert_shape(model: Architecture, layout: Layout) -> ExpertShape | No
             layer.target == SHARED_GATE for block, _ in model.blocks for layer in block.linears()
         ),
         copies=count_expert_ranks(layout),
+        gathering_ranks=layout.expert_parallel * count_expert_ranks(layout),
     )
 
 

@@ -7,7 +7,10 @@ from service.estimator.model.families.moe.tree import MoeSpec
 from service.estimator.model.pipelines.chunks import Chunk, list_stage_positions
 from service.estimator.model.pipelines.split import get_pipeline, split_model
 from service.estimator.values.layout import Layout
+from service.estimator.values.megatron import MegatronOptions
 from service.estimator.values.memo import keep_latest
+
+_PLAIN = MegatronOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +48,25 @@ alternate between stages.
 """
 
 
-def list_stage_chunks(model: Architecture, layout: Layout) -> ByStage:
-    """Return the chunks of all stages."""
-    return _list_stage_chunks(
-        split_model(model, layout), count_dense_layers(model), get_pipeline(layout)
-    )
+def list_stage_chunks(
+    model: Architecture, layout: Layout, options: MegatronOptions = _PLAIN
+) -> ByStage:
+    """Return the chunks of all stages.
+
+    Predictors that no layout draws are on the last one (core/transformer/
+    multi_token_prediction.py, ``get_mtp_num_layers_to_build``).
+    """
+    split, num_predictors = split_model(model, layout), options.mtp_num_layers
+    if num_predictors and not any(chunk.num_predictors for chunk in split):
+        split = (*split[:-1], replace(split[-1], num_predictors=num_predictors))
+    return _list_stage_chunks(split, count_dense_layers(model), get_pipeline(layout))
 
 
-def list_distinct_stages(model: Architecture, layout: Layout) -> ByStage:
+def list_distinct_stages(
+    model: Architecture, layout: Layout, options: MegatronOptions = _PLAIN
+) -> ByStage:
     """Return the first of the stages that have the same layers."""
-    all_stages = list_stage_chunks(model, layout)
+    all_stages = list_stage_chunks(model, layout, options)
     return tuple({chunks: (stage, chunks) for stage, chunks in reversed(all_stages)}.values())[::-1]
 
 

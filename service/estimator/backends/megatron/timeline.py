@@ -6,6 +6,12 @@ They are states, other micro-batches' tensors, and the micro-batch that runs.
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
+from service.estimator.backends.megatron.buffers import (
+    count_waiting,
+    deferred_bytes,
+    gather_buffer_bytes,
+    received_bytes,
+)
 from service.estimator.backends.megatron.chunk_bytes import (
     HighestPoint,
     Recorder,
@@ -18,6 +24,7 @@ from service.estimator.backends.megatron.parameters import StageParameters, coun
 from service.estimator.backends.megatron.placeholders import placeholder_bytes
 from service.estimator.backends.megatron.shape import (
     RankShape,
+    Switches,
     build_rank_shape,
     resolve_switches,
 )
@@ -46,7 +53,7 @@ from service.estimator.tape import sizes
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
-from service.estimator.values.workload import Attention, TrainWorkload
+from service.estimator.values.workload import TrainWorkload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +105,10 @@ def build_stage_timelines(
     """Return the timeline of each stage."""
     walk = _build_walk(model, workload, layout, device, recorder)
     return tuple(
-        [walk.build_timeline(stage, chunks) for stage, chunks in list_stage_chunks(model, layout)]
+        [
+            walk.build_timeline(stage, chunks)
+            for stage, chunks in list_stage_chunks(model, layout, workload.megatron)
+        ]
     )
 
 
@@ -118,7 +128,7 @@ def compute_stage_peaks(
     return tuple(
         [
             walk.find_peak(stage, chunks, corrections)
-            for stage, chunks in list_distinct_stages(model, layout)
+            for stage, chunks in list_distinct_stages(model, layout, workload.megatron)
         ],
     )
 
@@ -129,11 +139,9 @@ def _build_walk(
     generation = get_generation(device)
     latest = Generation.HOPPER if workload.deterministic else Generation.BLACKWELL
     fused = Generation.HOPPER <= generation <= latest
-    shape, switches = (
-        build_rank_shape(model, layout),
-        resolve_switches(workload, fused_attention=fused),
-    )
-    return _StageWalk(workload, layout, shape, recorder(shape, switches), generation)
+    shape = build_rank_shape(model, layout)
+    switches = resolve_switches(workload, heads=shape.heads, fused_attention=fused)
+    return _StageWalk(workload, layout, shape, recorder(shape, switches), generation, switches)
 
 
 class _StageWalk:
@@ -146,9 +154,10 @@ class _StageWalk:
         shape: RankShape,
         recording: ShapeRecording,
         generation: Generation,
+        switches: Switches,
     ) -> None:
         self.workload, self.layout, self.shape = workload, layout, shape
-        self.recording, self.generation = recording, generation
+        self.recording, self.generation, self.switches = recording, generation, switches
         self.values = sizes.evaluate_monomials(
             workload.micro_batch_size, workload.sequence_length // layout.context_parallel
         )
@@ -160,7 +169,10 @@ class _StageWalk:
         running = self._list_running(stage, chunks)
         peaks = [_make_phase_peak("load", {"weights": states.weights})]
         points = {name: find_highest_point(name, running) for name in INSTANTS}
-        peaks += [_build_phase_peak(name, resident, point) for name, point in points.items()]
+        peaks += [
+            _build_phase_peak(name, _add_parts(resident, self._get_deferred(name, chunks)), point)
+            for name, point in points.items()
+        ]
         busiest = max(peaks[1:], key=lambda moment: moment.allocated_bytes).name
         step_parts = _add_parts(resident, {"gradients": states.step_gradients})
         peaks.append(_make_phase_peak("optimizer_step", step_parts))
@@ -184,13 +196,14 @@ class _StageWalk:
         peaks = [PhasePeakBytes("load", states.weights, 0, 0)]
         for name in INSTANTS:
             top, waiting_bytes, _ = find_highest_point(name, running)
+            fixed_bytes = total + sum(self._get_deferred(name, chunks).values())
             if top is None:
-                peaks.append(PhasePeakBytes(name, total, gradients, 0))
+                peaks.append(PhasePeakBytes(name, fixed_bytes, gradients, 0))
             else:
                 peaks.append(
                     PhasePeakBytes(
                         name,
-                        total + top.part_bytes + waiting_bytes,
+                        fixed_bytes + top.part_bytes + waiting_bytes,
                         gradients,
                         top.activations + waiting_bytes,
                     ),
@@ -216,6 +229,12 @@ class _StageWalk:
             resident = self.resident_cache[layers] = self._compute_resident(layers)
         return resident
 
+    def _get_deferred(self, name: str, chunks: tuple[StageLayers, ...]) -> Parts:
+        """Return what waits for the gradient of the head during a phase."""
+        waiting = count_waiting(self.workload, in_backward=name == "backward")
+        bytes_ = deferred_bytes(self.shape, chunks[-1], waiting, self.values)
+        return {"logits": bytes_} if bytes_ else {}
+
     def _list_running(self, stage: int, chunks: tuple[StageLayers, ...]) -> RunningChunks:
         """Return a stage's chunks and the moments of its schedule."""
         steps = self.workload.gradient_accumulation_steps
@@ -230,47 +249,23 @@ class _StageWalk:
         states = compute_stage_states(
             parameters, self.workload.precision, self.layout, self.workload.optimizer
         )
-        unfused = self.workload.attention in {Attention.EAGER, Attention.MATH}
-        deterministic = self.workload.deterministic
+        shape, switches = self.shape, self.switches
         resident = {
             "weights": states.weights,
             "master_weights": states.master_weights,
             "gradients": states.gradients,
             "optimizer_states": states.optimizer_states,
             "temporaries": workspace_bytes(
-                layers.with_predictors(sparse=self.shape.experts is not None),
+                layers.with_predictors(sparse=shape.experts is not None),
                 self.generation,
-                unfused=unfused,
-                deterministic=deterministic,
+                switches,
+                deterministic=self.workload.deterministic,
             )
-            # Reproducible runs add gradients up outside of the products
-            # (--no-gradient-accumulation-fusion).
-            + (0 if deterministic else placeholder_bytes(self.shape, layers)),
-            "communication_buffers": self._gather_buffer_bytes(layers)
-            + self._received_bytes(layers),
+            + (placeholder_bytes(shape, layers) if switches.fuses_gradients else 0),
+            "communication_buffers": gather_buffer_bytes(shape, switches, layers, self.values)
+            + received_bytes(shape, layers, self.layout.virtual_pipeline_stages, self.values),
         }
         return parameters, states, resident
-
-    def _gather_buffer_bytes(self, layers: StageLayers) -> int:
-        """Return the bytes of the head's global gather buffer.
-
-        In it the head gathers its input under sequence parallelism (core/utils.py).
-        """
-        if self.shape.sequence_shards == 1 or not layers.last:
-            return 0
-        return sizes.evaluate(sizes.per_token(2 * self.shape.hidden), self.values)
-
-    def _received_bytes(self, layers: StageLayers) -> int:
-        """Return the bytes of the last inputs of chunks.
-
-        ``set_input_tensor`` holds what was sent last, and ``retain_grad`` its gradient
-        (schedules.py).
-        """
-        chunks = self.layout.virtual_pipeline_stages - layers.first
-        return sizes.evaluate(
-            sizes.per_token(2 * chunks * 2 * self.shape.hidden // self.shape.sequence_shards),
-            self.values,
-        )
 
 
 def _build_phase_peak(name: str, resident: Parts, point: HighestPoint) -> PhasePeak:
@@ -284,7 +279,9 @@ def _build_phase_peak(name: str, resident: Parts, point: HighestPoint) -> PhaseP
 
 
 def _sum_steady_bytes(states: StageStates, resident: Parts) -> int:
-    return states.resident + resident["temporaries"] + resident["communication_buffers"]
+    # The step's own fp32 gradients go as the next one begins (``zero_grad``, training.py).
+    buffers = resident["temporaries"] + resident["communication_buffers"]
+    return states.resident + states.step_gradients + buffers
 
 
 def _add_parts(resident: Parts, added: Parts) -> Parts:

@@ -5,6 +5,7 @@ These buffers of libraries live in the allocator from the first product on.
 
 from enum import IntEnum
 
+from service.estimator.backends.megatron.shape import Switches
 from service.estimator.backends.megatron.stages import StageLayers
 from service.estimator.values.device import Device
 from service.estimator.values.units import KIB, MIB
@@ -45,21 +46,25 @@ def get_generation(device: Device) -> Generation:
 
 
 def workspace_bytes(
-    layers: StageLayers, generation: Generation, *, unfused: bool, deterministic: bool
+    layers: StageLayers, generation: Generation, switches: Switches, *, deterministic: bool
 ) -> int:
     """Return the workspaces of a stage.
 
     Transformer Engine has 32 MiB from Hopper on and 4 MiB before (module/base.py,
-    get_cublas_workspace_size_bytes); PyTorch has ``:4096:8`` on Hopper and where results must be
-    reproducible, else ``:4096:2:16:8``, per handle (parseChosenWorkspaceSize) where its own
-    products run: the head's, a router's, or those of unfused attention.
+    get_cublas_workspace_size_bytes) where its products run: those of its layers and every router's
+    (core/transformer/moe/moe_utils.py, ``RouterGatingLinearFunction``). PyTorch has ``:4096:8``
+    from Hopper on and where results must be reproducible, else ``:4096:2:16:8``, per handle
+    (parseChosenWorkspaceSize; on Blackwell since pull request 175344 of February 2026) where its
+    own products run: the head's, those of unfused attention and of local layers.
     """
     engine_bytes = 4 * MIB if generation is Generation.AMPERE else 32 * MIB
     handle_bytes = (
-        8 * 4096 * KIB
-        if generation is Generation.HOPPER or deterministic
-        else 2 * 4096 * KIB + 8 * 16 * KIB
+        2 * 4096 * KIB + 8 * 16 * KIB
+        if generation is Generation.AMPERE and not deterministic
+        else 8 * 4096 * KIB
     )
-    torch_bytes = TORCH_HANDLES * handle_bytes if layers.last or layers.sparse or unfused else 0
-    grouped_bytes = GROUPED_STREAMS * engine_bytes if layers.sparse else 0
-    return engine_bytes + torch_bytes + grouped_bytes
+    num_engines = int(not switches.local or layers.sparse > 0)
+    if layers.sparse and not switches.joins_experts:
+        num_engines += GROUPED_STREAMS
+    num_handles = TORCH_HANDLES if layers.last or switches.unfused else 0
+    return num_engines * engine_bytes + num_handles * handle_bytes

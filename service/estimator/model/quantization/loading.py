@@ -8,11 +8,11 @@ from dataclasses import replace
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.heads.classes import list_classes
 from service.estimator.model.heads.decoders import put_task_head
+from service.estimator.model.library_versions import has_stacked_experts
 from service.estimator.model.weights.scheme import Packing, Scheme, Scope
 from service.estimator.model.weights.unpacked import UnpackedWeights
 from service.estimator.values.dtypes import DType
 from service.estimator.values.heads import Head
-from service.estimator.values.library_versions import has_stacked_experts
 from service.estimator.values.losses import Trainer
 from service.estimator.values.workload import (
     Engine,

@@ -7,6 +7,7 @@ from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.generation import Client, Rollout, Sampling
 from service.estimator.values.layout import ContextMethod, Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
+from service.estimator.values.megatron import MegatronOptions, TransformerImpl
 from service.estimator.values.pipeline import PipelineSchedule, PipelineSplit
 from service.estimator.values.precision import Precision
 from service.estimator.values.speculative import Speculative
@@ -131,6 +132,7 @@ class WorkloadFields:
     quantization_bits: Field[int] = Field("workload.quantization_bits")
     fp32_norms_and_head: Field[bool | None] = Field("workload.fp32_norms_and_head")
     offload: Field[Offload] = Field("workload.offload")
+    megatron: Field[MegatronOptions] = Field("workload.megatron")
     precision: Field[Precision] = Field("workload.precision")
     engine: Field[Engine] = Field("workload.engine")
     engine_version: Field[str | None] = Field("workload.engine_version")
@@ -181,6 +183,14 @@ class OffloadFields:
     activations: Field[OffloadTarget] = Field("workload.offload.activations")
 
 
+class MegatronFields:
+    """Arguments of Megatron-LM alone."""
+
+    transformer_impl: Field[TransformerImpl] = Field("workload.megatron.transformer_impl")
+    mtp_num_layers: Field[int] = Field("workload.megatron.mtp_num_layers")
+    defers_gradient: Field[bool] = Field("workload.megatron.defer_embedding_wgrad_compute")
+
+
 class PrecisionFields:
     """Number formats of a training step."""
 
@@ -198,4 +208,5 @@ layout = LayoutFields
 workload = WorkloadFields
 lora = LoraFields
 offload = OffloadFields
+megatron = MegatronFields
 precision = PrecisionFields

@@ -38,6 +38,15 @@ def predicts_beside_loss(case: Case) -> bool:
     return all(chunk.has_loss for chunk in chunks if chunk.num_predictors)
 
 
+def draws_as_many_predictors(case: Case) -> bool:
+    """Return whether a layout string draws as many predictors as are said."""
+    count = get_training(case).megatron.mtp_num_layers
+    is_drawn = case.layout.pipeline_split.pipeline_model_parallel_layout is not None
+    if not (count and is_drawn and can_split(case)):
+        return True
+    return sum(chunk.num_predictors for chunk in _split(case)) == count
+
+
 def has_layers_everywhere(case: Case) -> bool:
     """Return whether every chunk has a layer."""
     return not can_split(case) or all(chunk.num_layers for chunk in _split(case))

@@ -22,6 +22,10 @@ from service.formats.launches.pretraining.megatron_keys import (
 )
 from service.formats.launches.pretraining.megatron_layout import put_layout, read_tensor_parallel
 from service.formats.launches.pretraining.megatron_model import ModelShape, put_model
+from service.formats.launches.pretraining.megatron_options import (
+    put_option_defaults,
+    put_options,
+)
 from service.formats.launches.pretraining.megatron_step import (
     put_step,
     read_micro_batch,
@@ -37,7 +41,6 @@ from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings
 
 _ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-_DISPATCHERS = {"alltoall": True, "allgather": False, "flex": False}
 _FP8 = "fp8_*"
 _TEST_KEYS = ("TEST_TYPE", "MODE", "LAUNCHER", "METRICS*", "BEFORE_SCRIPT", "AFTER_SCRIPT")
 """What Megatron-LM's tests say beside the arguments."""
@@ -51,7 +54,8 @@ def read_megatron(handed_in: HandedIn, draft: Draft) -> None:
         message = f"holds no arguments of Megatron-LM; expected {programs}"
         raise LaunchFormatError(message)
     _check_training(handed_in, arguments)
-    put_training(arguments, environment, count_ranks(handed_in, draft), draft, handed_in)
+    ranks = count_ranks(handed_in, draft)
+    put_option_defaults(draft, put_training(arguments, environment, ranks, draft, handed_in))
     _account(arguments, draft)
 
 
@@ -61,8 +65,8 @@ def put_training(
     processes: Processes,
     draft: Draft,
     handed_in: HandedIn,
-) -> None:
-    """Set the model, the layout and the step of Megatron-LM's arguments.
+) -> ModelShape:
+    """Set model, layout and step; return the model's numbers.
 
     NeMo and Megatron-Bridge have the same by other names. Settings that are left have no field.
     """
@@ -82,8 +86,9 @@ def put_training(
         draft.ignore(total, "its micro-batches follow from micro-batch-size, which is not said")
     put_step(arguments, draft, shape)
     _put_allocator(environment, draft)
-    _note_experts(arguments, draft, shape)
+    put_options(arguments, draft, shape)
     _note_reasons(arguments, draft)
+    return shape
 
 
 def _collect_arguments(handed_in: HandedIn, draft: Draft) -> tuple[Settings, Settings]:
@@ -144,34 +149,6 @@ def _put_allocator(environment: Settings, draft: Draft) -> None:
     draft.account(environment, ("*",))
 
 
-def _note_experts(arguments: Settings, draft: Draft, shape: ModelShape) -> None:
-    """Account for how tokens reach their experts."""
-    dispatcher = arguments.take("moe_token_dispatcher_type")
-    grouped, backend = (
-        arguments.take("moe_grouped_gemm"),
-        arguments.take("moe_flex_dispatcher_backend", "moe_enable_deepep"),
-    )
-    if not shape.num_experts:
-        for setting in (dispatcher, grouped, backend):
-            if setting is not None:
-                draft.drop(setting)
-        return
-    if dispatcher is not None and dispatcher.as_choice(_DISPATCHERS):
-        draft.note(dispatcher, "tokens are sent to the ranks of their experts")
-    elif dispatcher is not None:
-        draft.ignore(dispatcher, "tokens are counted as sent by alltoall")
-    else:
-        draft.warn("moe-token-dispatcher-type is allgather by default; it is counted as alltoall")
-    if backend is not None:
-        draft.ignore(backend, "its buffers are not counted")
-    if grouped is not None and grouped.as_bool():
-        draft.note(grouped, "the experts of a rank run in one kernel")
-    else:
-        draft.warn("without moe-grouped-gemm experts run one by one; they are counted as grouped")
-        if grouped is not None:
-            draft.drop(grouped)
-
-
 def _note_reasons(arguments: Settings, draft: Draft) -> None:
     """Account for arguments that count and have no field."""
     for name, reason in TIME_ALONE.items():
@@ -184,11 +161,6 @@ def _note_reasons(arguments: Settings, draft: Draft) -> None:
             draft.ignore(setting, reason)
         elif setting is not None:
             draft.drop(setting)
-    implementation = arguments.take("transformer_impl")
-    if implementation is not None and str(implementation.value) != "transformer_engine":
-        draft.ignore(implementation, "layers are counted as Transformer Engine's")
-    elif implementation is not None:
-        draft.note(implementation, "whose layers run")
 
 
 def _account(arguments: Settings, draft: Draft) -> None:

@@ -44,7 +44,7 @@ GRAMMAR = Grammar(
     ),
 )
 WITHOUT_EFFECT = (
-    *("adam_*", "adlr_*", "allow_*", "async_*", "attention_softmax_in_fp32", "auto_detect*"),
+    *("adam_*", "adlr_*", "allow_*", "async_*", "auto_detect*"),
     *("barrier_with_*", "bert_*", "block_data_path", "calculate_per_token_loss", "check_*"),
     *("ckpt_*", "config_logger_dir", "data_*_path", "data_path", "data_cache_path", "dataloader_*"),
     *("decoupled_*", "dgrad_*", "dist_ckpt_*", "distributed_backend", "distributed_timeout_*"),
@@ -85,12 +85,12 @@ WITHOUT_EFFECT = (
     *("skip_train", "split", "start_*", "straggler_*", "strict_*", "te_rng_tracker"),
     *("tensorboard_*", "test_data_path", "test_mode", "tiktoken_*", "timing_log_*"),
     *("titles_data_path", "tokenizer_*", "train_data_path", "train_iters", "train_samples"),
-    *("train_sync_interval", "transformer_impl", "trust_remote_code", "use_checkpoint_*"),
+    *("train_sync_interval", "trust_remote_code", "use_checkpoint_*"),
     *("use_cpu_initialization", "use_dist_ckpt", "use_gigatoken", "use_mcore_models"),
     *("use_mp_args_*", "use_persistent_*", "use_pytorch_profiler", "use_rope_scaling"),
     *("use_tokenizer_*", "use_tp_pp_dp_mapping", "valid_data_path", "validation_set_names"),
     *("verify_integrity", "vocab_extra_ids", "vocab_file", "wandb_*", "warmup", "weight_decay*"),
-    *("yarn_*", "no_weight_decay_cond_type", "apply_wd_to_qk_layernorm", "create_attention_mask*"),
+    *("yarn_*", "no_weight_decay_cond_type", "apply_wd_to_qk_layernorm"),
     *("ddp_average_in_collective", "gradient_reduce_div_fusion", "use_one_sent_docs"),
     *("moe_router_load_balancing_type", "exp_name", "local_rank", "logits_*", "chat_template"),
     *("moe_router_score_function", "moe_router_pre_softmax", "moe_router_num_groups"),
@@ -123,9 +123,8 @@ TIME_ALONE = {
     ),
     **dict.fromkeys(
         (
-            *("masked_softmax_fusion", "bias_gelu_fusion", "bias_swiglu_fusion"),
-            *("bias_dropout_fusion", "rope_fusion", "persist_layer_norm"),
-            *("gradient_accumulation_fusion", "disable_jit_fuser", "apply_query_key_layer_scaling"),
+            *("bias_gelu_fusion", "bias_swiglu_fusion", "bias_dropout_fusion", "rope_fusion"),
+            *("persist_layer_norm", "disable_jit_fuser"),
         ),
         "counted as its default: fused kernels of Transformer Engine keep the same tensors",
     ),
@@ -182,7 +181,6 @@ WITHOUT_TERM: Mapping[str, str] = {
     "moe_router_fusion": "a fused router keeps fewer tensors than are counted",
     "moe_layer_recompute": "experts are counted as kept for backward",
     "moe_use_upcycling": "the experts are counted as given",
-    "defer_embedding_wgrad_compute": "what is deferred of the head's gradient is not counted",
     "use_transformer_engine_op_fuser": "fused operations keep fewer tensors than are counted",
     "fp32_residual_connection": "the residual is counted in the weights' format",
     "distribute_saved_activations": "saved inputs are counted as whole on each tensor rank",

@@ -110,7 +110,7 @@ def _put_pipeline(arguments: Settings, draft: Draft, stages: int, shape: ModelSh
         draft.put("layout.virtual_pipeline_stages", per_rank.as_int(minimum=1), per_rank)
     elif per_chunk is not None:
         _put_chunks(per_chunk, draft, stages, shape, places)
-    _account_predictors(arguments, draft)
+    _put_predictors(arguments, draft)
 
 
 def _put_uneven(arguments: Settings, draft: Draft) -> int:
@@ -128,12 +128,11 @@ def _put_uneven(arguments: Settings, draft: Draft) -> int:
     return places
 
 
-def _account_predictors(arguments: Settings, draft: Draft) -> None:
-    """Account for layers that predict further tokens, where no layout draws them."""
+def _put_predictors(arguments: Settings, draft: Draft) -> None:
+    """Set the layers that predict further tokens, where no layout draws them."""
     predictors = arguments.take("mtp_num_layers")
     if predictors is not None and predictors.as_int():
-        reason = "layers that predict further tokens are counted by m in a layout alone"
-        draft.ignore(predictors, reason)
+        draft.put("workload.megatron.mtp_num_layers", predictors.as_int(minimum=0), predictors)
     elif predictors is not None:
         draft.drop(predictors)
 

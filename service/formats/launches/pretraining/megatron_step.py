@@ -238,7 +238,7 @@ def _put_full(
 
 
 def _put_loss(arguments: Settings, draft: Draft) -> None:
-    """Set the cross entropy: only Transformer Engine's fused one has a word."""
+    """Set the cross entropy, fused by Megatron-LM itself by default."""
     fused, kind = (
         arguments.take("cross_entropy_loss_fusion"),
         arguments.take("cross_entropy_fusion_impl"),
@@ -248,10 +248,7 @@ def _put_loss(arguments: Settings, draft: Draft) -> None:
             if setting is not None:
                 draft.drop(setting)
         return
-    by_engine = kind is not None and kind.as_choice({"native": False, "te": True})
-    if by_engine and kind is not None:
-        draft.put("workload.loss", "fused_cross_entropy", fused, kind)
-        return
-    draft.ignore(fused, "Megatron-LM's native fused cross entropy is counted as the unfused one")
-    if kind is not None:
-        draft.note(kind, "counted as the unfused cross entropy")
+    kind = kind or make_default("cross_entropy_fusion_impl", "native", SOURCE)
+    draft.put("workload.loss", "fused_cross_entropy", fused)
+    name = kind.as_choice({"native": "native", "te": "te"})
+    draft.put("workload.megatron.cross_entropy_fusion_impl", name, kind)

@@ -52,6 +52,7 @@ SAME = frozenset(
         *("enable_cuda_graph", "external_cuda_graph", "rampup_batch_size", "grad_reduce_in_bf16"),
         *("masked_softmax_fusion", "persist_layer_norm", "fp32_residual_connection"),
         *("distribute_saved_activations", "make_vocab_size_divisible_by"),
+        *("defer_embedding_wgrad_compute", "wgrad_deferral_limit"),
     }
 )
 """Names that are Megatron-LM's own."""

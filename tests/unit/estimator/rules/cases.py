@@ -41,9 +41,11 @@ from tests.unit.estimator.rules.words import (
     GRPO_ALONE,
     KERNELS,
     LAID_OUT,
+    LOCAL,
     MIXED,
     ODD,
     OWN,
+    PREDICTED,
     QUANTISED,
     RECORDED,
     SERVED,
@@ -195,6 +197,9 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
         ({"precision": MIXED}, {"context_parallel": 2} | _MEGATRON),
         ({"precision": MIXED}, {"data_parallel": 4} | _MEGATRON),
         ({"precision": MIXED}, {"data_parallel": 3} | _MEGATRON),
+        ({"precision": MIXED, "deterministic": True}, _MEGATRON),
+        (LOCAL, {"tensor_parallel": 2, "sequence_parallel": True} | _MEGATRON),
+        (PREDICTED, {"pipeline_parallel": 3} | _MEGATRON),
     ),
 }
 _FP32: Words = {"weight_dtype": DType.FP32, "kv_cache_dtype": DType.FP32}
@@ -220,6 +225,7 @@ _TRAINED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "phimoe", "zamba2", "bert", "t5", "whisper"),
     *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-int8", "llama-part", "llama-hqq"),
     *("mixtral-fp8", "qwen2_5_vl", "llama-relu", "llama-biased", "mistral-sliding", "llama-nf4"),
+    *("qwen3", "deepseek_v3"),
     *("cohere", "gpt_neo", "mistral3", *_ODD_LLAMAS, _SIGLIP, _PLBART),
     *("llama/token_classification", "llama/reward", "bert/reward"),
 )

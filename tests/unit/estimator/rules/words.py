@@ -10,6 +10,7 @@ from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.generation import Client, Rollout, RolloutEngine, Sampling
 from service.estimator.values.layout import ContextMethod, Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
+from service.estimator.values.megatron import MegatronOptions, TransformerImpl
 from service.estimator.values.pipeline import PipelineSchedule, PipelineSplit
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.speculative import DraftHead, Speculative
@@ -99,6 +100,14 @@ KERNELS: tuple[dict[str, object], ...] = (
     ),
 )
 """Adapters that axolotl's kernels run, all of them first, and steps with foak's."""
+LOCAL: dict[str, object] = {
+    "precision": MIXED,
+    "megatron": MegatronOptions(transformer_impl=TransformerImpl.LOCAL),
+}
+PREDICTED: dict[str, object] = {
+    "precision": MIXED,
+    "megatron": MegatronOptions(mtp_num_layers=2),
+}
 TRAINED: Mapping[str, Sequence[object]] = {
     "framework": tuple(Framework),
     "sequence_length": (48, 63, 64, 600, 2000),
@@ -161,6 +170,11 @@ TRAINED: Mapping[str, Sequence[object]] = {
     "image_tokens": (1, 16),
     "inputs": INPUTS,
     "audio_frames": (10,),
+    "megatron": (
+        MegatronOptions(transformer_impl=TransformerImpl.LOCAL),
+        MegatronOptions(mtp_num_layers=1),
+        MegatronOptions(defer_embedding_wgrad_compute=True),
+    ),
 }
 SERVED: Mapping[str, Sequence[object]] = {
     "engine": tuple(Engine),

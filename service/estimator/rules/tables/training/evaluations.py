@@ -1,5 +1,6 @@
 """Rules of an evaluation between steps, which is that of transformers' Trainer."""
 
+from service.estimator.model.library_versions import fills_cache, parse_transformers_release
 from service.estimator.rules.grammar.conditions import (
     Condition,
     all_of,
@@ -16,7 +17,6 @@ from service.estimator.rules.grammar.fields import layout, model, workload
 from service.estimator.rules.grammar.rule import Rule, Topic, invalid, unmodelled
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.library_versions import fills_cache, parse_transformers_release
 from service.estimator.values.losses import Loss, Trainer
 
 _EVALUATES = is_given(workload.evaluation)

@@ -23,6 +23,7 @@ from service.estimator.rules.tables.recorded import RECORDED_ELSEWHERE
 from service.estimator.rules.tables.training.evaluations import make_refusal
 from service.estimator.rules.tables.training.heads import make_head_rule
 from service.estimator.rules.tables.training.megatron_layouts import MEGATRON_LAYOUTS
+from service.estimator.rules.tables.training.megatron_options import MEGATRON_OPTIONS
 from service.estimator.rules.tables.training.weights import READS_NO_GGUF
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType
@@ -197,6 +198,7 @@ _RULES = (
         refusal=OTHERS,
         reason="weights of Megatron in {workload.precision.param_dtype}",
     ),
+    *MEGATRON_OPTIONS,
     *MEGATRON_LAYOUTS,
     Rule(
         when=is_above(model.learned_positions, 0),

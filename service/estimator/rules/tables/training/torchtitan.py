@@ -28,6 +28,7 @@ from service.estimator.rules.tables.recorded import RECORDED_ELSEWHERE
 from service.estimator.rules.tables.training.contexts import RING_ALONE
 from service.estimator.rules.tables.training.evaluations import make_refusal
 from service.estimator.rules.tables.training.heads import make_head_rule
+from service.estimator.rules.tables.training.megatron_options import make_options_rule
 from service.estimator.rules.tables.training.pipelines import TORCHTITAN_PIPELINES
 from service.estimator.rules.tables.training.precision import AUTOCAST
 from service.estimator.rules.tables.training.step import TRAINING_STEP
@@ -187,6 +188,7 @@ _RULES = (
         reason="torchtitan's checkpoints are not reentrant",
         source="torchtitan/distributed/activation_checkpoint.py",
     ),
+    make_options_rule(Topic.WORDS),
     Rule(
         require=is_false(workload.padding_mask),
         topic=Topic.WORDS,

@@ -32,6 +32,7 @@ from service.estimator.rules.tables.training.contexts import SHARED_SEQUENCES
 from service.estimator.rules.tables.training.evaluations import EVALUATIONS
 from service.estimator.rules.tables.training.heads import HEADS, LANGUAGE_MODEL
 from service.estimator.rules.tables.training.lengths import TRAINING_LENGTHS
+from service.estimator.rules.tables.training.megatron_options import make_options_rule
 from service.estimator.rules.tables.training.packing import PACKING
 from service.estimator.rules.tables.training.precision import SHARED_WEIGHTS, STEP_PRECISION
 from service.estimator.rules.tables.training.step import TRAINING_STEP
@@ -211,6 +212,7 @@ _RULES = (
             ("deterministic", workload.deterministic, Topic.SWITCHES),
         )
     ),
+    make_options_rule(Topic.SWITCHES),
 )
 
 _TOPICS = (

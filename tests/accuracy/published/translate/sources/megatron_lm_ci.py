@@ -6,14 +6,16 @@ from typing import Any
 
 from service.catalog.gpus import resolve_gpu
 from service.estimator.backends.megatron.parameters import count_stage_parameters
-from service.estimator.backends.megatron.shape import build_rank_shape
+from service.estimator.backends.megatron.shape import build_rank_shape, resolve_switches
 from service.estimator.backends.megatron.stages import list_stage_chunks, merge_chunks
 from service.estimator.backends.megatron.states import compute_stage_states
 from service.estimator.backends.megatron.workspaces import get_generation, workspace_bytes
 from service.estimator.model.families.registry import architecture_from_spec
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import TrainWorkload
 from tests.accuracy.published.rows import Untranslatable
+from tests.accuracy.published.translate._megatron import read_options
 
 _GPUS = {
     "NVIDIA A100 (DGX)": "A100-SXM4-80GB",
@@ -27,12 +29,9 @@ _NO_WORD = {
     "--export-model-type": "a hybrid of Megatron-LM's own",
     "--img-h": "a vision-language model of Megatron-LM's own",
     "--use-megatron-fsdp": "Megatron-FSDP",
-    "--mtp-num-layers": "layers that predict further tokens",
     "--fp8-format": "fp8",
     "--cuda-graph-impl": "CUDA graphs",
     "--recompute-modules": "recomputation of modules by name",
-    "--cross-entropy-loss-fusion": "Megatron-LM's native fused cross entropy",
-    "--defer-embedding-wgrad-compute": "deferred gradients of the head",
     "--num-distributed-optimizer-instances": "several distributed optimizers",
     "--outer-dp-sharding-strategy": "several distributed optimizers",
     "--use-transformer-engine-op-fuser": "Transformer Engine's operation fuser",
@@ -66,7 +65,8 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         readings = [
             reading for reading in readings if reading["quantity"] == "max_memory_allocated"
         ]
-    layout["data_parallel"] = ranks or 1
+    # Without a distributed optimizer the ranks change nothing, if all experts have one.
+    layout["data_parallel"] = ranks or layout["expert_parallel"]
     batch = row["batch"]
     small = row["scale"] == "small"
     yield {
@@ -97,21 +97,10 @@ def _refuse(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
     for flag, what in _NO_WORD.items():
         if arguments.get(flag):
             raise Untranslatable(f"no word for {what}")
-    if arguments.get("--transformer-impl") != "transformer_engine":
-        raise Untranslatable("Megatron-LM's local layers, not Transformer Engine's")
     if arguments.get("--optimizer", "adam") != "adam":
         raise Untranslatable(f"optimizer {arguments['--optimizer']} of Megatron-LM's own")
-    if row["model"]["arch"].get("experts"):
-        _refuse_experts(arguments)
     if row["hardware"]["gpu"] not in _GPUS:
         raise Untranslatable("the GPU is not stated")
-
-
-def _refuse_experts(arguments: Mapping[str, Any]) -> None:
-    if arguments.get("--moe-token-dispatcher-type", "allgather") != "alltoall":
-        raise Untranslatable("no word for experts that see every token (the allgather dispatcher)")
-    if not arguments.get("--moe-grouped-gemm"):
-        raise Untranslatable("no word for experts that run one after the other")
 
 
 def _architecture(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,7 +222,9 @@ _SPLITS = (
 
 
 def _workload(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    fp16 = bool(arguments.get("--fp16"))
+    fp16, fuses = (
+        bool(arguments.get(f"--{flag}")) for flag in ("fp16", "cross-entropy-loss-fusion")
+    )
     return {
         "task": "train",
         "framework": "megatron",
@@ -243,7 +234,9 @@ def _workload(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str,
         "micro_batch_size": row["batch"]["micro_batch"],
         "attention": _ATTENTION[arguments.get("--attention-backend")],
         "activation_checkpointing": arguments.get("--recompute-granularity", "none"),
+        "loss": "fused_cross_entropy" if fuses else "full_logits",
         "deterministic": bool(arguments.get("--deterministic-mode")),
+        "megatron": read_options(arguments),
     }
 
 
@@ -265,6 +258,7 @@ def _solved(spec: Mapping[str, Any], layout: Mapping[str, Any], gpu: str, steady
     between steps.
     """
     model, generation = architecture_from_spec(spec), get_generation(resolve_gpu(gpu).to_device())
+    switches = resolve_switches(TrainWorkload(sequence_length=1), heads=1, fused_attention=True)
 
     def distance(ranks: int) -> int:
         held = Layout(**{**layout, "sharding": Sharding.MEGATRON, "data_parallel": ranks})
@@ -278,7 +272,7 @@ def _solved(spec: Mapping[str, Any], layout: Mapping[str, Any], gpu: str, steady
         return abs(
             steady_bytes
             - states.resident
-            - workspace_bytes(layers, generation, unfused=False, deterministic=False),
+            - workspace_bytes(layers, generation, switches, deterministic=False),
         )
 
     least = max(

@@ -6,6 +6,7 @@ from service.estimator.estimate import estimate
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.megatron import MegatronOptions
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.result import Estimate
 from service.estimator.values.units import GIB
@@ -13,7 +14,11 @@ from service.estimator.values.workload import Framework, TrainWorkload
 from tests.builders import a_gpt2
 
 H100 = Device(name="H100-SXM5-80GB", capacity_bytes=80 * GIB, usable_bytes=79 * GIB)
+GB200 = Device(name="GB200-186GB", capacity_bytes=186 * GIB, usable_bytes=184 * GIB)
 A100 = Device(name="A100-SXM4-80GB", capacity_bytes=80 * GIB, usable_bytes=79 * GIB)
+
+SEPARATE = MegatronOptions(gradient_accumulation_fusion=False)
+"""Gradients of weights are tensors of their own, as in most of Megatron-LM's functional tests."""
 
 
 def a_gpt3(**changes: Any) -> Architecture:  # noqa: ANN401 - each field of the spec has its own type

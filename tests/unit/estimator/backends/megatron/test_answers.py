@@ -41,13 +41,15 @@ def test_a_fused_loss_makes_no_fp32_logits() -> None:
 
 
 def test_narrow_gradients_are_widened_for_the_step() -> None:
-    """Without fp32 gradient buffers the optimizer makes fp32 gradients of all it owns
-    (optimizer.py).
+    """Without fp32 gradient buffers the optimizer makes fp32 gradients of all it owns, which stay
+    until the next step begins (optimizer.py, training.py).
     """
     answer = answered(precision=POLICIES["fp16_mixed"])
 
-    step = next(instant for instant in answer.instants if instant.name == "optimizer_step")
-    assert step.allocated_bytes - answer.steady_bytes == 4 * a_gpt3().counts.total
+    instants = {instant.name: instant for instant in answer.instants}
+    step, gradients = instants["optimizer_step"], 4 * a_gpt3().counts.total
+    assert step.parts["gradients"] - instants["forward"].parts["gradients"] == gradients
+    assert step.allocated_bytes == answer.steady_bytes
 
 
 def test_a_checkpoint_holds_the_whole_model() -> None:

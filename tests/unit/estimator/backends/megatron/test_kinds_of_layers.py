@@ -61,7 +61,7 @@ _SPARSE = {
 def _kept(model: Architecture, *, sparse: bool = False, **degrees: Any) -> int:  # noqa: ANN401 - degrees have their own types
     """Return the bytes per token that one layer in the middle keeps."""
     shape = build_rank_shape(model, a_megatron_layout(**degrees))
-    how = resolve_switches(a_megatron_step(), fused_attention=True)
+    how = resolve_switches(a_megatron_step(), heads=shape.heads, fused_attention=True)
     one, two = (
         record_chunk(
             shape,
@@ -145,7 +145,11 @@ def test_selective_recomputation_of_a_flash_layer_drops_its_row_sums() -> None:
     kept, again = (
         record_chunk(
             shape,
-            resolve_switches(a_megatron_step(activation_checkpointing=how), fused_attention=True),
+            resolve_switches(
+                a_megatron_step(activation_checkpointing=how),
+                heads=shape.heads,
+                fused_attention=True,
+            ),
             layers,
         ).retained[3]
         for how in (Checkpointing.NONE, Checkpointing.SELECTIVE)

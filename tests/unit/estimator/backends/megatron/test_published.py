@@ -10,14 +10,22 @@ import pytest
 from service.estimator.values.device import Device
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import Attention, Checkpointing
-from tests.unit.estimator.backends.megatron.builders import A100, H100, a_gpt3, answered
+from tests.unit.estimator.backends.megatron.builders import (
+    A100,
+    H100,
+    SEPARATE,
+    a_gpt3,
+    answered,
+)
 
 
 def test_the_distributed_optimizer_between_steps() -> None:
     """gpt3_mcore_te_tp1_pp1_resume_torch_dist_dist_optimizer on 8 H100: 6 + 12 / 8 bytes per
     parameter and three workspaces.
     """
-    answer = answered(layout={"data_parallel": 8, "zero_stage": 1}, deterministic=True)
+    answer = answered(
+        layout={"data_parallel": 8, "zero_stage": 1}, deterministic=True, megatron=SEPARATE
+    )
 
     assert abs(answer.steady_bytes - 581_489_664) < MIB // 100
 
@@ -30,7 +38,10 @@ def test_the_peak_of_eight_ranks(attention: Attention, peak_bytes: int) -> None:
     each.
     """
     answer = answered(
-        layout={"data_parallel": 8, "zero_stage": 1}, attention=attention, deterministic=True
+        layout={"data_parallel": 8, "zero_stage": 1},
+        attention=attention,
+        deterministic=True,
+        megatron=SEPARATE,
     )
 
     assert abs(answer.allocated_bytes - peak_bytes) < 1.2 * MIB
@@ -104,6 +115,7 @@ def test_a_chunk_holds_what_it_was_sent_last() -> None:
         },
         gradient_accumulation_steps=4,
         deterministic=True,
+        megatron=SEPARATE,
     )
 
     assert abs(answer.stages[-1].steady_bytes - 548_399_616) < MIB // 100

@@ -109,14 +109,13 @@ READ = [
     ),
 ]
 IGNORED = [
-    "--cross-entropy-loss-fusion",
     "--cuda-graph-impl local",
     "--tp-comm-overlap",
-    "--mtp-num-layers 1",
+    "--num-experts 8 --moe-token-dispatcher-type flex",
     "--recompute-granularity selective --recompute-modules core_attn layernorm",
     "--recompute-granularity full --recompute-method uniform --recompute-num-layers 4",
     "--recompute-granularity full --recompute-method block --recompute-num-layers 4",
-    "--transformer-impl local",
+    "--transformer-impl inference_optimized",
     "--num-distributed-optimizer-instances 2",
     "--rampup-batch-size 8 8 100",
 ]

@@ -11,6 +11,12 @@ from service.catalog.models import load_architecture, resolve_model
 from service.estimator.estimate import estimate
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.losses import Loss
+from service.estimator.values.megatron import (
+    CrossEntropyFusion,
+    MegatronOptions,
+    TokenDispatcher,
+    TransformerImpl,
+)
 from service.estimator.values.pipeline import PipelineSplit
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Allocator, Attention, Checkpointing
@@ -23,6 +29,36 @@ MODELS = [
     *("starcoder2-7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b", "smollm3-3b", "minitron-4b"),
 ]
 DENSE = replace(MEGATRON, precision=POLICIES["megatron_bf16"])
+
+
+@st.composite
+def draw_options(draw: st.DrawFn, *, experts: bool, loss: Loss, stages: int) -> MegatronOptions:
+    """Draw Megatron-LM's own arguments where they have an effect."""
+    local = draw(st.booleans())
+    fuses = draw(st.booleans())
+    defers = fuses and stages > 1 and draw(st.booleans())
+    said: dict[str, Any] = {}
+    if local:
+        said = {
+            "masked_softmax_fusion": draw(st.booleans()),
+            "attention_softmax_in_fp32": draw(st.booleans()),
+        }
+    if experts:
+        said |= {
+            "moe_token_dispatcher_type": draw(st.sampled_from(TokenDispatcher)),
+            "moe_grouped_gemm": draw(st.booleans()),
+        }
+    if loss is Loss.FUSED_CROSS_ENTROPY:
+        said["cross_entropy_fusion_impl"] = draw(st.sampled_from(CrossEntropyFusion))
+    return MegatronOptions(
+        transformer_impl=TransformerImpl.LOCAL if local else TransformerImpl.TRANSFORMER_ENGINE,
+        gradient_accumulation_fusion=fuses,
+        create_attention_mask=draw(st.booleans()),
+        mtp_num_layers=draw(st.sampled_from([0, 1])),
+        defer_embedding_wgrad_compute=defers,
+        wgrad_deferral_limit=draw(st.sampled_from([0, 2])) if defers else 0,
+        **said,
+    )
 
 
 @st.composite
@@ -50,6 +86,8 @@ def draw_jobs(draw: st.DrawFn) -> Any:  # noqa: ANN401 - a job
         ),
     )
     policies = ["megatron_bf16", "bf16_mixed", "fp16_mixed"]
+    loss = draw(st.sampled_from([Loss.FULL_LOGITS, Loss.FUSED_CROSS_ENTROPY]))
+    options = draw_options(experts=model == "mixtral-8x7b", loss=loss, stages=stages)
     workload = replace(
         MEGATRON,
         micro_batch_size=draw(st.sampled_from([1, 2])),
@@ -58,7 +96,8 @@ def draw_jobs(draw: st.DrawFn) -> Any:  # noqa: ANN401 - a job
         optimizer=draw(st.sampled_from(["adamw", "sgd", "sgd_momentum"])),
         activation_checkpointing=draw(st.sampled_from(Checkpointing)),
         attention=draw(st.sampled_from([Attention.SDPA, Attention.FLASH, Attention.EAGER])),
-        loss=draw(st.sampled_from([Loss.FULL_LOGITS, Loss.FUSED_CROSS_ENTROPY])),
+        loss=loss,
+        megatron=draw(options),
         gradient_clipping=draw(st.booleans()),
         deterministic=draw(st.booleans()),
         allocator=draw(st.sampled_from(Allocator)),

@@ -3,14 +3,14 @@
 import pytest
 
 from service.estimator.estimate import estimate
-from service.estimator.values.device import Device
-from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.layout import Layout
-from service.estimator.values.library_versions import (
+from service.estimator.model.library_versions import (
     has_fp32_logits,
     has_logit_copy,
     parse_transformers_release,
 )
+from service.estimator.values.device import Device
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
 from tests.builders import a_model
