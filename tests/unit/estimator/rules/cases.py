@@ -189,14 +189,9 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
             {"precision": MIXED, "gradient_accumulation_steps": 3},
             {"pipeline_parallel": 3, "virtual_pipeline_stages": 2} | _MEGATRON,
         ),
-        (
-            {"precision": MIXED},
-            {"pipeline_parallel": 3, "virtual_pipeline_stages": 1, "context_parallel": 2}
-            | _MEGATRON,
-        ),
+        ({"precision": MIXED}, {"pipeline_parallel": 3, "context_parallel": 2} | _MEGATRON),
         ({"precision": MIXED}, {"context_parallel": 2} | _MEGATRON),
-        ({"precision": MIXED}, {"data_parallel": 4} | _MEGATRON),
-        ({"precision": MIXED}, {"data_parallel": 3} | _MEGATRON),
+        *(({"precision": MIXED}, {"data_parallel": ranks} | _MEGATRON) for ranks in (4, 3)),
         ({"precision": MIXED, "deterministic": True}, _MEGATRON),
         (LOCAL, {"tensor_parallel": 2, "sequence_parallel": True} | _MEGATRON),
         (PREDICTED, {"pipeline_parallel": 3} | _MEGATRON),
