@@ -94,8 +94,11 @@ _WHOLE_SCORES = (
     "loss full_logits: TRL 1.14 and later read log-probabilities by a kernel of their own; before "
     "it loss selective holds more"
 )
-_ROLLOUT_FIELDS = tuple(field.name for field in fields(Rollout))
-_MEGATRON_FIELDS = tuple(field.name for field in fields(MegatronOptions))
+_PARTS: tuple[tuple[str, type[Rollout | MegatronOptions], tuple[str, ...]], ...] = (
+    ("rollout", Rollout, tuple(field.name for field in fields(Rollout))),
+    ("megatron", MegatronOptions, tuple(field.name for field in fields(MegatronOptions))),
+)
+"""Parts of a request with the fields of their values."""
 _TRAIN_OPTIONAL = (
     "packing",
     "trainer",
@@ -168,10 +171,11 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
         assumptions.append(_WORST_BATCH)
     assumptions += _list_scored(request)
     values |= read_sequence(request.sequence_length, request.inputs, "sequence_length")
-    if not isinstance(request.rollout, UnsetType):
-        values["rollout"] = Rollout(**copy_set_fields(request.rollout, _ROLLOUT_FIELDS))
-    if not isinstance(request.megatron, UnsetType):
-        values["megatron"] = MegatronOptions(**copy_set_fields(request.megatron, _MEGATRON_FIELDS))
+    values |= {
+        name: kind(**copy_set_fields(part, names))
+        for name, kind, names in _PARTS
+        if not isinstance(part := getattr(request, name), UnsetType)
+    }
     values["evaluation"] = _read_evaluation(request.evaluation, assumptions)
     workload = TrainWorkload(**values)
     workload, counted = read_run_length(request, workload)

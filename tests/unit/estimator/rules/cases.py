@@ -220,8 +220,7 @@ _TRAINED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "phimoe", "zamba2", "bert", "t5", "whisper"),
     *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-int8", "llama-part", "llama-hqq"),
     *("mixtral-fp8", "qwen2_5_vl", "llama-relu", "llama-biased", "mistral-sliding", "llama-nf4"),
-    *("qwen3", "deepseek_v3"),
-    *("cohere", "gpt_neo", "mistral3", *_ODD_LLAMAS, _SIGLIP, _PLBART),
+    *("cohere", "gpt_neo", "mistral3", "qwen3", "deepseek_v3", *_ODD_LLAMAS, _SIGLIP, _PLBART),
     *("llama/token_classification", "llama/reward", "bert/reward"),
 )
 _SERVED_ALIKE = (

@@ -21,6 +21,7 @@ from service.estimator.rules.grammar.rule import (
 )
 from service.estimator.rules.predicates.adapters import get_lora
 from service.estimator.rules.predicates.models import get_training
+from service.estimator.rules.tables.megatron_options import make_options_rule
 from service.estimator.rules.tables.recorded import RECORDED_ELSEWHERE
 from service.estimator.rules.tables.training.evaluations import make_refusal
 from service.estimator.rules.tables.training.heads import make_head_rule
@@ -119,6 +120,7 @@ def _refuse_word(name: str, values: tuple[object, ...]) -> Rule:
 
 _RULES = (
     READS_NO_GGUF,
+    make_options_rule(Topic.WORDS),
     make_head_rule("litgpt", field="workload.framework"),
     Rule(
         require=is_in(model.family, *FAMILIES),

@@ -19,11 +19,11 @@ from service.estimator.rules.grammar.rule import (
     invalid,
     unmodelled,
 )
+from service.estimator.rules.tables.megatron_options import MEGATRON_OPTIONS
 from service.estimator.rules.tables.recorded import RECORDED_ELSEWHERE
 from service.estimator.rules.tables.training.evaluations import make_refusal
 from service.estimator.rules.tables.training.heads import make_head_rule
 from service.estimator.rules.tables.training.megatron_layouts import MEGATRON_LAYOUTS
-from service.estimator.rules.tables.training.megatron_options import MEGATRON_OPTIONS
 from service.estimator.rules.tables.training.weights import READS_NO_GGUF
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.dtypes import DType

@@ -24,11 +24,11 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import get_training
+from service.estimator.rules.tables.megatron_options import make_options_rule
 from service.estimator.rules.tables.recorded import RECORDED_ELSEWHERE
 from service.estimator.rules.tables.training.contexts import RING_ALONE
 from service.estimator.rules.tables.training.evaluations import make_refusal
 from service.estimator.rules.tables.training.heads import make_head_rule
-from service.estimator.rules.tables.training.megatron_options import make_options_rule
 from service.estimator.rules.tables.training.pipelines import TORCHTITAN_PIPELINES
 from service.estimator.rules.tables.training.precision import AUTOCAST
 from service.estimator.rules.tables.training.step import TRAINING_STEP

@@ -24,6 +24,7 @@ from service.estimator.rules.grammar.rule import (
 from service.estimator.rules.predicates.models import is_text_decoder
 from service.estimator.rules.tables.foak import FOAK
 from service.estimator.rules.tables.lora_kernels import LORA_KERNELS
+from service.estimator.rules.tables.megatron_options import make_options_rule
 from service.estimator.rules.tables.own_code import IMAGES, make_flash_rule
 from service.estimator.rules.tables.recorded import RECORDED_TRAINING
 from service.estimator.rules.tables.training.adapters import ADAPTERS
@@ -32,7 +33,6 @@ from service.estimator.rules.tables.training.contexts import SHARED_SEQUENCES
 from service.estimator.rules.tables.training.evaluations import EVALUATIONS
 from service.estimator.rules.tables.training.heads import HEADS, LANGUAGE_MODEL
 from service.estimator.rules.tables.training.lengths import TRAINING_LENGTHS
-from service.estimator.rules.tables.training.megatron_options import make_options_rule
 from service.estimator.rules.tables.training.packing import PACKING
 from service.estimator.rules.tables.training.precision import SHARED_WEIGHTS, STEP_PRECISION
 from service.estimator.rules.tables.training.step import TRAINING_STEP
@@ -196,9 +196,7 @@ _RULES = (
         require=is_in(offload.activations, OffloadTarget.NONE),
         field=workload.reentrant_checkpointing.path,
         topic=Topic.REENTRANT,
-        refusal=unmodelled(
-            "reentrant checkpoints whose inputs move to the host", "offload.activations none"
-        ),
+        refusal=unmodelled("reentrant checkpoints with inputs on the host", "activations none"),
     ),
     *(
         Rule(
