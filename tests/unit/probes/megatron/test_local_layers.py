@@ -17,7 +17,7 @@ from tests.unit.estimator.backends.megatron.builders import (
     a_megatron_layout,
     a_megatron_step,
 )
-from tests.unit.probes.trace.megatron_functions import (
+from tests.unit.probes.megatron.megatron_functions import (
     HALF,
     Sent,
     Shape,
