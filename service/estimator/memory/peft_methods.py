@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.errors import InvalidInputError, NotModelledError
-from service.estimator.values.workload import Lora, Method, TrainWorkload
+from service.estimator.values.workload import Framework, Lora, Method, TrainWorkload
 
 _ATTENTION = ("q_proj", "v_proj")
 _FUSED = ("query_key_value",)
@@ -71,9 +71,9 @@ MODELLED: Mapping[str, PeftMethod] = MappingProxyType(
 def resolve_peft_method(model: Architecture, workload: TrainWorkload) -> TrainWorkload:
     """Return a workload of method ``peft`` in terms of its adapters.
 
-    Any other workload is returned as it is.
+    Any other workload is returned as it is, and LitGPT's, whose scripts have methods of their own.
     """
-    if workload.peft is None:
+    if workload.peft is None or workload.framework is Framework.LITGPT:
         return workload
     method = MODELLED.get(workload.peft.lower())
     if method is None:

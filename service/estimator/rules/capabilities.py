@@ -17,6 +17,7 @@ from service.estimator.rules.tables.training.transformers import STEP_BY_OPERATI
 from service.estimator.rules.transformers import check_in_transformers
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
+from service.estimator.values.releases.litgpt import Adapter
 from service.estimator.values.workload import (
     Engine,
     Framework,
@@ -83,12 +84,14 @@ def build_plain_workload(capability: Capability) -> Workload:
         )
     method = Method(capability.method)
     adapts = method in {Method.LORA, Method.QLORA}
+    framework = Framework(capability.runner)
+    own = Adapter.V1 if framework is Framework.LITGPT else _PEFT
     return TrainWorkload(
         sequence_length=_TOKENS,
-        framework=Framework(capability.runner),
+        framework=framework,
         method=method,
         lora=Lora(rank=8) if adapts else None,
-        peft=_PEFT if method is Method.PEFT else None,
+        peft=own if method is Method.PEFT else None,
     )
 
 

@@ -30,6 +30,7 @@ from service.estimator.values.result import Estimate, Throughput
 from service.estimator.values.workload import (
     Attention,
     Checkpointing,
+    Framework,
     Method,
     ServeWorkload,
     TrainWorkload,
@@ -115,10 +116,18 @@ def find_untimed_reason(model: Architecture, workload: Workload, device: Device)
         return f"no time is told: the rates of GPU {device.name!r} are not known"
     if model.spec.approximate:
         return "no time is told: only the number of parameters is known"
+    if _has_own_adapters(workload):
+        return "no time is told: the work of litgpt's own adapters is not counted yet"
     if is_recorded(model):
         part = _find_uncounted_part(model)
         return part and f"no time is told: the work of {model.family}'s {part} is not counted yet"
     return None if model.walker is None else _find_uncounted_stack(model, workload)
+
+
+def _has_own_adapters(workload: Workload) -> bool:
+    if not isinstance(workload, TrainWorkload):
+        return False
+    return workload.framework is Framework.LITGPT and workload.peft is not None
 
 
 def _find_uncounted_stack(model: Architecture, workload: Workload) -> str | None:

@@ -29,6 +29,7 @@ _KEEPING = frozenset({"0cc02afa", "5895df10", "v0.3.1", "v0.4.13"})
 _QUERY_VALUE = {"targets": ["query", "value"], "rank": 8, "dropout": 0.05}
 _ALL = {"targets": ["query", "key", "value", "projection", "mlp", "head"], "rank": 16}
 _PLAIN = _ALL | {"dropout": 0.0}
+_FIRST, _SECOND = {"adapter": "adapter"}, {"adapter": "adapter_v2"}
 _ONE, _TWO = [1, 300], [2, 700]
 _CASES: Mapping[str, tuple[tuple[str, list[int], Mapping[str, Any], bool], ...]] = {
     _NEWEST: (
@@ -45,10 +46,15 @@ _CASES: Mapping[str, tuple[tuple[str, list[int], Mapping[str, Any], bool], ...]]
         ("Gemma-2b", _TWO, _QUERY_VALUE, False),
         ("stablelm-3b-4e1t", _ONE, _QUERY_VALUE, False),
         ("Qwen2.5-0.5B", _ONE, _QUERY_VALUE, False),
+        ("tiny-llama-1.1b", _ONE, _FIRST, False),
+        ("phi-1_5", _ONE, _SECOND, False),
     ),
     "0cc02afa": (
         ("stablelm-base-alpha-3b", _ONE, _QUERY_VALUE, True),
         ("Llama-2-7b-hf", _TWO, _QUERY_VALUE, False),
+        ("stablelm-base-alpha-3b", _ONE, _FIRST, True),
+        ("stablelm-base-alpha-3b", _ONE, _SECOND, False),
+        ("tiny-llama-1.1b", _ONE, _SECOND, True),
     ),
     "5895df10": (
         ("Gemma-2b", _ONE, _QUERY_VALUE, False),

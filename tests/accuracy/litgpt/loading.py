@@ -22,7 +22,7 @@ _ABSENT = (
     "lightning_utilities.core",
     "lightning_utilities.core.imports",
 )
-_MODULES = ("model", "config", "lora")
+_MODULES = ("model", "config", "lora", "adapter", "adapter_v2")
 _FUNCTIONS = frozenset({"chunked_cross_entropy", "find_multiple", "map_old_state_dict_weights"})
 _IMPORTS = (
     "from collections.abc import *\nfrom typing import *\nimport torch\nfrom torch import nn\n"
@@ -59,7 +59,7 @@ def _has_folder(clone: Path, revision: str, name: str) -> bool:
 
 
 def load(package: Path, newest: Path) -> SimpleNamespace:
-    """Return modules ``model``, ``config``, ``lora`` and ``utils`` of a package.
+    """Return the modules of models and adapters of a package, and ``utils``.
 
     The loss is that of ``newest``: older ones read a value of the labels, which fake tensors lack.
     """

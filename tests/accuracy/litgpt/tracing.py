@@ -118,13 +118,16 @@ def _make_model(code: SimpleNamespace, case: Mapping[str, Any], *, keeps_inputs:
         options[f"{start}dropout"] = case["dropout"]
         words = "to_" if is_old else "lora_"
         options |= {f"{words}{word}": word in case["targets"] for word in _WORDS}
-    module = code.lora if adapts else code.model
+    adapter = case.get("adapter")
+    module = getattr(code, adapter) if adapter else code.lora if adapts else code.model
     config = getattr(module, "Config", code.config.Config).from_name(case["name"], **options)
     PackedLinear.keeps_inputs = keeps_inputs
     with _use_16_bits(PackedLinear if case["packed"] else None):
         model = module.GPT(config)
     if adapts:
         code.lora.mark_only_lora_as_trainable(model)
+    elif adapter:
+        getattr(module, f"mark_only_{adapter}_as_trainable")(model)
     model.max_seq_length = case["length"]
     return model
 
@@ -136,7 +139,7 @@ def _run(code: SimpleNamespace, case: Mapping[str, Any], *, keeps_inputs: bool) 
     for _ in range(_STEPS):
         mark("forward")
         ids, labels = (torch.zeros(*shape, dtype=torch.int64) for _ in range(2))
-        logits = _call(model, ids, in_chunks="targets" in case)
+        logits = _call(model, ids, in_chunks="targets" in case or "adapter" in case)
         mark("loss")
         if isinstance(logits, list):
             logits[-1] = logits[-1][..., :-1, :]
@@ -146,6 +149,10 @@ def _run(code: SimpleNamespace, case: Mapping[str, Any], *, keeps_inputs: bool) 
         mark("backward")
         loss.backward()
         loss = None
+        for part in model.modules():
+            if hasattr(part, "adapter_kv_cache"):
+                # Another step cannot go back through what the last one kept.
+                part.adapter_kv_cache = None
         mark("optimizer_step")
         optimizer.step()
         optimizer.zero_grad()

@@ -6,6 +6,7 @@ from service.estimator.backends.litgpt.linears import INDEX_BYTES
 from service.estimator.backends.litgpt.model import (
     LitGptSpec,
     build_litgpt_model,
+    list_adapters,
     name_targets,
 )
 from service.estimator.backends.pass_cache import PassCache
@@ -43,10 +44,14 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.passes.recorder import record_training
 from service.estimator.rules.tables.training.litgpt import TRAIN_LITGPT
 from service.estimator.tape import sizes
+from service.estimator.tape.pass_shape import ROWS
 from service.estimator.values.dtypes import DType
 from service.estimator.values.memo import Memo
 from service.estimator.values.result import Detail, Estimate
-from service.estimator.values.workload import Framework
+from service.estimator.values.workload import Framework, Lora, Method
+
+_NO_LAYERS = Lora(rank=1, targets=("adapter",))
+"""What frozen weights are asked for beside LitGPT's own adapters."""
 
 
 def answer(question: TrainQuestion, cache: PassCache) -> Estimate:
@@ -67,6 +72,8 @@ def _estimate_step(question: TrainQuestion, cache: PassCache) -> PartialEstimate
     shape = resolve_batch_shape(setup.model, workload)
     # Products of several sequences read copies of what one's are views of.
     shape = shape._replace(batched=workload.rows[0] > 1)
+    if question.workload.peft is not None:
+        shape = shape._replace(row_padding=-workload.rows[1] % ROWS)
     prices = _get_prices(job, shape, find_kernel_buffers(question.device), cache)
     values = sizes.evaluate_monomials(*workload.rows)
     lasting = _count_kept(setup.model, *workload.rows, workload.precision.compute_dtype)
@@ -117,8 +124,8 @@ def _get_job(question: TrainQuestion, cache: PassCache) -> TrainJob:
     job = jobs.get(key)
     if job is not None:
         return job
-    lora, dtype = workload.lora, workload.precision.param_dtype
-    lora = None if lora is None else name_targets(lora, dtype)
+    dtype, peft = workload.precision.param_dtype, workload.peft
+    lora = _NO_LAYERS if peft is not None else workload.lora
     # Its versions are LitGPT's own, none of them a release of transformers, and nothing of it
     # calls PEFT.
     plain = replace(
@@ -126,9 +133,15 @@ def _get_job(question: TrainQuestion, cache: PassCache) -> TrainJob:
         framework=Framework.TRANSFORMERS,
         framework_version=None,
         fp32_norms_and_head=False,
-        lora=lora,
+        method=workload.method if peft is None else Method.LORA,
+        peft=None,
+        lora=None if lora is None else name_targets(lora, dtype),
     )
-    setup = resolve_setup(build_litgpt_model(model, workload), plain, layout)
+    setup = resolve_setup(built := build_litgpt_model(model, workload), plain, layout)
+    if peft is not None:
+        weights = list_adapters(built)
+        numel = sum(weight.numel * count for weight, count in weights)
+        setup = replace(setup, trained=replace(setup.trained, trained=numel, weights=weights))
     return jobs.store(key, TrainJob(build_static_memory(setup)))
 
 

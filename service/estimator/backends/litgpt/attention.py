@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.backends.litgpt.linears import FusedProjection, apply_fused, apply_linear
+from service.estimator.backends.litgpt.prompts import Prompt
 from service.estimator.model.modules.attention.dispatch import AttentionConfig, attend
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Weight, iterate_weights
@@ -33,6 +34,7 @@ class LitGptAttention:
     head_dim: int
     rope_dim: int
     code: LitGptCode
+    prompt: Prompt | None = None
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the layers that are packed or adapted, in order of use."""
@@ -66,9 +68,13 @@ class LitGptAttention:
         if self.code.splits_by_kind and self.repeats > 1:
             key, value = (self._repeat(tape, side) for side in (key, value))
         config = AttentionConfig(
-            num_heads=self.num_heads, num_kv_heads=self.num_heads, head_major=True
+            num_heads=self.num_heads, num_kv_heads=self.num_heads, head_major=self.prompt is None
         )
         mixed = attend(ctx, query, key, value, config)
+        if self.prompt is not None:
+            joined = self.prompt.add(ctx, query, mixed, scope)
+            tape.free(mixed)
+            mixed = joined
         y = apply_linear(ctx, self.output, mixed, scope, code=self.code)
         tape.free(mixed, query, key, value, *rotated, name)
         return y

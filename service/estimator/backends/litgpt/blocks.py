@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from service.estimator.backends.litgpt.attention import LitGptAttention
 from service.estimator.backends.litgpt.linears import apply_linear
 from service.estimator.backends.litgpt.norms import normalise
+from service.estimator.backends.litgpt.prompts import list_second_weights
 from service.estimator.model.recording import Recording
 from service.estimator.model.weights.tensors import Linear, Norm, Weight, iterate_weights
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import activate_saving_input, add, multiply, silu
-from service.estimator.values.releases.litgpt import LitGptCode
+from service.estimator.values.releases.litgpt import Adapter, LitGptCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +60,28 @@ class LitGptBlock:
         """Return the layers that are packed or adapted, in order of use."""
         return (*self.attention.linears(), *self.feed_forward.layers)
 
+    @property
+    def norms(self) -> tuple[Norm, ...]:
+        """Norms in order of use."""
+        second = self.feed_forward_norm
+        return (self.attention_norm,) if second is None else (self.attention_norm, second)
+
     def weights(self) -> Iterator[Weight]:
-        """Yield the parameter tensors."""
-        yield from self.attention_norm.weights()
+        """Yield the parameter tensors that are no adapter's."""
+        if self.code.adapter is not Adapter.V2:
+            for norm in self.norms:
+                yield from norm.weights()
         yield from self.attention.weights()
-        if self.feed_forward_norm is not None:
-            yield from self.feed_forward_norm.weights()
         yield from iterate_weights(*self.feed_forward.layers)
+
+    def adapter_weights(self) -> Iterator[Weight]:
+        """Yield the tensors of LitGPT's own adapters."""
+        prompt = self.attention.prompt
+        if prompt is not None:
+            yield from (prompt.table, prompt.gate)
+        if self.code.adapter is Adapter.V2:
+            layers = (self.attention.projection.fused, self.attention.output)
+            yield from list_second_weights((*layers, *self.feed_forward.layers), self.norms)
 
     def idle_parameters(self) -> int:
         """Return the parameters that one token does not use: none."""
@@ -79,15 +95,15 @@ class LitGptBlock:
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the layer, which drops its input."""
         tape, second = ctx.tape, self.feed_forward_norm
-        normed = normalise(ctx, self.attention_norm, x, scope, self.code.norm)
+        normed = normalise(ctx, self.attention_norm, x, scope, self.code)
         mixed = self.attention.record(ctx, normed, scope)
         if self.is_parallel and second is not None:
             tape.free(normed)
-            normed = normalise(ctx, second, x, scope, self.code.norm)
+            normed = normalise(ctx, second, x, scope, self.code)
         middle = add(tape, mixed, x)
         if not self.is_parallel and second is not None:
             tape.free(normed)
-            normed = normalise(ctx, second, middle, scope, self.code.norm)
+            normed = normalise(ctx, second, middle, scope, self.code)
         fed = self.feed_forward.record(ctx, normed, scope)
         y = add(tape, fed, middle)
         tape.free(fed, middle, mixed, normed, x)

@@ -7,22 +7,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from service.estimator.backends.litgpt.loss import CHUNK_TOKENS, scale_in_chunks, watch_input
+from service.estimator.backends.litgpt.products import multiply_weight
 from service.estimator.model.recording import Recording
-from service.estimator.model.weights.packing import BLOCK_4BIT
 from service.estimator.model.weights.tensors import Linear
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value, Work, as_value
-from service.estimator.tape.ops.elementwise import add, chain, dropout, multiply_scalar
+from service.estimator.tape.ops.elementwise import (
+    add,
+    chain,
+    dropout,
+    multiply,
+    multiply_scalar,
+)
 from service.estimator.tape.ops.products import allocate_integers, copy_contiguous, linear, split
 from service.estimator.tape.ops.views import concatenate
 from service.estimator.tape.sizes import Size
-from service.estimator.values.dtypes import DType
-from service.estimator.values.releases.litgpt import LitGptCode
-from service.estimator.values.units import ceil_div
+from service.estimator.values.releases.litgpt import Adapter, LitGptCode
 from service.estimator.values.workload import Lora
 
 INDEX_BYTES = 8
+SHIFT, SCALE = "adapter_bias", "adapter_scale"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,53 +115,46 @@ def apply_base(
     code: LitGptCode,
     category: Category = Category.ACTIVATIONS,
 ) -> Value:
-    """Return a layer's output without its adapter's."""
-    out = ctx.shape.tokens(layer.out_features)
-    if ctx.settings.packs(layer):
-        return _multiply_packed(ctx, layer, x, out, code=code, category=category)
-    weight, *bias = ctx.parameters(layer.weights(), scope)
-    return linear(ctx.tape, x, weight, out, bias=bias[0] if bias else None, category=category)
+    """Return a layer's output without that of LoRA."""
+    if code.adapter is not Adapter.V2:
+        return multiply_weight(ctx, layer, x, scope, code=code, category=category)
+    if category is Category.LOGITS:
+        return _scale_head(ctx, layer, x, scope, code)
+    y = multiply_weight(ctx, layer, x, scope, code=code, category=category)
+    shifted, scale = _shift(ctx, layer, y, scope)
+    scaled = multiply(ctx.tape, scale, shifted)
+    ctx.tape.free(shifted)
+    return scaled
 
 
-def _multiply_packed(
-    ctx: Recording, layer: Linear, x: Value, out: Size, *, code: LitGptCode, category: Category
-) -> Value:
-    """Record bitsandbytes' 4-bit product (``MatMul4Bit``).
+def _shift(ctx: Recording, layer: Linear, y: Value, scope: str) -> tuple[Value, Value]:
+    """Return a shifted output, and its scale; ``y`` is dropped (``AdapterV2Linear.forward``)."""
+    shift, scale = (
+        as_value(ctx.adapter(f"{scope}{layer.name}.{name}", layer.out_features, y.dtype))
+        for name in (SHIFT, SCALE)
+    )
+    shifted = add(ctx.tape, y, shift)
+    ctx.tape.free(y)
+    return shifted, scale
 
-    Lightning packs weights as fp16, so that they are unpacked to that first. Until 0.43.3 the
-    input was an attribute of the graph's node, which lives as long as the graph does.
+
+def _scale_head(ctx: Recording, layer: Linear, x: Value, scope: str, code: LitGptCode) -> Value:
+    """Return scaled logits.
+
+    Each chunk goes back through its product before the next one does: what the others keep is
+    there as long, beside a weight that is unpacked.
     """
-    tape, dtype = ctx.tape, x.dtype
-    unpack = partial(unpack_weight, ctx, layer, dtype)
-
-    def backward(_: Storage) -> None:
-        weight = unpack()
-        grad = tape.scratch(x.numel, dtype)
-        tape.release(*weight)
-        tape.send(x, grad)
-
-    weight = unpack()
-    y = tape.emit(out, dtype, inputs=(x,), category=category, work=Work.PRODUCT, backward=backward)
-    tape.release(*weight)
-    if x.requires_grad and tape.builds_graph and not code.frees_packed_inputs:
-        tape.hold_value(x)
-    return y
-
-
-def unpack_weight(ctx: Recording, layer: Linear, dtype: DType) -> list[Storage]:
-    """Return the storages of a weight that is unpacked for a product."""
-    tape, elements = ctx.tape, layer.in_features * layer.out_features
-    scheme, scales = ctx.settings.scheme, list[Storage]()
-    if scheme is not None and scheme.double:
-        scales.append(tape.scratch(sizes.constant(ceil_div(elements, BLOCK_4BIT)), DType.FP32))
-    weight = tape.scratch(sizes.constant(elements), DType.FP16)
-    if dtype is not DType.FP16:
-        tape.release(*scales)
-        scales = []
-        converted = tape.scratch(sizes.constant(elements), dtype)
-        tape.release(weight)
-        weight = converted
-    return [*scales, weight]
+    tape, storages = ctx.tape, list[Storage]()
+    source = watch_input(tape, x, storages)
+    y = multiply_weight(ctx, layer, source, scope, code=code, category=Category.LOGITS)
+    tape.free(source)
+    shifted, scale = _shift(ctx, layer, y, scope)
+    if shifted.storage is not None:
+        storages.append(tape.hold(shifted.storage))
+    chunk = sizes.per_sequence(CHUNK_TOKENS * layer.out_features)
+    scaled = scale_in_chunks(tape, shifted, scale, chunk)
+    tape.free(shifted)
+    return scaled
 
 
 def _get_factor(

@@ -7,7 +7,7 @@ drops as it goes, is two chunks beside what was there.
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Section, Storage
-from service.estimator.tape.nodes import Value, count_bytes
+from service.estimator.tape.nodes import Node, Value, count_bytes
 from service.estimator.tape.ops.elementwise import cast
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
@@ -34,6 +34,39 @@ def cast_in_chunks(tape: Tape, logits: Value, dtype: DType, chunk: Size) -> Valu
     if y.node is not None:
         y.node.consumes_grad = True
     return y
+
+
+def watch_input(tape: Tape, x: Value, storages: list[Storage]) -> Value:
+    """Return a view of the head's input; its gradient ends ``storages``."""
+    viewed = Value(x.storage, x.numel, x.dtype)
+    tape.hold_value(viewed)
+
+    def backward(grad: Storage) -> None:
+        tape.release(*storages)
+        storages.clear()
+        tape.send(x, tape.hold(grad), is_view=True)
+
+    viewed.node, viewed.requires_grad = tape.append(Node([], backward)), True
+    return viewed
+
+
+def scale_in_chunks(tape: Tape, logits: Value, scale: Value, chunk: Size) -> Value:
+    """Return logits by a trained scale, which go back chunk by chunk."""
+
+    def backward(grad: Storage) -> None:
+        size = count_bytes(chunk, logits.dtype)
+        tape.release(*(tape.allocate(Category.LOGITS, size) for _ in range(2)))
+        tape.send(scale, tape.scratch(scale.numel, scale.dtype))
+        tape.send(logits, tape.hold(grad))
+
+    return tape.emit(
+        logits.numel,
+        logits.dtype,
+        inputs=(logits, scale),
+        saves=(logits, scale),
+        category=Category.LOGITS,
+        backward=backward,
+    )
 
 
 def drop_last(tape: Tape, logits: Value, numel: Size) -> Value:

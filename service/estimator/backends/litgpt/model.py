@@ -10,13 +10,18 @@ from service.estimator.backends.litgpt.attention import LitGptAttention
 from service.estimator.backends.litgpt.blocks import LitGptBlock, LitGptFeedForward
 from service.estimator.backends.litgpt.linears import FusedProjection
 from service.estimator.backends.litgpt.norms import PLUS_ONE
+from service.estimator.backends.litgpt.prompts import (
+    FIRST_LAYER,
+    Prompt,
+    list_second_weights,
+)
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.weights import NF4, NF4_SINGLE
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.weights.scheme import Scheme
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.values.dtypes import DType
-from service.estimator.values.releases.litgpt import TARGETS, LitGptCode, find_code
+from service.estimator.values.releases.litgpt import TARGETS, Adapter, LitGptCode, find_code
 from service.estimator.values.workload import Lora, Method, TrainWorkload
 
 PARALLEL = frozenset({"falcon", "gpt_neox", "phi"})
@@ -28,6 +33,7 @@ class LitGptSpec(DecoderSpec):
     """Numbers and switches of a model, and its code's state."""
 
     code: LitGptCode
+    final_norm: Norm
     rope_dim: int
     is_parallel: bool
     shares_norm: bool
@@ -52,14 +58,30 @@ def build_litgpt_model(model: Architecture, workload: TrainWorkload) -> Architec
         spec=spec,
         embedding=Weight("wte.weight", "embedding", (vocab, hidden)),
         position_embedding=None,
-        blocks=((_build_block(spec), spec.num_hidden_layers),),
-        final_norm=_build_norm(spec, "ln_f"),
+        blocks=_build_blocks(spec),
+        final_norm=None if spec.code.adapter is Adapter.V2 else spec.final_norm,
         head=(head := _build_linear("head", "lm_head", hidden, vocab, bias=spec.head_bias)),
         outer_linears=(head,),
         masks=(),
         walker=("backends.litgpt.step", "LitGptStep"),
         quantization=spec.scheme,
     )
+
+
+def list_adapters(model: Architecture) -> tuple[tuple[Weight, int], ...]:
+    """Return the tensors of LitGPT's own adapters with their counts."""
+    spec = model.spec
+    assert isinstance(spec, LitGptSpec)  # noqa: S101 - whoever made the model
+    pairs = [
+        (weight, count)
+        for block, count in model.blocks
+        if isinstance(block, LitGptBlock)
+        for weight in block.adapter_weights()
+    ]
+    if spec.code.adapter is Adapter.V2:
+        outer = list_second_weights((model.head,), (spec.final_norm,))
+        pairs += [(weight, 1) for weight in outer]
+    return tuple(pairs)
 
 
 def name_targets(lora: Lora, dtype: DType) -> Lora:
@@ -77,11 +99,12 @@ _MLP = ("fc", "fc_1", "fc_2", "down")
 
 def _read_spec(model: Architecture, workload: TrainWorkload) -> LitGptSpec:
     spec, family = model.spec, model.family
-    code, scheme = find_code(workload.framework_version), _select_scheme(model, workload)
+    code, scheme = _read_code(workload), _select_scheme(model, workload)
     common = {field.name: getattr(spec, field.name) for field in fields(DecoderSpec)}
     is_biased = family in {"gpt_neox", "phi"}
     num_norms = getattr(spec, "num_norms", 1)
     built = LitGptSpec(
+        final_norm=_build_norm(spec, "ln_f"),
         **(common | {"tie_word_embeddings": False, "sliding_window": None}),
         code=code,
         rope_dim=getattr(spec, "rotary_dim", 0) or spec.head_dim,
@@ -100,16 +123,24 @@ def _read_spec(model: Architecture, workload: TrainWorkload) -> LitGptSpec:
     return replace(built, kept_input_width=_count_kept_inputs(built, workload.lora))
 
 
+def _read_code(workload: TrainWorkload) -> LitGptCode:
+    code = find_code(workload.framework_version)
+    return code if workload.peft is None else replace(code, adapter=Adapter(workload.peft))
+
+
 def _count_kept_inputs(spec: LitGptSpec, lora: Lora | None) -> int:
     """Return the elements per token of inputs that are kept.
 
     The head's are among them. What has no gradient is not kept: of the first layer its norm, and
-    side by side with attention its feed-forward where no adapter is in that.
+    side by side with attention its feed-forward where no adapter is in that. Layers before the
+    first prompt have none, and a trained norm gives all of them one.
     """
-    hidden, inner = spec.hidden_size, spec.intermediate_size
+    hidden, inner, adapter = spec.hidden_size, spec.intermediate_size, spec.code.adapter
     norms = hidden if spec.shares_norm else 2 * hidden
     layer = norms + spec.num_attention_heads * spec.head_dim + inner
-    width = spec.num_hidden_layers * layer
+    if adapter is Adapter.V2:
+        return spec.num_hidden_layers * layer + hidden
+    width = (spec.num_hidden_layers - (FIRST_LAYER if adapter else 0)) * layer
     adapts_inner = lora is not None and (lora.targets is None or "mlp" in lora.targets)
     if spec.is_parallel and not adapts_inner:
         width -= norms - hidden + inner
@@ -124,6 +155,16 @@ def _select_scheme(model: Architecture, workload: TrainWorkload) -> Scheme | Non
     return None if scheme is None else replace(scheme, head=True)
 
 
+def _build_blocks(spec: LitGptSpec) -> tuple[tuple[LitGptBlock, int], ...]:
+    block, count = _build_block(spec), spec.num_hidden_layers
+    if spec.code.adapter is None:
+        return ((block, count),)
+    attention = block.attention
+    prompt = Prompt(projection=attention.projection, num_heads=attention.num_heads, code=spec.code)
+    prompted = replace(block, attention=replace(attention, prompt=prompt))
+    return (block, FIRST_LAYER), (prompted, count - FIRST_LAYER)
+
+
 def _build_block(spec: LitGptSpec) -> LitGptBlock:
     return LitGptBlock(
         attention_norm=_build_norm(spec, "norm_1"),
@@ -135,7 +176,7 @@ def _build_block(spec: LitGptSpec) -> LitGptBlock:
     )
 
 
-def _build_norm(spec: LitGptSpec, name: str) -> Norm:
+def _build_norm(spec: DecoderSpec, name: str) -> Norm:
     has_bias = spec.norm == "layer"
     style = PLUS_ONE if spec.norm == PLUS_ONE else "layer" if has_bias else "rms"
     return Norm(name=name, style=style, size=spec.hidden_size, bias=has_bias)

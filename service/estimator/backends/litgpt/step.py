@@ -1,6 +1,6 @@
 """Walk over LitGPT's model in one of its fine-tuning scripts (``litgpt/finetune/*.py``)."""
 
-from service.estimator.backends.litgpt.linears import apply_linear, unpack_weight
+from service.estimator.backends.litgpt.linears import apply_linear
 from service.estimator.backends.litgpt.loss import (
     CHUNK_TOKENS,
     cast_in_chunks,
@@ -10,6 +10,7 @@ from service.estimator.backends.litgpt.loss import (
 )
 from service.estimator.backends.litgpt.model import LitGptSpec
 from service.estimator.backends.litgpt.norms import normalise
+from service.estimator.backends.litgpt.products import unpack_weight
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.recording import Recording
 from service.estimator.passes.step import ModelWalk
@@ -91,8 +92,7 @@ class LitGptStep(ModelWalk):
         x = self.record_runs(x, None)
         if self.units is not None:
             self.units.open_head()
-        assert model.final_norm is not None  # noqa: S101 - LitGPT's model has one
-        y = normalise(ctx, model.final_norm, x, "", self.spec.code.norm)
+        y = normalise(ctx, self.spec.final_norm, x, "", self.spec.code)
         tape.free(x)
         return y
 

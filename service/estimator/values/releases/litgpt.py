@@ -20,6 +20,17 @@ _CAPS = ("2024-07-23", (0, 4, 6))
 Release = tuple[int, int, int]
 
 
+class Adapter(StrEnum):
+    """Adapters of LitGPT's own scripts, by PEFT's place in a request."""
+
+    V1 = "adapter"
+    """a prompt that attention reads behind a gate (arXiv:2303.16199)"""
+    V2 = "adapter_v2"
+    """the same, with a scale and a shift of every linear layer and trained norms
+    (arXiv:2304.15010)
+    """
+
+
 class NormCast(StrEnum):
     """When a root-mean-square norm in fp32 is cast back."""
 
@@ -47,6 +58,8 @@ class LitGptCode:
     """Whether all queries come first in the fused projection, not those of each group: since
     2024-12-26.
     """
+    adapter: Adapter | None = None
+    """The script's own adapter, where it is one of these."""
     frees_packed_inputs: bool = True
     """Whether products with packed weights forget their input: bitsandbytes 0.43.3 and later, which
     LitGPT installs since 0.5.5. Before, it was an attribute of the graph's node.

@@ -20,7 +20,8 @@ def render_litgpt_command(model: str, workload: TrainWorkload) -> tuple[str, ...
 
     ``model`` is a repository, or a folder of weights.
     """
-    script = "finetune_full" if workload.method is Method.FULL else "finetune_lora"
+    full = workload.method is Method.FULL
+    script = f"finetune_{workload.peft or ('full' if full else 'lora')}"
     steps = workload.gradient_accumulation_steps
     options: dict[str, str | int | float | None] = {
         "precision": _PRECISIONS[workload.precision.param_dtype],

@@ -41,6 +41,7 @@ from tests.unit.estimator.rules.words import (
     GRPO_ALONE,
     KERNELS,
     LAID_OUT,
+    LITGPT,
     LOCAL,
     MIXED,
     ODD,
@@ -75,7 +76,6 @@ _ADAPTERS = (
 _SELECTIVE: Words = {"activation_checkpointing": Checkpointing.SELECTIVE}
 _ADAPTED = tuple({"method": Method.LORA, "lora": lora} for lora in _ADAPTERS)
 _QLORA: Words = {"method": Method.QLORA, "lora": Lora()}
-_QUERY: Words = {"method": Method.LORA, "lora": Lora(targets=("query", "mlp"))}
 _COMMON: tuple[tuple[Words, Words], ...] = (
     ({}, {}),
     ({"num_images": 1, "image_tokens": 16}, {}),
@@ -92,7 +92,7 @@ _ADAPTED_ALONE: tuple[Words, ...] = (
     _QLORA | {"quantization_bits": 8, "double_quantization": False},
     _ADAPTED[0] | {"quantization_bits": 8},
     _ADAPTED[0] | {"fp32_norms_and_head": True},
-    {"method": Method.PEFT, "peft": "lora"},
+    {"method": Method.PEFT, "peft": "adapter"},
     *KERNELS,
 )
 """What is asked of every model, and not varied."""
@@ -178,7 +178,7 @@ _BASES: Mapping[Framework, tuple[tuple[Words, Words], ...]] = {
             | FULLY,
         ),
     ),
-    Framework.LITGPT: (*_COMMON, (_QUERY, {}), (_QLORA, {})),
+    Framework.LITGPT: (*_COMMON, (_QLORA, {}), *((words, {}) for words in LITGPT)),
     Framework.MEGATRON: (
         ({"precision": MIXED}, _MEGATRON),
         *_COMMON,
@@ -221,7 +221,7 @@ _TRAINED_ALIKE = (
     *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-int8", "llama-part", "llama-hqq"),
     *("mixtral-fp8", "qwen2_5_vl", "llama-relu", "llama-biased", "mistral-sliding", "llama-nf4"),
     *("cohere", "gpt_neo", "mistral3", "qwen3", "deepseek_v3", *_ODD_LLAMAS, _SIGLIP, _PLBART),
-    *("llama/token_classification", "llama/reward", "bert/reward"),
+    *("llama-single", "llama/token_classification", "llama/reward", "bert/reward"),
 )
 _SERVED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "zamba2", "bert", "t5", "whisper", "codegen"),

@@ -63,6 +63,7 @@ OWN: Mapping[str, dict[str, Any]] = {
     "relu": {"hidden_act": "relu"},
     "biased": {"attention_bias": True},
     "sliding": {"sliding_window": 32},
+    "single": {"num_key_value_heads": 1},
 }
 """Fields of a config that change layers."""
 _PICTURE = Picture(width=56, height=56)
@@ -83,6 +84,14 @@ GRPO_ALONE: dict[str, object] = {
 }
 _FUSED: dict[str, object] = {"method": Method.LORA, "lora": Lora(kernels=tuple(LoraKernel))}
 _FOAK: dict[str, object] = {"kernels": Kernels.FOAK, "loss": Loss.FUSED_CROSS_ENTROPY}
+_OWN_ADAPTER: dict[str, object] = {"method": Method.PEFT, "peft": "adapter"}
+LITGPT: tuple[dict[str, object], ...] = (
+    {"method": Method.LORA, "lora": Lora(targets=("query", "mlp"))},
+    {"method": Method.PEFT, "peft": "lora"},
+    _OWN_ADAPTER,
+    _OWN_ADAPTER | {"micro_batch_size": 2},
+)
+"""Adapters that LitGPT's scripts know by their own words."""
 _PACKED = _FUSED | {"method": Method.QLORA}
 KERNELS: tuple[dict[str, object], ...] = (
     _FUSED,

@@ -57,6 +57,12 @@ def test_packed_weights_and_adapters_are_named(*, double: bool, scheme: str) -> 
     assert options["--optimizer"] == "bitsandbytes.optim.PagedAdamW"
 
 
+@pytest.mark.parametrize("kind", ["adapter", "adapter_v2"])
+def test_each_adapter_has_its_script(kind: str) -> None:
+    """The second kind is a script of its own."""
+    assert render(method=Method.PEFT, peft=kind).command[1] == f"finetune_{kind}"
+
+
 def test_an_optimizer_with_arguments_is_left_to_a_file() -> None:
     """SGD's momentum is no option of the command."""
     launch = render(optimizer="sgd_momentum")

@@ -29,7 +29,7 @@ from service.estimator.rules.tables.training.weights import READS_NO_GGUF
 from service.estimator.values.batches import SequencePacking
 from service.estimator.values.losses import Kernels, Loss, Trainer
 from service.estimator.values.precision import POLICIES
-from service.estimator.values.releases.litgpt import TARGETS, find_code, is_litgpt_version
+from service.estimator.values.releases.litgpt import TARGETS, Adapter, find_code, is_litgpt_version
 from service.estimator.values.workload import (
     Attention,
     Checkpointing,
@@ -44,6 +44,7 @@ OPTIMIZERS = (
     *("paged_adamw_8bit", "sgd", "sgd_momentum"),
 )
 """Optimizers of torch and bitsandbytes, by which ``instantiate_torch_optimizer`` makes them."""
+_LAYERS_WITHOUT_PROMPT = 2
 _TRUE = tuple(POLICIES[name] for name in ("bf16", "fp16", "fp32"))
 _SCRIPTS = "LitGPT 0.5.13, litgpt/finetune"
 _DEFAULTS: dict[str, tuple[object, ...]] = {
@@ -89,6 +90,12 @@ def _is_plain_llama(case: Case) -> bool:
     if case.model.family in {"llama", "mistral"}:
         return not (spec.attention_bias or spec.mlp_bias)
     return not spec.query_key_norm
+
+
+def _has_prompts(case: Case) -> bool:
+    """Return whether layers have a prompt, and SDPA a kernel for it."""
+    spec = case.model.tree.spec
+    return spec.num_key_value_heads > 1 and spec.num_hidden_layers > _LAYERS_WITHOUT_PROMPT
 
 
 def _names_state(case: Case) -> bool:
@@ -153,10 +160,38 @@ _RULES = (
         source="LitGPT 0.5.13, litgpt/model.py: apply_sliding_window_attention",
     ),
     Rule(
-        require=is_in(workload.method, Method.FULL, Method.LORA, Method.QLORA),
+        when=is_in(workload.method, Method.PEFT),
+        require=is_in(workload.peft, *Adapter),
         topic=Topic.METHOD,
-        refusal=unmodelled("method {workload.method} in litgpt", "full", "lora", "qlora"),
-        reason="method {workload.method} in framework litgpt",
+        field="workload.peft.type",
+        refusal=unmodelled("PEFT's {workload.peft} in litgpt", *Adapter),
+        reason="PEFT's {workload.peft} in framework litgpt",
+        source=f"{_SCRIPTS}/adapter.py, adapter_v2.py",
+    ),
+    Rule(
+        when=is_in(workload.method, Method.PEFT),
+        require=is_at_most(workload.micro_batch_size, 1),
+        topic=Topic.METHOD,
+        refusal=unmodelled(
+            "litgpt's adapters on micro batches of {workload.micro_batch_size}",
+            "1",
+            field="workload.micro_batch_size",
+        ),
+        reason="litgpt's adapters on micro batches of several sequences",
+        source="ATen sdp_utils_cpp.h, check_batch_size_and_num_heads_dense: one prompt for all "
+        "sequences leaves SDPA's math kernel",
+    ),
+    Rule(
+        when=is_in(workload.method, Method.PEFT),
+        require=satisfies(_has_prompts),
+        topic=Topic.METHOD,
+        field="model",
+        refusal=unmodelled(
+            "litgpt's adapters on an only key head, or on two layers",
+            "models with several key heads and more layers",
+        ),
+        reason="litgpt's adapters on an only key head, or on two layers",
+        source="LitGPT 0.5.13, litgpt/adapter.py: SDPA reads one prompt head for all",
     ),
     Rule(
         require=is_in(model.packing, None, Packing.BLOCKS_4BIT),

@@ -65,16 +65,14 @@ def _translate_training(row: Mapping[str, Any]) -> dict[str, Any]:
     if config["model_type"] == "gemma2":
         message = "LitGPT's own gemma 2, whose scores are capped"
         raise Untranslatable(message)
-    if method == "adapter":
-        message = "LitGPT's own adapters, for which there is no word"
-        raise Untranslatable(message)
     if _count_gpus(row, method, folder) > 1:
         message = "LitGPT on several GPUs, under Lightning's FSDP"
         raise Untranslatable(message)
     if row["precision"]["policy"] == "bf16-mixed":
         message = "LitGPT's layers under autocast"
         raise Untranslatable(message)
-    batch, is_packed = row["batch"], method == "qlora"
+    batch, scheme = row["batch"], (row.get("quantization") or {}).get("scheme")
+    is_packed = method == "qlora" or (method == "adapter" and scheme is not None)
     longest = batch.get("longest_sample_tokens")
     workload = {
         "framework": "litgpt",
@@ -88,7 +86,13 @@ def _translate_training(row: Mapping[str, Any]) -> dict[str, Any]:
         # The longest sample is one of many; of a bound nothing else is known.
         **({"sequence_lengths": [longest]} if longest else {}),
     }
-    if method != "full":
+    if method == "adapter":
+        is_second = row["lora"]["method"] == "Adapter v2"
+        workload |= {
+            "method": "peft",
+            "peft": {"type": "adapter_v2" if is_second else "adapter"},
+        }
+    elif method != "full":
         stated = row.get("lora") or {}
         lora = stated if stated.get("rank") else _SMALL if "3.2" in folder else _DEFAULT
         workload["lora"] = {
@@ -96,22 +100,26 @@ def _translate_training(row: Mapping[str, Any]) -> dict[str, Any]:
             "dropout": lora.get("dropout", _DEFAULT["dropout"]),
             "target_modules": lora["targets"],
         }
-    if is_packed:
-        scheme = (row.get("quantization") or {}).get("scheme") or "bitsandbytes nf4"
-        workload["double_quantization"] = scheme.endswith("dq")
+    if method == "qlora":
+        workload["double_quantization"] = scheme == "bitsandbytes nf4-dq"
     source = row["source"]
     return {
         "id": row["id"],
         "group": row["weight_group"],
         "class": "training" if method == "full" else "adapters",
         "source": f"{source['repo']}@{source['commit']}/{source['path']}",
-        "model": {"hf_config": config},
+        "model": {"hf_config": config | _pack(scheme if method == "adapter" else None)},
         "workload": {"task": "train", **workload},
         "layout": {},
         "gpu": "A10G" if "A10G" in row["hardware"]["gpu"] else "A100-SXM4-40GB",
         "outcome": row["outcome"],
         "readings": _check_states(config, method, list(readings(row))),
     }
+
+
+def _pack(scheme: str | None) -> dict[str, Any]:
+    """Return what a config says of its weights, where the method does not."""
+    return {} if scheme is None else {"quantization_config": _SCHEMES[scheme]}
 
 
 def _count_micro_batches(batch: Mapping[str, Any]) -> int:
