@@ -121,14 +121,21 @@ def _add_predictors(
 
 
 def _add_last_layers(model: Architecture, count: int) -> Architecture:
-    """Return the model with more layers of the last one's kind."""
-    last = model.order[-1] if model.order else len(model.blocks) - 1
+    """Return the model with more layers.
+
+    They are of the last one's kind, or of those that the model names for its predictors.
+    """
+    letters: str = getattr(model.spec, "predictor_kinds", "")
+    if letters:
+        kinds: str = getattr(model.spec, "layer_kinds", "")
+        added = [model.order[kinds.index(letter)] for letter in letters] * count
+    else:
+        added = [model.order[-1] if model.order else len(model.blocks) - 1] * count
     blocks = tuple(
-        (block, number + count * (kind == last))
-        for kind, (block, number) in enumerate(model.blocks)
+        (block, number + added.count(kind)) for kind, (block, number) in enumerate(model.blocks)
     )
-    spec = replace(model.spec, num_hidden_layers=model.num_hidden_layers + count)
-    order = (*model.order, *([last] * count)) if model.order else ()
+    spec = replace(model.spec, num_hidden_layers=model.num_hidden_layers + len(added))
+    order = (*model.order, *added) if model.order else ()
     return replace(model, spec=spec, blocks=blocks, order=order)
 
 

@@ -69,6 +69,8 @@ class NemotronHSpec(DecoderSpec):
     num_expert_groups: int = 1
     num_chosen_groups: int = 1
     renormalised: bool = True
+    predictor_kinds: str = ""
+    """Layers of one step of multi-token prediction, of the kinds that the model has."""
     cached_state: str = DType.FP32.value
     """Number format of recurrent states in engines (``mamba_ssm_cache_dtype``); empty for that of
     the weights.
@@ -111,6 +113,7 @@ def nemotron_h(config: Config) -> NemotronHSpec:
         mixer_activation=read_string(config, "mamba_hidden_act", "silu"),
         convolution_bias=read_flag(config, "use_conv_bias", default=True),
         projection_bias=read_flag(config, "use_bias", default=False),
+        predictor_kinds=_read_predictor_kinds(config, kinds),
         cached_state=_read_state_dtype(config),
         **(_read_experts(config) if experts else {}),
     )
@@ -136,6 +139,21 @@ def _read_experts(config: Config) -> dict[str, Any]:
         "num_chosen_groups": read_integer(config, "topk_group", 1),
         "renormalised": read_flag(config, "norm_topk_prob", default=True),
     }
+
+
+def _read_predictor_kinds(config: Config, kinds: str) -> str:
+    """Return the letters of a predictor's layers, if there are any."""
+    if not config.get("num_nextn_predict_layers"):
+        return ""
+    listed = config.get("mtp_layers_block_type")
+    default = str(config.get("mtp_hybrid_override_pattern") or ATTENTION + EXPERTS)
+    letters = read_layer_kinds({"layer_types": listed}, default, _LETTERS)
+    if set(letters) - set(kinds):
+        what = f"layers {letters} that predict, beside {kinds}"
+        raise NotModelledError(
+            what, field="mtp_layers_block_type", modelled=["layers of the model"]
+        )
+    return letters
 
 
 def _read_state_dtype(config: Config) -> str:

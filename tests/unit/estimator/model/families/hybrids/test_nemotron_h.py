@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from service.catalog.models import load_architecture, resolve_model
 from service.estimator.backends.paged_pool.activation_peak import find_shared_buffers
+from service.estimator.backends.paged_pool.draft_heads import add_speculation
 from service.estimator.backends.paged_pool.layer_caches import merge_caches, merge_states
+from service.estimator.backends.paged_pool.rank_memory import build_ranks
 from service.estimator.model.families.registry import architecture_from_spec
 from service.estimator.model.modules.attention.projections import Attention
 from service.estimator.model.modules.layers.single import SingleBlock
@@ -16,6 +19,8 @@ from service.estimator.model.tensor_parallel.local import local_architecture
 from service.estimator.model.tensor_parallel.split_plan import ENGINE
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import EstimatorError
+from service.estimator.values.layout import Layout
+from service.estimator.values.speculative import DraftHead, Speculative
 from tests.tiny_models import tiny_config
 from tests.unit.estimator.model.families.recorded_peaks import a_family
 
@@ -106,6 +111,10 @@ def test_a_description_reads_back() -> None:
         ({"n_groups": 3}, "n_groups"),
         ({"topk_group": 2}, "n_group"),
         ({"n_shared_experts": 2}, "n_shared_experts"),
+        (
+            {"num_nextn_predict_layers": 1, "hybrid_override_pattern": "M-"},
+            "mtp_layers_block_type",
+        ),
         ({"mamba_ssm_cache_dtype": "int8"}, "mamba_ssm_cache_dtype"),
     ],
 )
@@ -115,3 +124,31 @@ def test_what_cannot_be_built_is_refused(change: dict[str, object], field: str) 
         a_family(**_CONFIG | change)
 
     assert getattr(refused.value, "field", None) == field
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("nemotron-3-super-120b-a12b", 123_611_012_096 - 120_668_687_360),
+        ("nemotron-3-ultra-550b-a55b", 560_524_578_816 - 549_308_968_960),
+    ],
+)
+def test_predictors_are_what_the_published_weights_have_beside_the_model(
+    name: str, parameters: int
+) -> None:
+    """A step of multi-token prediction has attention and experts, a projection and three norms."""
+    model = load_architecture(resolve_model(name))
+    ranks = build_ranks(model, Layout(), scheme=None, dtype=DType.BF16)
+
+    (plain,) = ranks
+    (guessing,) = add_speculation(
+        ranks,
+        model,
+        Speculative(num_tokens=1, head=DraftHead.MTP),
+        Layout(),
+        scheme=None,
+        dtype=DType.BF16,
+    )
+
+    assert guessing.weight_bytes - plain.weight_bytes == 2 * parameters
+    assert guessing.caches[0].count == plain.caches[0].count + 1
