@@ -174,6 +174,10 @@ class Tape(GradientReceiver):
                 node.callback()
             elif node.grad is not None:
                 self._run(node)
+            elif node.saved:
+                # No loss reads its output (a pooler's beside masked tokens): its name ended.
+                self.release(*node.saved)
+                node.saved = []
 
     def _run(self, node: Node) -> None:
         assert node.grad is not None  # noqa: S101 - whoever asks has looked

@@ -11,10 +11,12 @@ from transformers import CONFIG_MAPPING
 from service.catalog.models import list_recorded_models, load_architecture, load_config
 from service.estimator.model.families.registry import architecture_from_config, list_model_types
 from service.estimator.model.recorded.architecture import RecordedArchitecture
+from service.estimator.values.errors import NotModelledError
 from tests.accuracy.types.configs import make_default_config
 from tests.accuracy.types.needed import NEEDED
 from tests.accuracy.types.rows import Row, read_rows
-from worker.probes.architecture.check import compute_peak, trace_peak
+from tests.accuracy.types.shipping import Steps
+from worker.probes.architecture.check import compute_peak, sum_gradients, trace_pass
 from worker.probes.architecture.listening.listen import Extent, make_fake_model
 from worker.probes.architecture.listening.variants import VARIANTS
 from worker.probes.architecture.static import count_parameters
@@ -22,6 +24,8 @@ from worker.probes.models.model_class import find_class, settle_config
 
 EXTENT = Extent(batch=7, length=384)
 """Sequences and tokens of the pass that is compared: no recording runs it."""
+SMALL = Extent(batch=3, length=97)
+"""Those of a pass whose gradients take more than its activations, where its length is recorded."""
 
 
 def measure(model_type: str) -> Row:
@@ -63,12 +67,23 @@ def _score(model_type: str) -> Mapping[str, Any]:
         return {} if row is None else {"refused": row.refused}
     model = load_architecture(entry)
     assert isinstance(model, RecordedArchitecture)
-    traced, recorded = compare_steps(model, load_config(entry))
-    return {"passes": tuple(model.recorded.passes), "traced": traced, "recorded": recorded}
+    steps = compare_steps(model, load_config(entry))
+    return {"passes": tuple(model.recorded.passes), **describe_steps(steps)}
 
 
-def compare_steps(model: RecordedArchitecture, config: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the peaks of a plain step of all layers, and of the recording.
+def describe_steps(steps: Steps) -> dict[str, Any]:
+    """Return the fields of a row that say how steps compare."""
+    traced, recorded = steps.large
+    return {
+        "traced": traced,
+        "recorded": recorded,
+        "small": steps.small,
+        "gradients": steps.gradients,
+    }
+
+
+def compare_steps(model: RecordedArchitecture, config: Mapping[str, Any]) -> Steps:
+    """Return bytes of plain steps of all layers, and of the recording.
 
     Of a class without a loss they are those of a pass without labels; images are of their one size.
     """
@@ -77,9 +92,23 @@ def compare_steps(model: RecordedArchitecture, config: Mapping[str, Any]) -> tup
     # FNet's transforms have no half precision.
     formats = "half" if f"half{phase}" in model.recorded.passes else "fp32"
     variant = VARIANTS[f"{formats}{phase}"]
-    extent = EXTENT if reads is None or reads.grows else replace(EXTENT, length=1)
+    large, small = (
+        extent if reads is None or reads.grows else replace(extent, length=1)
+        for extent in (EXTENT, SMALL)
+    )
+    try:
+        compute_peak(model, variant, small)
+    except NotModelledError:
+        # Scans of few chunks, and lengths below a window, may have no piece.
+        small = replace(small, length=large.length)
     with make_fake_model(config, settle_config(config), variant) as fake:
-        return trace_peak(fake, variant, extent), compute_peak(model, variant, extent)
+        peak, _ = trace_pass(fake, variant, large)
+        small_peak, gradients = trace_pass(fake, variant, small)
+    return Steps(
+        large=(peak, compute_peak(model, variant, large)),
+        small=(small_peak, compute_peak(model, variant, small)),
+        gradients=(gradients, 0 if phase else sum_gradients(model, variant, small)),
+    )
 
 
 def _describe(error: Exception) -> str:

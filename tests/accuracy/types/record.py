@@ -16,7 +16,7 @@ from typing import Any
 from service.usecases.recordings.documents import pack_document, unpack_document
 from service.usecases.recordings.recorder import Recorded, Refused, record_config
 from tests.accuracy.types.configs import complete_config, list_required, make_default_config
-from tests.accuracy.types.measure import compare_steps
+from tests.accuracy.types.measure import compare_steps, describe_steps
 from tests.accuracy.types.rows import Row, read_rows, write_rows
 from tests.accuracy.types.shipping import FOLDER, ship
 from tests.accuracy.types.subjects import Subject, find_subject
@@ -72,17 +72,11 @@ def _ship(row: Row, subject: Subject, document: Mapping[str, Any], folder: Path)
     if proof.name is None:
         miss = document.get("difference", 0)
         reason = (
-            f"a step of all layers takes {proof.traced:,} bytes and its recording "
-            f"{proof.recorded:,}; a piece of it missed a plain pass by {miss:,}"
+            f"steps of all layers and of its recording, large, small and their gradients, take "
+            f"{proof.steps}; a piece of it missed a plain pass by {miss:,}"
         )
         return row if row.passes else replace(row, refused=reason)
-    return replace(
-        row,
-        passes=tuple(document["passes"]),
-        traced=proof.traced,
-        recorded=proof.recorded,
-        refused="",
-    )
+    return replace(row, passes=tuple(document["passes"]), refused="", **describe_steps(proof.steps))
 
 
 if __name__ == "__main__":

@@ -30,10 +30,12 @@ the other {counted}, Headroom's parameters of the default config equal those of 
 class on the meta device for {exact} ({share}), {all_share} of all that are listed.
 
 A training step in bfloat16 of {scored} recorded types was compared with a plain pass of the model, at
-7 sequences of 384 tokens, 7 images or 7 stretches of 7.7 s of audio, which made no recording, and of
-a class without a loss a pass without labels: errors have a median of {median}, a 95th percentile of
-{p95} and a maximum of {maximum}. {shipped} of them are recorded with all layers of their default
-config, and shipped. Others are tried by `python -m tests.accuracy.types.shallow` with few layers:
+7 sequences of 384 tokens, 7 images or 7 stretches of 7.7 s of audio, and at 3 of 97 tokens (384 where
+97 are not recorded), 3 images or 1.9 s, where gradients take the most, which made no recording, and
+of a class without a loss a pass without labels. The error is that of the further peak, or of the
+bytes of all gradients: errors have a median of {median}, a 95th percentile of {p95} and a maximum of
+{maximum}. {shipped} of them are recorded with all layers of their default config, and shipped.
+Others are tried by `python -m tests.accuracy.types.shallow` with few layers:
 recorded and compared so {shallow}, refused {refused}, each with the reason in its row. Of {running} one
 pass runs on tensors without data, which is what recordings are made of, and no more was tried here;
 of {untried} nothing was.

@@ -8,6 +8,7 @@ from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "data" / "types.jsonl"
 
+_LISTS = ("passes", "small", "gradients")
 _RARE = frozenset({"runs", "shallow"})
 """Fields that are left out where they are false."""
 
@@ -19,7 +20,8 @@ class Row:
     ``counted`` and ``answered`` are parameters of the default config, by transformers' own class on
     the meta device and by Headroom; ``reason`` says why there are none. ``traced`` and ``recorded``
     are highest live bytes of a training step in bfloat16, by a plain pass and by the recording;
-    where ``shallow``, of a config of few layers, whose recording is not shipped. Where ``runs``,
+    where ``shallow``, of a config of few layers, whose recording is not shipped; ``small`` are both
+    of a small step, ``gradients`` the bytes of its gradients. Where ``runs``,
     one pass of it runs on tensors without data, as a recording needs, and none was made.
     """
 
@@ -33,6 +35,8 @@ class Row:
     passes: tuple[str, ...] = ()
     traced: int | None = None
     recorded: int | None = None
+    small: tuple[int, ...] = ()
+    gradients: tuple[int, ...] = ()
     refused: str = ""
     shallow: bool = False
     runs: bool = False
@@ -45,10 +49,14 @@ class Row:
 
     @property
     def error(self) -> float | None:
-        """Return how far the recording's step is off, as a part of the traced bytes."""
+        """Return how far the recording is off, as a part of the traced bytes.
+
+        Of a large step, a small one, and its gradients it is the furthest.
+        """
         if self.traced is None or self.recorded is None:
             return None
-        return abs(self.recorded - self.traced) / self.traced
+        pairs = ((self.traced, self.recorded), self.small, self.gradients)
+        return max(abs(pair[1] - pair[0]) / (pair[0] or 1) for pair in pairs if pair)
 
 
 def read_rows(path: Path = RESULTS) -> dict[str, Row]:
@@ -77,4 +85,4 @@ def _write_row(row: Row) -> str:
 
 def _read_row(line: str) -> Row:
     fields: dict[str, Any] = json.loads(line)
-    return Row(**{**fields, "passes": tuple(fields.get("passes", ()))})
+    return Row(**fields | {name: tuple(fields.get(name, ())) for name in _LISTS})

@@ -19,7 +19,7 @@ from service.estimator.model.recorded.architecture import build_recorded
 from service.probing.refusal import Refusal
 from tests.accuracy.types.few_layers import make_shallow_config
 from tests.accuracy.types.limits import limit_process
-from tests.accuracy.types.measure import compare_steps
+from tests.accuracy.types.measure import compare_steps, describe_steps
 from tests.accuracy.types.rows import Row, append_row, read_rows, write_rows
 from worker.probes.architecture.hearing import Hearing, describe_failure
 from worker.probes.architecture.listening.listen import Extent, NoLossError, make_fake_model
@@ -84,14 +84,13 @@ def _record(row: Row) -> Row:
     """Return the row of a type with its recording."""
     config = make_shallow_config(row.model_type)
     recorded = record_model(config, {name: VARIANTS[name] for name in PASSES})
-    traced, answered = compare_steps(build_recorded(recorded), config)
+    steps = compare_steps(build_recorded(recorded), config)
     return replace(
         row,
         passes=tuple(recorded.passes),
-        traced=traced,
-        recorded=answered,
         shallow=True,
         runs=False,
+        **describe_steps(steps),
     )
 
 

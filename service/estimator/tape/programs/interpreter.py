@@ -199,7 +199,8 @@ class Frame:
         """Return where a node's gradients go, of those that need one.
 
         Outputs of ``earlier`` nodes of its operation do: a view that an operator wrote through
-        leads to the tensor below it.
+        leads to the tensor below it. One that writes a tensor again, by the same number in old
+        recordings, does not lead to itself.
         """
         targets = []
         for gradient in node.gradients:
@@ -211,7 +212,8 @@ class Frame:
                     continue
                 value = Value(None, (parameter.numel, 0, 0, 0, 0, 0), parameter.dtype)
                 value.parameter, value.requires_grad = parameter, parameter.trainable
-            if value.requires_grad or _is_made_by(earlier, gradient.value):
+            number = gradient.value if gradient.value not in node.outputs else None
+            if value.requires_grad or _is_made_by(earlier, number):
                 targets.append((gradient, value))
         return targets
 

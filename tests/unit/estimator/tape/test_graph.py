@@ -93,6 +93,21 @@ def test_a_repeated_block_equals_a_loop_over_blocks(
     assert stored_gradients(closed) == stored_gradients(unrolled) == depth * 5000
 
 
+def test_what_no_loss_reads_is_kept_no_longer() -> None:
+    """A pooler beside the loss gets no gradient: what it kept is gone once backward is by."""
+    tape = a_tape()
+    x = an_input(tape, _WIDE)
+    pooled = linear(tape, x, a_weight(), _WIDE)
+    y = a_leaf(tape, _WIDE)
+    tape.free(x, pooled)
+    before = live_bytes(tape)
+
+    run_backward(tape, multiply_scalar(tape, y))
+
+    assert before == sizes.scale(_WIDE, 2 * 2)
+    assert live_bytes(tape) == sizes.scale(_WIDE, 2 * 2)
+
+
 def test_checkpointing_keeps_the_input_alone() -> None:
     """A checkpointed block keeps its input; a second one adds as much again."""
     tape = a_tape()
