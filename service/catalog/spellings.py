@@ -32,7 +32,7 @@ _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _UNITS = {"m": 10**6, "b": 10**9, "t": 10**12}
 _STAGES = frozenset({"base", "pt", "instruct", "chat", "it"})
 """Words for how a model was trained: most have one shape before and after."""
-_FORMATS = frozenset({"awq", "bf", "fp", "gptq"})
+_FORMATS = frozenset({"awq", "bf", "fp", "gptq", "nvfp"})
 """Words for weights in another format than the model's own (``fp8`` is cut into two), which nobody
 means who leaves them out.
 """

@@ -216,7 +216,8 @@ def _build_counted_pass(model: Architecture, workload: TrainWorkload) -> Trainin
         compute_dtype=precision.compute_dtype,
         trains_all=workload.method is Method.FULL,
         lora=workload.lora,
-        scheme=base.scheme,
+        # What trains all weights has none that are packed, whatever the checkpoint has.
+        scheme=None if workload.method is Method.FULL else base.scheme,
         checkpointing=Checkpointing.NONE,
         attention=workload.attention,
         keeps_logits=False,

@@ -141,7 +141,8 @@ def _count_labels(config: Mapping[str, object]) -> object:
 
 def _is_equal(name: str, value: object, recorded: Mapping[str, object], *, in_whole: bool) -> bool:
     if name in _ROTARY:
-        return _get_rotation(value) == _get_rotation(recorded.get("rope_parameters"))
+        rotation = recorded.get("rope_parameters", recorded.get("rope_scaling"))
+        return name == "rope_theta" or _get_rotation(value) == _get_rotation(rotation)
     other = recorded[name]
     if name == "model_type":
         # The class of a part follows from the whole: releases name its type by the whole or by it.
@@ -172,4 +173,5 @@ def _get_rotation(value: object) -> object:
     if not isinstance(value, Mapping):
         return "default"
     kind = value.get("rope_type", value.get("type", "default"))
-    return kind if kind == "default" else dict(value)
+    sizes = {name: size for name, size in value.items() if name not in {"rope_theta", "type"}}
+    return kind if kind == "default" else sizes | {"rope_type": kind}

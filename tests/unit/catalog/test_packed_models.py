@@ -28,6 +28,7 @@ PUBLISHED = {
     "Qwen/Qwen3-VL-8B-Instruct-FP8": 8_767_547_632,
     "Qwen/Qwen3-VL-30B-A3B-Instruct-FP8": 31_072_578_800,
     "Qwen/Qwen3-VL-32B-Instruct-FP8": 33_359_294_704,
+    "Qwen/Qwen3-VL-235B-A22B-Instruct-FP8": 235_684_292_848,
     "MiniMaxAI/MiniMax-M2.5": 228_703_644_928 - 62 * 256,
     "nvidia/MiniMax-M2.5-NVFP4": 116_349_510_656,
     "nvidia/Gemma-4-31B-IT-NVFP4": 20_868_591_152,

@@ -4,6 +4,8 @@ They differ from a llama by a switch or two. Field names and defaults are those 
 (``models/{arcee,seed_oss,exaone4}/configuration_*.py``).
 """
 
+import re
+
 from service.estimator.model.config_reader import (
     Config,
     read_flag,
@@ -71,6 +73,17 @@ def seed_oss(config: Config) -> VariantSpec:
     )
 
 
+def _read_period(config: Config) -> int:
+    """Return which layer sees all tokens, of as many.
+
+    EXAONE 4 32B says it in letters: LLLG is three local layers and a global one.
+    """
+    letters = config.get("sliding_window_pattern", 4)
+    if isinstance(letters, str) and re.fullmatch("L*G", letters):
+        return len(letters)
+    return read_integer(config, "sliding_window_pattern", 4)
+
+
 def exaone4(config: Config) -> VariantSpec:
     """Return an EXAONE 4.
 
@@ -78,7 +91,7 @@ def exaone4(config: Config) -> VariantSpec:
     """
     size = read_sliding_window(config, 4096)
     layers = read_integer(config, "num_hidden_layers", 32)
-    period = read_integer(config, "sliding_window_pattern", 4)
+    period = _read_period(config)
     letters = LETTERS if size is None else _EXAONE4_LETTERS
     hybrid = "".join("n" if index % period == 0 else "s" for index in range(1, layers + 1))
     kinds = read_layer_kinds(config, "f" * layers if size is None else hybrid, letters)
