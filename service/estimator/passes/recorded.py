@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from service.estimator.model.pass_context import PassContext
 from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.estimator.model.recorded.running import run_prologue, update_cache
 from service.estimator.model.recording import Recording
@@ -17,6 +18,8 @@ from service.estimator.tape.sizes import Size, count_rows
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 
+_GATHERED = "gathered"
+"""Formats of weights in 16 bits beside buffers in fp32."""
 _LOG_SOFTMAX = "LogSoftmaxBackward0"
 
 
@@ -193,6 +196,17 @@ def _describe_lengths(domain: Domain) -> str:
     return f"{kind}{begin}{end}{without}"
 
 
+def _name_gathered(model: RecordedArchitecture, formats: str, settings: PassContext) -> str:
+    """Return the formats of a pass beside buffers in fp32.
+
+    A model without buffers in the weights' format has one pass for both, and so has a recording of
+    format 3 and before.
+    """
+    buffers = settings.buffer_dtype
+    is_apart = formats == "half" and buffers is not None and buffers is not settings.dtype
+    return _GATHERED if is_apart and _GATHERED in model.recorded.variants else formats
+
+
 def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
     """Return the recorded pass in the formats of this one."""
     formats = "fp32" if ctx.settings.dtype is DType.FP32 else "half"
@@ -203,6 +217,7 @@ def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
         step = "decode" if ctx.shape.decoding else "prefill"
         name = f"{formats}/{'forward' if model.recorded.reads else caller + step}"
     else:
+        formats = _name_gathered(model, formats, ctx.settings)
         name = formats if ctx.settings.trains_all else f"{formats}/frozen"
     passes = model.recorded.variants
     if name not in passes:

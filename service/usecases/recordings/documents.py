@@ -44,6 +44,7 @@ _FORMATS = {
     "half": (DType.BF16, None),
     "autocast": (DType.FP32, DType.BF16),
     "half_autocast": (DType.BF16, DType.BF16),
+    "gathered": (DType.BF16, None),
 }
 _KINDS = {
     "": None,
@@ -238,5 +239,6 @@ def _run_trial(model: RecordedArchitecture, name: str) -> None:
         accumulating=False,
         batched=batched,
         length=length,
+        buffer_dtype=DType.FP32 if formats == "gathered" else None,
     )
     log_training(model, training)

@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,13 +44,14 @@ def main(arguments: list[str]) -> int:
     """Add to the documents that are named, or to all that are shipped."""
     parser = argparse.ArgumentParser(prog="python -m tests.accuracy.types.adding")
     parser.add_argument("names", nargs="*", help="recordings of the catalogue")
+    parser.add_argument("--only", nargs="*", help="variants to add, all that lack when none")
     parser.add_argument("--processor", type=int, default=PROCESSOR_S, help="seconds for each")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     context = multiprocessing.get_context("fork")
     for name in options.names or read_index(FOLDER):
         began = time.monotonic()
-        process = context.Process(target=_add_alone, args=(name, options.processor))
+        process = context.Process(target=_add_alone, args=(name, options.processor, options.only))
         process.start()
         process.join()
         ended = f" (ended with {process.exitcode})" if process.exitcode else ""
@@ -59,7 +60,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _add_alone(name: str, seconds: int) -> None:
+def _add_alone(name: str, seconds: int, only: Sequence[str] | None) -> None:
     """Add to one document in this process, which ends after so many seconds of a processor."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     torch.set_num_threads(1)
@@ -67,7 +68,7 @@ def _add_alone(name: str, seconds: int) -> None:
     path = FOLDER / f"{name}.json.gz"
     document: dict[str, Any] = unpack_document(path.read_bytes())
     try:
-        added = add_variants(document)
+        added = add_variants(document, only)
     except Exception:  # noqa: BLE001 - any code of transformers runs here
         sys.stdout.write(f"{name}: {traceback.format_exc(limit=1).splitlines()[-1][:300]}\n")
         return
@@ -83,15 +84,18 @@ def write_document(name: str, document: Mapping[str, Any], path: Path) -> None:
     (FOLDER / "index.json").write_text(write_json(index))
 
 
-def add_variants(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with the training passes that it lacks."""
+def add_variants(document: Mapping[str, Any], only: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return a document with the training passes that it lacks, or with ``only`` some of them."""
     config = document["config"]
     old = decode_recording(document)
     steps = {name: variant for name, variant in VARIANTS.items() if variant.phase is Phase.STEP}
     lacking = {
         name: variant
         for name, variant in steps.items()
-        if name not in old.variants and "half" in old.variants
+        if name not in old.variants
+        and "half" in old.variants
+        and (old.buffer_elements or not variant.cast)
+        and name in (only or steps)
     }
     if not lacking:
         return dict(document)

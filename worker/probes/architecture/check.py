@@ -223,5 +223,6 @@ def _log_step(
             window_reached=window_reached,
             length=extent.length,
             on_gpu=True,
+            buffer_dtype=DType.FP32 if variant.cast else None,
         ),
     )

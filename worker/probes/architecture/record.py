@@ -13,6 +13,7 @@ from service.estimator.model.recorded.recorded_model import CacheParts, Recorded
 from service.estimator.tape.programs.recorded_pass import WHOLE, Domain
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
+from worker.probes.architecture.buffers import count_buffers
 from worker.probes.architecture.caches import hear_caches
 from worker.probes.architecture.check import check_recording, check_weights, holds_for_one
 from worker.probes.architecture.depth import (
@@ -164,7 +165,8 @@ class Recorder:
         weights or under autocast that no plain pass proves. Raises Refusal where another cannot be
         recorded, or a model of text has none.
         """
-        names = list_steps(self.variants, embeds=find_embedder(self.model) is not None)
+        embeds, casts = find_embedder(self.model) is not None, count_buffers(self.model)[0] > 0
+        names = list_steps(self.variants, embeds=embeds, casts=casts)
         outcomes: dict[str, list[LoweredPass]] = {}
         failure: Refusal | None = None
         for name, outcome in self._lower_each(names, ways):

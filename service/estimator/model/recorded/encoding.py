@@ -29,12 +29,13 @@ from service.estimator.tape.programs.program import (
 from service.estimator.tape.programs.recorded_pass import WHOLE, Domain, RecordedPass
 from service.estimator.tape.programs.stepped_sizes import AnySize
 
-FORMAT = 3
+FORMAT = 4
 """Version of the document; a reader refuses those that it does not know.
 
-With 3 came passes over weights in 16 bits under autocast.
+With 3 came passes over weights in 16 bits under autocast, with 4 those over such weights beside
+buffers in fp32.
 """
-READ_FORMATS = (2, FORMAT)
+READ_FORMATS = (2, 3, FORMAT)
 SPEC_FIELDS = (
     "family",
     "vocab_size",

@@ -124,9 +124,10 @@ class RecordedModel:
     """Pixels or audio that it reads in place of tokens; None where it reads tokens."""
     passes: dict[str, RecordedPass]
     """By variant: ``fp32``, ``half``, ``autocast`` over weights in fp32, ``half_autocast`` over
-    weights in 16 bits; ``…/frozen`` where no weight is trained,
-    ``…/prefill`` and ``…/decode`` with a dynamic cache, ``…/forward`` without labels. Where a
-    variant has pieces, ``+1``, ``+2`` follow its name.
+    weights in 16 bits, ``gathered`` of such weights beside buffers in fp32, where a model has some
+    in the weights' format; ``…/frozen`` where no weight is trained, ``…/prefill`` and ``…/decode``
+    with a dynamic cache, ``…/forward`` without labels. Where a variant has pieces, ``+1``, ``+2``
+    follow its name.
     """
 
     @property

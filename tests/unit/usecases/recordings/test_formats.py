@@ -22,7 +22,7 @@ def test_a_document_of_before_is_read_and_not_the_newest() -> None:
 
     assert "half_autocast" not in model.recorded.variants
     assert not has_newest_format(pack_document(before))
-    assert has_newest_format(pack_document(document))
+    assert has_newest_format(pack_document({**document, "format": FORMAT}))
 
 
 def test_a_document_of_another_format_is_refused() -> None:

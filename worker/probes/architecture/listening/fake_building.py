@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, unset_fake_temporarily
+from torch.utils._pytree import tree_map
 from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from worker.probes.models.model_class import build_any_model
 
@@ -27,6 +29,29 @@ def build_fake(
             model = build_any_model(config, hf_config, dtype=dtype, attention=attention)
         _fake_tensors(model)
         return model
+
+
+def cast_weights(model: PreTrainedModel, dtype: torch.dtype) -> None:
+    """Cast a model's weights as FSDP2 does, and no buffers.
+
+    Each layer is a unit, which casts what it is called with too (torch 2.13
+    ``_fsdp_state.py``, ``_pre_forward``).
+    """
+    for weight in model.parameters():
+        if weight.is_floating_point():
+            weight.data = weight.data.to(dtype)
+
+    def cast(part: object) -> object:
+        if isinstance(part, torch.Tensor) and part.is_floating_point():
+            return part.to(dtype)
+        return part
+
+    def cast_inputs(_module: nn.Module, args: object, named: object) -> Any:  # noqa: ANN401 - what a hook returns
+        return tree_map(cast, (args, named))
+
+    for module in model.modules():
+        if isinstance(module, GradientCheckpointingLayer):
+            module.register_forward_pre_hook(cast_inputs, with_kwargs=True)
 
 
 def forget_tensors(model: PreTrainedModel) -> None:

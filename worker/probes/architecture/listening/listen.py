@@ -15,7 +15,11 @@ from service.estimator.values.workload import Attention
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.listening.anchor import anchor_gradients, freeze
-from worker.probes.architecture.listening.fake_building import build_fake, forget_tensors
+from worker.probes.architecture.listening.fake_building import (
+    build_fake,
+    cast_weights,
+    forget_tensors,
+)
 from worker.probes.architecture.listening.inputs import make_batch, make_inputs
 from worker.probes.architecture.listening.listener import Listener
 from worker.probes.architecture.listening.raw_pass import RawPass, cut_last_call
@@ -58,11 +62,13 @@ class Variant:
     attention: Attention = Attention.SDPA
     frozen: bool = False
     phase: Phase = Phase.STEP
+    cast: bool = False
+    """Whether weights alone are cast to ``dtype``, as FSDP2 gathers them; buffers stay in fp32."""
 
     @property
     def is_further(self) -> bool:
         """Whether a model is answered without it."""
-        return self.frozen or self.autocast is not None
+        return self.frozen or self.autocast is not None or self.cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +104,13 @@ def make_fake_model(
             FakeTensorMode(),
         ):
             model = build_fake(
-                config, hf_config, dtype=variant.dtype, attention="eager" if eager else "sdpa"
+                config,
+                hf_config,
+                dtype=torch.float32 if variant.cast else variant.dtype,
+                attention="eager" if eager else "sdpa",
             )
+            if variant.cast:
+                cast_weights(model, variant.dtype)
             forget_tensors(model)
             if variant.frozen:
                 freeze(model)

@@ -11,10 +11,12 @@ VARIANTS = {
     "half": Variant(dtype=torch.bfloat16),
     "autocast": Variant(dtype=torch.float32, autocast=torch.bfloat16),
     "half_autocast": Variant(dtype=torch.bfloat16, autocast=torch.bfloat16),
+    "gathered": Variant(dtype=torch.bfloat16, cast=True),
     "fp32/frozen": Variant(dtype=torch.float32, frozen=True),
     "half/frozen": Variant(dtype=torch.bfloat16, frozen=True),
     "autocast/frozen": Variant(dtype=torch.float32, autocast=torch.bfloat16, frozen=True),
     "half_autocast/frozen": Variant(dtype=torch.bfloat16, autocast=torch.bfloat16, frozen=True),
+    "gathered/frozen": Variant(dtype=torch.bfloat16, cast=True, frozen=True),
     "fp32/prefill": Variant(dtype=torch.float32, phase=Phase.PREFILL),
     "fp32/decode": Variant(dtype=torch.float32, phase=Phase.DECODE),
     "half/prefill": Variant(dtype=torch.bfloat16, phase=Phase.PREFILL),
@@ -29,15 +31,18 @@ VARIANTS = {
 _GENERATING = frozenset({Phase.GENERATED_PREFILL, Phase.GENERATED_DECODE})
 
 
-def list_steps(variants: Mapping[str, Variant], *, embeds: bool) -> list[str]:
+def list_steps(variants: Mapping[str, Variant], *, embeds: bool, casts: bool) -> list[str]:
     """Return the names of training passes.
 
-    Frozen ones begin at what embeds tokens or patches; a model without it has none.
+    Frozen ones begin at what embeds tokens or patches; a model without it has none. One without
+    buffers in the weights' format ``casts`` none, and has no passes beside buffers of another.
     """
     return [
         name
         for name, variant in variants.items()
-        if variant.phase is Phase.STEP and (embeds or not variant.frozen)
+        if variant.phase is Phase.STEP
+        and (embeds or not variant.frozen)
+        and (casts or not variant.cast)
     ]
 
 
