@@ -196,6 +196,9 @@ def make_step_timer(
 
     Their batch, recomputation and layout do not matter.
     """
+    if workload.framework is Framework.LITGPT and workload.lora is not None:
+        # Its targets are parts of its own fused layers; transformers' layers are counted.
+        workload = replace(workload, lora=replace(workload.lora, targets=None))
     workload = resolve_peft_method(model, workload)
     return StepTimer(
         model=model,
