@@ -73,6 +73,19 @@ def test_a_type_without_a_module_is_recorded_and_answered(client: httpx.Client) 
     parts = {part["name"]: part["bytes"] for part in answer["per_gpu"]["components"]}
     for name in ("weights", "optimizer_states"):
         assert parts[name] == problem["bound"]["components"][name]
+    _search(client, answer["per_gpu"]["allocated_bytes"])
+
+
+def _search(client: httpx.Client, allocated_bytes: int) -> None:
+    """Ask how many GPUs and which largest batch a recorded model takes."""
+    question = {**QUESTION, "model": "mine"}
+    number = client.post("/v1/how-many", json=question).json()
+    most = client.post("/v1/ceilings", json={**question, "maximize": "micro_batch_size"}).json()
+
+    assert number["num_gpus"] == 1
+    assert number["candidates"][0]["allocated_bytes"] == allocated_bytes
+    assert most["value"] > 64
+    assert most["fit"]["verdict"] == "fits"
 
 
 @pytest.mark.parametrize(
