@@ -44,15 +44,16 @@ _MISSING = """\
   AWQ checkpoints of Qwen2.5 up to 3B hold a head beside the table that it is tied to, and both are there until they are tied: more
   than one token of prompt needs (20 to 33 % short). LitGPT packs its head too, from fp16, and a prompt's product unpacks it to fp16
   and copies that to bf16 (4 to 18 % short). AutoAWQ's benchmark multiplies 4096 x 4096 in fp32 first, more than short prompts need.
-- **Experts on Megatron** peak up to 6 % above, and here and there below: routing is assumed to be balanced; two runs of one
-  configuration differ by 1.1 GB, and the same test on another GPU by 250 MB of 3 GB.
-- **Blocks of the allocator**: PyTorch counts a block as a whole where at most 1 MiB of it is left over, and the answer counts
-  tensors: small tests of Megatron-LM read 1 to 6 MiB more between steps, in whole MiB, and 4 to 16 at their peak; with the
-  distributed optimizer, whose states are few large tensors, both agree to 0.01 MiB.
-- **GB200 before February 2026**: PyTorch gave cuBLAS 8 MiB a thread there, and 32 since (pull request 175344), which is
-  counted: tests that nobody read anew since (reshard, 1node) are 45 MiB lower.
-- **Older containers of Megatron-LM** on A100 (October 2025): no placeholder of the head yet (24 MiB), and compiled kernels of
-  the cross entropy that copy the logits once more (460 MiB).
+- **Experts on Megatron**: readings of peaks lie up to 6 % above the answer, a few below; routing is assumed to be balanced, which
+  nothing here tests. Two runs of one configuration differ by 1.1 GB, and the same test on another GPU by 250 MB of 3 GB.
+- **Small tests of Megatron-LM** read 1 to 6 MiB more between steps than the answer, in whole MiB, and 4 to 16 at their peak;
+  with the distributed optimizer, whose states are few large tensors, both agree to 0.01 MiB. PyTorch counts a block as a whole
+  where at most 1 MiB of it is left over, and the answer counts tensors: no replay of these runs has shown that this is all.
+- **GB200**: some tests (reshard, 1node) read 45 MiB less. PyTorch gave cuBLAS 8 MiB a thread there before February 2026, and 32
+  since (pull request 175344), which is counted; when these were read is not known.
+- **A100 on Megatron-LM**: a native fused cross entropy reads 460 MiB more than the answer, and deferred gradients of the head
+  20 MiB less; both are of containers of October 2025, whose kernels were not read.
+- **Layers that predict further tokens on Megatron-LM**: the one run reads 5.6 % and 48 MiB more; the cause is not known.
 - **Mixtral before transformers 5** ran its experts in a loop, which is not recorded: its rows are 5 to 8 % high.
 - **B200** in torchtitan's table reserves 14 % less than the answer, MI300X what it says: the cause is not known.
 - **torchtune's 8-bit row** does not name the library of its optimizer.
