@@ -107,6 +107,12 @@ NAMED_MODELS = (
     ask(
         "Qwen3.6 in FP8?",
         f"fit Qwen/Qwen3.6-35B-A3B-FP8 --gpu L40S {_VLLM} {_CHAT}",
+        DOES_NOT_FIT,
+        "the engine does not start",
+    ),
+    ask(
+        "Qwen3.5 9B in FP8, by somebody?",
+        f"fit Qwen/Qwen3.5-9B-FP8 --gpu L40S {_VLLM} {_CHAT}",
         REFUSED,
         "with quantization fp8",
     ),

@@ -48,7 +48,7 @@ ODD = (
         "minimax-m2-default",
         "--quantization",
     ),
-    ask("Llama 4 Scout?", f"fit llama-4-scout {H100} {SERVE} {ONE}", REFUSED, "say llama-4-scout-"),
+    ask("Llama 4 Scout?", f"fit llama-4-scout {H100} {SERVE} {ONE}", DOES_NOT_FIT, "too much"),
     ask("Pixtral?", f"fit pixtral-12b {A100} {SERVE} {ONE}", REFUSED, "The nearest names: mixtral"),
     ask(
         "A repository of GPTQ files?",

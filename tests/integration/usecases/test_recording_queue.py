@@ -13,6 +13,7 @@ from service.base.recording_errors import ModelNotRecordedError
 from service.contract.to_answer.models import build_model_item, build_stored_model
 from service.db.queries.models import create_model
 from service.db.records.measurements import MeasurementFilter
+from service.estimator.model.recorded.encoding import FORMAT
 from service.estimator.values.errors import InvalidConfigError
 from service.jobs.contract import JobPayload, ProbeDevice
 from service.jobs.states import Status
@@ -261,8 +262,8 @@ def test_nobody_waits_for_a_recording_that_ends_meanwhile(sessions: Sessions, be
 def test_another_release_is_another_recording(sessions: Sessions, bell: Bell) -> None:
     """What was recorded is not recorded again, unless every live worker has other releases."""
     store(sessions, bell, "one", weights=count())
-    recorded.complete(sessions, claim(sessions, bell.rings[0]), make_document())
-    document = make_document()
+    document = make_document() | {"format": FORMAT}
+    recorded.complete(sessions, claim(sessions, bell.rings[0]), document)
     same = {name: document[name] for name in ("transformers", "torch")}
 
     states = []

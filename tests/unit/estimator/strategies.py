@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout, Sharding
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
@@ -51,16 +52,19 @@ def trainings(draw: st.DrawFn, model: Architecture, *, adapters: bool = True) ->
         and not (name == "fp16_autocast" and rank is None)  # no scaler unscales fp16 gradients
     ]
     targets = ("q_proj", "v_proj") if model.spec.num_experts else None
+    precision = POLICIES[draw(st.sampled_from(policies))]
+    is_fp32 = precision.compute_dtype is DType.FP32  # which flash takes no queries in
+    kernels = [kernel for kernel in Attention if not (is_fp32 and kernel is Attention.FLASH)]
     return TrainWorkload(
         sequence_length=draw(st.integers(1, 400)),
         micro_batch_size=draw(st.integers(1, 5)),
         gradient_accumulation_steps=draw(st.integers(1, 3)),
         method=Method.FULL if rank is None else Method.LORA,
         lora=None if rank is None else Lora(rank=rank, targets=targets),
-        precision=POLICIES[draw(st.sampled_from(policies))],
+        precision=precision,
         optimizer=draw(st.sampled_from(_OPTIMIZERS)),
         activation_checkpointing=draw(st.sampled_from([Checkpointing.NONE, Checkpointing.FULL])),
-        attention=draw(st.sampled_from(list(Attention))),
+        attention=draw(st.sampled_from(kernels)),
         keeps_logits=draw(st.booleans()),
         fp32_outputs=draw(st.booleans()),
     )
