@@ -265,7 +265,6 @@ def test_another_release_is_another_recording(sessions: Sessions, bell: Bell) ->
     document = make_document() | {"format": FORMAT}
     recorded.complete(sessions, claim(sessions, bell.rings[0]), document)
     same = {name: document[name] for name in ("transformers", "torch")}
-
     states = []
     for number, versions in enumerate((same, {**same, "transformers": "5.24.0"})):
         info = WorkerInfo(
