@@ -12,7 +12,7 @@ from service.estimator.model.quantization.fields import (
     read_group_size,
     read_names,
 )
-from service.estimator.model.weights.scheme import Packing, Scheme
+from service.estimator.model.weights.scheme import Packing, Scheme, join_formats
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 _CLASS = "Linear"
@@ -37,16 +37,13 @@ def read_compressed_tensors(config: Config) -> Scheme:
     groups = config.get("config_groups")
     rules = list(groups.values()) if isinstance(groups, Mapping) else []
     formats = [_read_group(rule, read_string(config, "format", "dense")) for rule in rules]
-    # What is named goes before a class, as compressed-tensors matches modules.
-    formats.sort(key=lambda scheme: not scheme.only)
-    if not formats or not all(scheme.only for scheme in formats[:-1]):
+    if not formats or sum(not scheme.only for scheme in formats) > 1:
         feature = "compressed-tensors without a group, or with several for every Linear"
         raise NotModelledError(
             feature, field=f"{FIELD}.config_groups", modelled=["one group for every Linear"]
         )
     return replace(
-        formats[-1],
-        parts=tuple(formats[:-1]),
+        join_formats(formats),
         kept=read_names(config, "ignore") or (),
         head=True,
         fp8_cache=is_fp8_cache(config.get("kv_cache_scheme")),

@@ -20,7 +20,7 @@ from service.estimator.model.quantization.fields import (
     read_group_size,
     read_names,
 )
-from service.estimator.model.weights.scheme import Packing, Scheme
+from service.estimator.model.weights.scheme import Packing, Scheme, join_formats
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 _ALGORITHM = "quant_algo"
@@ -73,18 +73,14 @@ def read_modelopt(config: Config) -> Scheme:
 
 
 def _read_mixture(layers: Mapping[str, object]) -> Scheme:
-    """Return the format of most modules, with others as parts."""
+    """Return the formats of modules, each with their names."""
     names: defaultdict[Scheme, list[str]] = defaultdict(list)
     for name, rule in layers.items():
         if not isinstance(rule, Mapping):
             message = f"{FIELD}.quantized_layers.{name} is {rule!r}; it must be an object"
             raise InvalidConfigError(message, field=f"{FIELD}.quantized_layers")
         names[_read_format(rule, f"{FIELD}.quantized_layers")].append(name)
-    main, *parts = (
-        replace(scheme, only=tuple(names[scheme]))
-        for scheme in sorted(names, key=lambda scheme: len(names[scheme]), reverse=True)
-    )
-    return replace(main, parts=tuple(parts))
+    return join_formats(replace(scheme, only=tuple(names[scheme])) for scheme in names)
 
 
 def _read_format(config: Config, field: str) -> Scheme:

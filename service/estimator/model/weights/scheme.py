@@ -3,8 +3,8 @@
 The packing of their codes, the reach of their scales, and the weights that stay as they are.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from itertools import chain
 from typing import Any
@@ -107,10 +107,9 @@ class Scheme:
         """Return the format of a module, ``None`` of 16 bits."""
         if self.is_excluded(*names):
             return None
-        for part in (*self.parts, self):
-            if (part is self and not self.only) or part.is_for(*names):
-                return part
-        return None
+        formats = (self, *self.parts)
+        named = next((part for part in formats if part.is_for(*names)), None)
+        return named or next((part for part in formats if not part.only), None)
 
     def is_for(self, *names: str) -> bool:
         """Return whether a module has this format of a mixture."""
@@ -173,6 +172,12 @@ def read_scheme(described: Mapping[str, object]) -> Scheme:
     except (TypeError, ValueError) as error:
         message = f"quantization cannot be read: {error}"
         raise InvalidConfigError(message, field="quantization") from error
+
+
+def join_formats(formats: Iterable[Scheme]) -> Scheme:
+    """Return a mixture of formats, whose rules are those of the narrowest."""
+    main, *parts = sorted(formats, key=lambda scheme: scheme.bits)
+    return replace(main, parts=tuple(parts))
 
 
 def _read_part(described: object) -> Scheme:

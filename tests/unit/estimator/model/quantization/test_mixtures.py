@@ -5,12 +5,16 @@ from typing import Any
 
 import pytest
 
+from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_config, resolve_model
+from service.estimator.estimate import estimate
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.model.quantization.weights import iter_placements, weight_bytes
 from service.estimator.model.weights.scheme import Packing, read_scheme
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Lora, Method, TrainWorkload
 
 LAYERS = 32
 FP8 = {"num_bits": 8, "type": "float", "strategy": "channel"}
@@ -98,6 +102,26 @@ def test_a_module_of_another_format_has_its_bytes() -> None:
     rows, columns = 4096, 4096
     small = rows * columns // 2 + rows * columns // 16 + 4
     assert totals[1] - totals[0] == LAYERS * (rows * columns + 2 * rows - small)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_rules_are_those_of_the_narrowest_format(order: int) -> None:
+    """Adapters over nvfp4 are refused, however many modules beside them are fp8."""
+    quantization = modelopt(mlp__up_proj="NVFP4", self_attn__q_proj="FP8", self_attn__o_proj="FP8")
+    groups = [
+        {"targets": ["Linear"], "weights": FP8, "format": "float-quantized"},
+        {"targets": ["re:.*mlp.*"], "weights": NVFP4, "format": "nvfp4-pack-quantized"},
+    ]
+    for config in (quantization, compressed(*groups[::order])):
+        plain = load_config(resolve_model("llama-3.1-8b"))
+        model = architecture_from_config({**plain, "quantization_config": config})
+        workload = TrainWorkload(sequence_length=64, method=Method.LORA, lora=Lora())
+
+        assert count_formats(config)["self_attn.q_proj"].keys() >= {"fp8"}
+        with pytest.raises(NotModelledError, match="adapters on weights packed as nvfp4"):
+            estimate(
+                model, workload, layout=Layout(), device=resolve_gpu("H100-SXM5-80GB").to_device()
+            )
 
 
 def test_a_mixture_is_stored_and_read_again() -> None:
