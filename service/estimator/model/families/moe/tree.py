@@ -21,9 +21,9 @@ from service.estimator.model.modules.mlp.routers import (
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import build_decoder, rotary_buffer_bytes
+from service.estimator.model.trees.outputs import scale_embedding, scale_logits
 from service.estimator.model.weights.tensors import Linear, Norm
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.elementwise import chain, multiply_scalar
 from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.values.errors import InvalidConfigError
 from service.estimator.values.workload import Attention
@@ -87,8 +87,8 @@ def build_moe(spec: MoeSpec, attention: Mixer | None = None) -> Architecture:
         buffer_bytes=rotary_buffer_bytes(rotated)
         + sum(size * n for size, (_, n) in zip(corrections, kinds, strict=True)),
         layer_buffer_bytes=tuple(corrections),
-        embed=_scale_embedding if scaled else _embed_with_spare_mask if spec.spare_mask else None,
-        finish_logits=_scale_logits if scaled else None,
+        embed=scale_embedding if scaled else _embed_with_spare_mask if spec.spare_mask else None,
+        finish_logits=scale_logits if scaled else None,
     )
 
 
@@ -238,11 +238,6 @@ _ROUTERS: dict[str, Callable[[MoeSpec], Router]] = {
 }
 
 
-def _scale_embedding(ctx: Recording, tokens: Value) -> EmbeddingOutput:
-    positions = allocate_integers(ctx.tape, ctx.shape.positions(1))
-    return EmbeddingOutput(x=chain(ctx.tape, tokens, multiply_scalar), layer_args=(positions,))
-
-
 def _embed_with_spare_mask(ctx: Recording, tokens: Value) -> EmbeddingOutput:
     positions = allocate_integers(ctx.tape, ctx.shape.positions(1))
     length = ctx.cache.length if ctx.cache is not None else None
@@ -267,7 +262,3 @@ def _make_spare_mask(ctx: Recording, length: int | None) -> Value:
             ctx.tape, shape.mask(1), bytes_each=ctx.table_dtype.bytes_per_element
         )
     return allocate_integers(ctx.tape, shape.shared_mask(1), bytes_each=1)
-
-
-def _scale_logits(ctx: Recording, logits: Value) -> Value:
-    return chain(ctx.tape, logits, multiply_scalar)

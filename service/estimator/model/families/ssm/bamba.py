@@ -18,6 +18,7 @@ from service.estimator.model.families.moe.configs import read_partial_rotary_fac
 from service.estimator.model.families.ssm.bamba_parts import (
     HybridSpec,
     build_attention,
+    build_feed_forward,
     build_linear,
     build_mixer,
     build_norm,
@@ -27,7 +28,7 @@ from service.estimator.model.families.ssm.bamba_parts import (
 from service.estimator.model.modules.layers.block import Block, Mixer
 from service.estimator.model.modules.mlp.feedforward import GatedFeedForward
 from service.estimator.model.trees.decoder import check_decoder, rotary_buffer_bytes
-from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.model.weights.tensors import Weight
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 ROTARY_FACTOR = 0.5
@@ -107,12 +108,7 @@ def build(spec: BambaSpec) -> Architecture:
         blocks=tuple((_build_block(spec, attends=kind), kinds.count(kind)) for kind in present),
         order=tuple(present.index(kind) for kind in kinds),
         final_norm=build_norm(spec, "final_layernorm"),
-        head=Linear(
-            name="lm_head",
-            kind="lm_head",
-            in_features=spec.hidden_size,
-            out_features=spec.vocab_size,
-        ),
+        head=build_linear("lm_head", "lm_head", spec.hidden_size, spec.vocab_size),
         rotary_tables=(spec.rotary_dim, spec.rotary_dim),
         buffer_bytes=rotary_buffer_bytes(spec.rotary_dim),
         recurrent=True,
@@ -122,15 +118,9 @@ def build(spec: BambaSpec) -> Architecture:
 
 def _build_block(spec: BambaSpec, *, attends: bool) -> Block:
     mixer: Mixer = build_attention(spec) if attends else build_mixer(spec)
-    hidden, inner = spec.hidden_size, spec.intermediate_size
     return Block(
         attention_norm=build_norm(spec, "input_layernorm"),
         attention=mixer,
         feed_forward_norm=build_norm(spec, "pre_ff_layernorm"),
-        feed_forward=GatedFeedForward(
-            gate=build_linear("feed_forward.gate_proj", "mlp", hidden, inner, bias=spec.mlp_bias),
-            up=build_linear("feed_forward.up_proj", "mlp", hidden, inner, bias=spec.mlp_bias),
-            down=build_linear("feed_forward.down_proj", "mlp", inner, hidden, bias=spec.mlp_bias),
-            activation=spec.activation,
-        ),
+        feed_forward=build_feed_forward(spec, GatedFeedForward),
     )

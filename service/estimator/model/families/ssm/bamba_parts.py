@@ -8,6 +8,7 @@ from typing import Any
 
 from service.estimator.model.config_reader import Config, read_flag, read_integer
 from service.estimator.model.modules.attention.projections import Attention
+from service.estimator.model.modules.mlp.feedforward import GatedFeedForward
 from service.estimator.model.modules.ssm.mamba2 import Mamba2Mixer
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.weights.tensors import Linear, Norm
@@ -15,10 +16,9 @@ from service.estimator.values.errors import InvalidConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HybridSpec(DecoderSpec):
-    """Numbers of a decoder with Mamba-2 mixers and attention."""
+class MixerSpec(DecoderSpec):
+    """Numbers of a decoder with Mamba-2 mixers."""
 
-    rotary_dim: int
     mixer_heads: int
     mixer_head_dim: int
     state_size: int
@@ -27,6 +27,13 @@ class HybridSpec(DecoderSpec):
     chunk_size: int
     convolution_bias: bool = True
     projection_bias: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HybridSpec(MixerSpec):
+    """Numbers of a decoder with such mixers and rotated attention."""
+
+    rotary_dim: int
 
 
 def read_mixer(config: Config, hidden: int, inner: int | None = None) -> dict[str, Any]:
@@ -100,20 +107,23 @@ def build_attention(spec: HybridSpec) -> Attention:
     )
 
 
-def build_mixer(spec: HybridSpec) -> Mamba2Mixer:
-    """Return the mixer of a hybrid's layer."""
+def build_mixer(spec: MixerSpec, name: str = "mamba", activation: str | None = None) -> Mamba2Mixer:
+    """Return the mixer of a hybrid's layer.
+
+    Its activation is the model's where none is named.
+    """
     hidden, inner = spec.hidden_size, spec.mixer_heads * spec.mixer_head_dim
     convolved = inner + 2 * spec.num_groups * spec.state_size
     return Mamba2Mixer(
         in_proj=build_linear(
-            "mamba.in_proj",
+            f"{name}.in_proj",
             "ssm",
             hidden,
             inner + convolved + spec.mixer_heads,
             bias=spec.projection_bias,
         ),
-        out_proj=build_linear("mamba.out_proj", "ssm", inner, hidden, bias=spec.projection_bias),
-        name="mamba",
+        out_proj=build_linear(f"{name}.out_proj", "ssm", inner, hidden, bias=spec.projection_bias),
+        name=name,
         num_heads=spec.mixer_heads,
         head_dim=spec.mixer_head_dim,
         state_size=spec.state_size,
@@ -121,8 +131,19 @@ def build_mixer(spec: HybridSpec) -> Mamba2Mixer:
         kernel_size=spec.kernel_size,
         chunk_size=spec.chunk_size,
         convolution_bias=spec.convolution_bias,
-        activation=spec.activation,
+        activation=activation or spec.activation,
         norm_groups=spec.num_groups,
+    )
+
+
+def build_feed_forward(spec: HybridSpec, kind: type[GatedFeedForward]) -> GatedFeedForward:
+    """Return the gated feed-forward of a hybrid's layer."""
+    hidden, inner, bias = spec.hidden_size, spec.intermediate_size, spec.mlp_bias
+    return kind(
+        gate=build_linear("feed_forward.gate_proj", "mlp", hidden, inner, bias=bias),
+        up=build_linear("feed_forward.up_proj", "mlp", hidden, inner, bias=bias),
+        down=build_linear("feed_forward.down_proj", "mlp", inner, hidden, bias=bias),
+        activation=spec.activation,
     )
 
 

@@ -5,7 +5,7 @@ Field names and defaults are those of transformers 5.23 (``models/falcon_h1``).
 
 from dataclasses import dataclass, replace
 
-from service.estimator.model.architecture import Architecture, EmbeddingOutput
+from service.estimator.model.architecture import Architecture
 from service.estimator.model.config_reader import (
     Config,
     read_flag,
@@ -17,6 +17,7 @@ from service.estimator.model.config_reader import (
 from service.estimator.model.families.ssm.bamba_parts import (
     HybridSpec,
     build_attention,
+    build_feed_forward,
     build_linear,
     build_mixer,
     build_norm,
@@ -25,12 +26,9 @@ from service.estimator.model.families.ssm.bamba_parts import (
 )
 from service.estimator.model.modules.mlp.scaled import ScaledFeedForward
 from service.estimator.model.modules.ssm.side_by_side import SideBySideBlock
-from service.estimator.model.recording import Recording
 from service.estimator.model.trees.decoder import check_decoder, rotary_buffer_bytes
+from service.estimator.model.trees.outputs import scale_embedding, scale_logits
 from service.estimator.model.weights.tensors import Weight
-from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.elementwise import chain, multiply_scalar
-from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.values.errors import NotModelledError
 
 _INNER = 1024
@@ -115,13 +113,12 @@ def build(spec: FalconH1Spec) -> Architecture:
         layer_buffer_elements=elements,
         recurrent=True,
         chunked=True,
-        embed=_scale_embedding,
-        finish_logits=_scale_logits,
+        embed=scale_embedding,
+        finish_logits=scale_logits,
     )
 
 
 def _build_block(spec: FalconH1Spec) -> SideBySideBlock:
-    hidden, inner = spec.hidden_size, spec.intermediate_size
     mixer = build_mixer(spec)
     out_proj = replace(mixer.out_proj, bias=spec.output_bias)
     return SideBySideBlock(
@@ -134,19 +131,5 @@ def _build_block(spec: FalconH1Spec) -> SideBySideBlock:
         ),
         attention=replace(build_attention(spec), scaled_key=True),
         feed_forward_norm=build_norm(spec, "pre_ff_layernorm"),
-        feed_forward=ScaledFeedForward(
-            gate=build_linear("feed_forward.gate_proj", "mlp", hidden, inner, bias=spec.mlp_bias),
-            up=build_linear("feed_forward.up_proj", "mlp", hidden, inner, bias=spec.mlp_bias),
-            down=build_linear("feed_forward.down_proj", "mlp", inner, hidden, bias=spec.mlp_bias),
-            activation=spec.activation,
-        ),
+        feed_forward=build_feed_forward(spec, ScaledFeedForward),
     )
-
-
-def _scale_embedding(ctx: Recording, tokens: Value) -> EmbeddingOutput:
-    positions = allocate_integers(ctx.tape, ctx.shape.positions(1))
-    return EmbeddingOutput(x=chain(ctx.tape, tokens, multiply_scalar), layer_args=(positions,))
-
-
-def _scale_logits(ctx: Recording, logits: Value) -> Value:
-    return chain(ctx.tape, logits, multiply_scalar)

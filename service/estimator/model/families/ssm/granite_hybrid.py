@@ -33,6 +33,7 @@ from service.estimator.model.modules.mlp.routers import ChosenSoftmaxRouter
 from service.estimator.model.modules.mlp.summed import SummedFeedForward
 from service.estimator.model.recording import Recording
 from service.estimator.model.trees.decoder import check_decoder, rotary_buffer_bytes
+from service.estimator.model.trees.outputs import scale_logits
 from service.estimator.model.weights.tensors import Weight
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import chain, multiply_scalar
@@ -141,7 +142,7 @@ def build(spec: GraniteHybridSpec) -> Architecture:
         recurrent=_MIXER in kinds,
         chunked=_MIXER in kinds,
         embed=_scale_embedding,
-        finish_logits=_scale_logits,
+        finish_logits=scale_logits,
     )
 
 
@@ -188,7 +189,3 @@ def _build_feed_forward(spec: GraniteHybridSpec) -> PositionwiseLayer:
 def _scale_embedding(ctx: Recording, tokens: Value) -> EmbeddingOutput:
     positions = allocate_integers(ctx.tape, ctx.shape.positions(1))
     return EmbeddingOutput(x=chain(ctx.tape, tokens, multiply_scalar), names=(positions,))
-
-
-def _scale_logits(ctx: Recording, logits: Value) -> Value:
-    return chain(ctx.tape, logits, multiply_scalar)

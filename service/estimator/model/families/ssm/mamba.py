@@ -12,10 +12,10 @@ from service.estimator.model.modules.ssm.mamba import MambaMixer, list_unread_ad
 from service.estimator.model.modules.ssm.mamba_block import MambaBlock
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.trees.outputs import cast_logits
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.elementwise import cast, chain
-from service.estimator.values.dtypes import DType
+from service.estimator.tape.ops.elementwise import cast
 from service.estimator.values.errors import InvalidConfigError
 from service.estimator.values.units import ceil_div
 
@@ -109,7 +109,7 @@ def build(spec: MambaSpec) -> Architecture:
         never_trained=list_unread_adapters("mixer"),
         embed=_record_embedding,
         finish_hidden=_cast_to_weight_dtype,
-        finish_logits=_cast_to_fp32,
+        finish_logits=cast_logits,
     )
 
 
@@ -145,7 +145,3 @@ def _record_embedding(_: Recording, tokens: Value) -> EmbeddingOutput:
 
 def _cast_to_weight_dtype(ctx: Recording, hidden: Value) -> Value:
     return cast(ctx.tape, hidden, ctx.settings.dtype)
-
-
-def _cast_to_fp32(ctx: Recording, logits: Value) -> Value:
-    return chain(ctx.tape, logits, lambda t, x: cast(t, x, DType.FP32))

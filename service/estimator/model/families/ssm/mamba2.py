@@ -12,10 +12,10 @@ from service.estimator.model.modules.ssm.mamba2 import Mamba2Mixer
 from service.estimator.model.modules.ssm.mamba_block import MambaBlock
 from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.trees.outputs import cast_logits
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.elementwise import cast, chain
-from service.estimator.values.dtypes import DType
+from service.estimator.tape.ops.elementwise import cast
 from service.estimator.values.errors import InvalidConfigError
 
 
@@ -103,7 +103,7 @@ def build(spec: Mamba2Spec) -> Architecture:
         chunked=True,
         embed=_record_embedding,
         finish_hidden=_cast_to_weight_dtype,
-        finish_logits=_cast_to_fp32,
+        finish_logits=cast_logits,
     )
 
 
@@ -142,7 +142,3 @@ def _record_embedding(_: Recording, tokens: Value) -> EmbeddingOutput:
 
 def _cast_to_weight_dtype(ctx: Recording, hidden: Value) -> Value:
     return cast(ctx.tape, hidden, ctx.settings.dtype)
-
-
-def _cast_to_fp32(ctx: Recording, logits: Value) -> Value:
-    return chain(ctx.tape, logits, lambda t, x: cast(t, x, DType.FP32))

@@ -6,6 +6,7 @@ Field names and defaults are those of transformers 5.23 (``models/nemotron_h``).
 from collections.abc import Callable, Mapping
 
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.ssm.bamba_parts import build_linear, build_mixer
 from service.estimator.model.families.ssm.nemotron_h_spec import (
     ATTENTION,
     EXPERTS,
@@ -22,11 +23,9 @@ from service.estimator.model.modules.mlp.feedforward import FeedForward
 from service.estimator.model.modules.mlp.group_routers import GroupedSigmoidRouter
 from service.estimator.model.modules.mlp.plain_experts import LatentSparseFeedForward, PlainExperts
 from service.estimator.model.modules.ssm.mamba2 import Mamba2Mixer
-from service.estimator.model.recording import Recording
 from service.estimator.model.trees.decoder import check_decoder
-from service.estimator.model.weights.tensors import Linear, Norm, Weight
-from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.elementwise import cast, chain
+from service.estimator.model.trees.outputs import cast_logits
+from service.estimator.model.weights.tensors import Norm, Weight
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidConfigError
 
@@ -61,14 +60,14 @@ def build(spec: NemotronHSpec) -> Architecture:
         ),
         order=tuple(present.index(kind) for kind in kinds),
         final_norm=_build_norm(spec, "norm_f"),
-        head=_build_linear("lm_head", "lm_head", spec.hidden_size, spec.vocab_size),
+        head=build_linear("lm_head", "lm_head", spec.hidden_size, spec.vocab_size),
         buffer_bytes=sum(
             size * kinds.count(kind) for size, kind in zip(corrections, present, strict=True)
         ),
         layer_buffer_bytes=corrections if any(corrections) else (),
         recurrent=MIXER in kinds,
         chunked=MIXER in kinds,
-        finish_logits=_cast_to_fp32,
+        finish_logits=cast_logits,
     )
 
 
@@ -86,23 +85,7 @@ def _check(spec: NemotronHSpec) -> None:
 
 
 def _build_mixer(spec: NemotronHSpec) -> Mamba2Mixer:
-    hidden, inner = spec.hidden_size, spec.mixer_heads * spec.mixer_head_dim
-    entering = 2 * inner + 2 * spec.num_groups * spec.state_size + spec.mixer_heads
-    bias = spec.projection_bias
-    return Mamba2Mixer(
-        in_proj=_build_linear("mixer.in_proj", "ssm", hidden, entering, bias=bias),
-        out_proj=_build_linear("mixer.out_proj", "ssm", inner, hidden, bias=bias),
-        name="mixer",
-        num_heads=spec.mixer_heads,
-        head_dim=spec.mixer_head_dim,
-        state_size=spec.state_size,
-        num_groups=spec.num_groups,
-        kernel_size=spec.kernel_size,
-        chunk_size=spec.chunk_size,
-        convolution_bias=spec.convolution_bias,
-        activation=spec.mixer_activation,
-        norm_groups=spec.num_groups,
-    )
+    return build_mixer(spec, "mixer", spec.mixer_activation)
 
 
 def _build_attention(spec: NemotronHSpec) -> Attention:
@@ -110,10 +93,10 @@ def _build_attention(spec: NemotronHSpec) -> Attention:
     key = spec.num_key_value_heads * spec.head_dim
     return Attention(
         projections=tuple(
-            _build_linear(f"mixer.{name}", "attention", hidden, out)
+            build_linear(f"mixer.{name}", "attention", hidden, out)
             for name, out in (("q_proj", query), ("k_proj", key), ("v_proj", key))
         ),
-        output=_build_linear("mixer.o_proj", "attention", query, hidden),
+        output=build_linear("mixer.o_proj", "attention", query, hidden),
         num_heads=spec.num_attention_heads,
         num_kv_heads=spec.num_key_value_heads,
         head_dim=spec.head_dim,
@@ -129,8 +112,8 @@ def _build_feed_forward(spec: NemotronHSpec) -> FeedForward:
 def _build_plain(spec: NemotronHSpec, name: str, kind: str, inner: int) -> FeedForward:
     hidden, bias = spec.hidden_size, spec.mlp_bias
     return FeedForward(
-        up=_build_linear(f"{name}.up_proj", kind, hidden, inner, bias=bias),
-        down=_build_linear(f"{name}.down_proj", kind, inner, hidden, bias=bias),
+        up=build_linear(f"{name}.up_proj", kind, hidden, inner, bias=bias),
+        down=build_linear(f"{name}.down_proj", kind, inner, hidden, bias=bias),
         activation=spec.activation,
     )
 
@@ -167,8 +150,8 @@ def _build_experts(spec: NemotronHSpec) -> SparseFeedForward:
         experts=experts,
         shared=shared,
         experts_first=True,
-        entering=_build_linear("mixer.fc1_latent_proj", "mlp", hidden, latent, bias=bias),
-        leaving=_build_linear("mixer.fc2_latent_proj", "mlp", latent, hidden, bias=bias),
+        entering=build_linear("mixer.fc1_latent_proj", "mlp", hidden, latent, bias=bias),
+        leaving=build_linear("mixer.fc2_latent_proj", "mlp", latent, hidden, bias=bias),
     )
 
 
@@ -182,11 +165,3 @@ _BUILDERS: Mapping[str, Callable[[NemotronHSpec], Mixer | PositionwiseLayer]] = 
 
 def _build_norm(spec: NemotronHSpec, name: str) -> Norm:
     return Norm(name=name, style="rms_cast_weight", size=spec.hidden_size)
-
-
-def _build_linear(name: str, kind: str, ins: int, outs: int, *, bias: bool = False) -> Linear:
-    return Linear(name=name, kind=kind, in_features=ins, out_features=outs, bias=bias)
-
-
-def _cast_to_fp32(ctx: Recording, logits: Value) -> Value:
-    return chain(ctx.tape, logits, lambda t, x: cast(t, x, DType.FP32))

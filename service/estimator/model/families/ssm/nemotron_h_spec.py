@@ -12,7 +12,7 @@ from service.estimator.model.config_reader import (
     read_layer_kinds,
     read_string,
 )
-from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.families.ssm.bamba_parts import MixerSpec
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
@@ -46,7 +46,7 @@ _STATE_DTYPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NemotronHSpec(DecoderSpec):
+class NemotronHSpec(MixerSpec):
     """Numbers of a Nemotron-H model.
 
     ``layer_kinds`` has a letter for each layer: M for a mixer, * for attention, - for a
@@ -54,15 +54,7 @@ class NemotronHSpec(DecoderSpec):
     """
 
     layer_kinds: str
-    mixer_heads: int
-    mixer_head_dim: int
-    state_size: int
-    num_groups: int
-    kernel_size: int
-    chunk_size: int
     mixer_activation: str
-    convolution_bias: bool = True
-    projection_bias: bool = False
     expert_intermediate_size: int = 0
     shared_intermediate_size: int = 0
     latent_size: int = 0
