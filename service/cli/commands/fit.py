@@ -20,6 +20,7 @@ from service.cli.launch.questions import Gaps, add_launch, take_launch
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
 from service.cli.schema_flags import translate_to_flags
+from service.cli.starting_load import assume_starting_load
 from service.terminal.arguments import DOES_NOT_FIT, FITS, TIGHT, Parser
 from service.terminal.controls import spell_controls
 
@@ -59,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
     """
     source = get_source(options)
     take_launch(options, source, bounds=True)
+    assume_starting_load(options)
     document = {
         "model": get_model(options),
         "gpu": get_gpu(options),

@@ -21,6 +21,7 @@ from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, pa
 from service.cli.launch.questions import add_launch, take_launch, tell_bound
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
+from service.cli.starting_load import assume_starting_load
 from service.contract.to_answer.phrases import format_gpu, read_gpu_count
 from service.terminal.arguments import DOES_NOT_FIT, FITS, Parser
 
@@ -107,6 +108,7 @@ def run(options: argparse.Namespace) -> int:
     require_format(options)
     source = get_source(options)
     take_launch(options, source, keeps_layout=False, bounds=True)
+    assume_starting_load(options, engine="vllm")
     tell_bound(options, "at least these GPUs")
     result = answer_question("how_many", _build_document(options), source)
     if options.count:

@@ -19,6 +19,7 @@ from service.cli.flags import add_gpu_memory, add_question, build_workload, read
 from service.cli.launch.questions import add_launch, take_launch, tell_bound
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.printing import print_json
+from service.cli.starting_load import assume_starting_load
 from service.terminal.arguments import DOES_NOT_FIT, FITS, format_choices, make_choice_reader
 from service.terminal.controls import spell_controls
 
@@ -99,6 +100,7 @@ def run(options: argparse.Namespace) -> int:
     """
     source = get_source(options)
     take_launch(options, source, keeps_layout=False, bounds=True)
+    assume_starting_load(options, engine="vllm")
     tell_bound(options, "at least these GPUs")
     result = answer_question("plan", _build_document(options, source), source)
     if options.json:

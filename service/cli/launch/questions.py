@@ -18,6 +18,7 @@ from service.cli.flags import collect_fields, get_gpu
 from service.cli.launch.texts import decode_text
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.schema_flags import translate_to_flags
+from service.cli.starting_load import prints_bare
 from service.formats.launches.values.fields import place_field
 from service.formats.launches.values.launch import STARTING_LOAD, Launcher
 from service.terminal.arguments import format_choices, make_choice_reader
@@ -95,7 +96,7 @@ def take_launch(
     if not evaluates:
         _leave_evaluation_out(answer)
     gaps = _list_gaps(answer, searched if keeps_layout else "layout.")
-    if options.launch_starts and not _prints_bare(options):
+    if options.launch_starts and not prints_bare(options):
         gaps = _assume_load(answer, gaps)
     if gaps:
         refusal = _refuse(answer, gaps)
@@ -127,15 +128,10 @@ def tell_bound(options: argparse.Namespace, text: str) -> None:
     gaps: Gaps | None = options.launch_gaps
     if gaps is None:
         return
-    if _prints_bare(options):
+    if prints_bare(options):
         raise gaps.refusal
     fields = translate_to_flags(" and ".join(gaps.fields))
     sys.stderr.write(f"headroom: {text}: the launch leaves {fields} open, and its least counts\n")
-
-
-def _prints_bare(options: argparse.Namespace) -> bool:
-    """Return whether only a number or a job is printed."""
-    return getattr(options, "format", None) is not None or getattr(options, "count", False)
 
 
 def _take_gpu(options: argparse.Namespace, gpu: object) -> None:

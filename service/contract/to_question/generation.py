@@ -12,6 +12,7 @@ from service.contract.schemas.pipelines.generation import (
     PipelineFitRequest,
 )
 from service.contract.to_question.fits import read_device
+from service.estimator.pipelines.call_defaults import CallSize, get_call_size
 from service.estimator.pipelines.decoding import read_pipeline
 from service.estimator.pipelines.recording import RecordedPipeline
 from service.estimator.pipelines.workload import GenerateWorkload
@@ -61,7 +62,7 @@ def read_generate_workload(
 ) -> tuple[GenerateWorkload, tuple[str, ...]]:
     """Return the workload, and its defaults in words."""
     guidance = get_or_none(request.guidance)
-    notes = []
+    size, notes = _read_size(request, pipeline)
     if guidance is None:
         guidance = pipeline.class_name not in _WITHOUT_GUIDANCE
         notes.append(f"workload.guidance = {'true' if guidance else 'false'}")
@@ -69,9 +70,7 @@ def read_generate_workload(
         notes.append(f"workload.max_sequence_length = {pipeline.max_tokens}")
     dtype = request.dtype
     workload = GenerateWorkload(
-        height=request.height,
-        width=request.width,
-        num_frames=request.num_frames,
+        **size,
         num_prompts=request.num_prompts,
         images_per_prompt=request.images_per_prompt,
         guidance=guidance,
@@ -87,3 +86,18 @@ def read_generate_workload(
         vae_slicing=request.vae_slicing,
     )
     return workload, tuple(notes)
+
+
+def _read_size(
+    request: GenerateRequest, pipeline: RecordedPipeline
+) -> tuple[dict[str, int], list[str]]:
+    """Return what the call makes, and what of it is its own default."""
+    sent = {name: get_or_none(getattr(request, name)) for name in CallSize._fields}
+    if None not in sent.values():
+        return {name: value for name, value in sent.items() if value is not None}, []
+    own = get_call_size(pipeline)._asdict()
+    size = {name: own[name] if value is None else value for name, value in sent.items()}
+    is_video = pipeline.makes_video
+    unsaid = [name for name, value in sent.items() if value is None]
+    told = [name for name in unsaid if is_video or name != "num_frames"]
+    return size, [f"workload.{name} = {size[name]}" for name in told]

@@ -7,10 +7,11 @@ from msgspec import UnsetType
 
 from service.base.errors import InvalidRequestError
 from service.contract.schemas.methods import InputsRequest
+from service.contract.schemas.serving import ServeRequest
+from service.contract.schemas.workload import TrainRequest
+from service.contract.to_question.missing_fields import explain_missing
 from service.estimator.values.batches import Clip, Inputs, Picture, Sound
 from service.estimator.values.errors import InvalidInputError
-
-_MISSING = "required and missing"
 
 
 def read_inputs(request: InputsRequest | UnsetType) -> Inputs | None:
@@ -41,20 +42,18 @@ def read_inputs(request: InputsRequest | UnsetType) -> Inputs | None:
     return inputs
 
 
-def read_sequence(
-    length: int | UnsetType, request: InputsRequest | UnsetType, name: str
-) -> dict[str, Any]:
+def read_sequence(request: TrainRequest | ServeRequest, name: str) -> dict[str, Any]:
     """Return the tokens of a sequence, by their name, and its inputs.
 
     What is no text has a length of its own, which the model knows. Raises InvalidRequestError where
     neither is said.
     """
-    inputs = read_inputs(request)
+    length, inputs = getattr(request, name), read_inputs(request.inputs)
     if not isinstance(length, UnsetType):
         return {name: length, "inputs": inputs}
     if inputs is None:
-        path = f"workload.{name}"
+        path, message = f"workload.{name}", explain_missing(type(request), (name,))
         raise InvalidRequestError(
-            f"{path}: {_MISSING}", errors=[{"field": path, "message": _MISSING}]
+            f"{path}: {message}", errors=[{"field": path, "message": message}]
         )
     return {name: 1, "inputs": replace(inputs, alone=True)}

@@ -85,7 +85,7 @@ def read_serving(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
     values |= copy_set_fields(request, _SERVE_OPTIONAL)
     if not isinstance(request.tensor_split, UnsetType):
         values["tensor_split"] = tuple(request.tensor_split)
-    values |= read_sequence(request.prompt_tokens, request.inputs, "prompt_tokens")
+    values |= read_sequence(request, "prompt_tokens")
     values["speculative"], origins = read_speculative(request.speculative)
     assumptions += origins
     return ServeWorkload(

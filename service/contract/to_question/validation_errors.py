@@ -14,6 +14,7 @@ from service.base.errors import InvalidRequestError
 from service.base.typed import convert
 from service.contract.other_words import explain_other_word
 from service.contract.schemas.fields import SUBSTITUTE
+from service.contract.to_question.missing_fields import MISSING, explain_missing
 from service.estimator.values.optimizers import UNMODELLED, OptimizerName
 
 _PLACED = re.compile(r"(?=.*`\Z)(?P<what>.*?) - at `(?:key` in `)?\$(?P<path>.*)`", re.DOTALL)
@@ -64,7 +65,10 @@ def explain(
     types, value = _follow(path, [inspect.type_info(kind)], document)
     path = path.lstrip(".")
     field, message, nearest = _classify(what, path, types, value)
-    fields = [spell(name) for name in (field, *_list_also_missing(what, path, types, value))]
+    missing = (field, *_list_also_missing(what, path, types, value))
+    if message == MISSING:
+        message = _add_examples(types, missing)
+    fields = [spell(name) for name in missing]
     detail = f"{', '.join(fields)}: {message}" if field else message
     rest = {"message": message} | ({"nearest": nearest} if nearest else {})
     return InvalidRequestError(detail, errors=[{"field": name} | rest for name in fields])
@@ -140,7 +144,13 @@ def _explain_missing(name: str, types: list[inspect.Type]) -> str:
         for kind in types
         if isinstance(kind, inspect.StructType) and kind.tag_field == name
     ]
-    return f"required, one of {', '.join(tags)}" if tags else "required and missing"
+    return f"required, one of {', '.join(tags)}" if tags else MISSING
+
+
+def _add_examples(types: list[inspect.Type], paths: Iterable[str]) -> str:
+    structs = [kind for kind in types if isinstance(kind, inspect.StructType)]
+    names = [path.rpartition(".")[2] for path in paths]
+    return explain_missing(structs[0], names) if len(structs) == 1 else MISSING
 
 
 def _list_also_missing(what: str, path: str, types: list[inspect.Type], value: object) -> list[str]:

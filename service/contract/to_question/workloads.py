@@ -170,7 +170,7 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
         values["sequence_lengths"] = _read_lengths(request.sequence_lengths)
         assumptions.append(_WORST_BATCH)
     assumptions += _list_scored(request)
-    values |= read_sequence(request.sequence_length, request.inputs, "sequence_length")
+    values |= read_sequence(request, "sequence_length")
     values |= {
         name: kind(**copy_set_fields(part, names))
         for name, kind, names in _PARTS

@@ -5,15 +5,20 @@ What is too few, what a rule forbids, and what the request contradicts.
 
 from collections.abc import Sequence
 
+from service.estimator.model.architecture import Architecture
 from service.estimator.rules.violations import find_violation
 from service.estimator.values.errors import EstimatorError, InvalidInputError
+from service.estimator.values.layout import Layout
 from service.estimator.values.units import ceil_div
-from service.estimator.values.workload import ServeWorkload
+from service.estimator.values.workload import Engine, ServeWorkload
 from service.planner.fit.candidates import Rejection
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.offer import Offer
 from service.planner.search.search import Search
 from service.planner.search.search_space import Question
+
+_SPREADING = (Engine.VLLM, Engine.SGLANG)
+"""Engines that answer for most models, by how many serve with them."""
 
 
 def explain_no_plan(
@@ -23,19 +28,22 @@ def explain_no_plan(
     closest: Rejection,
     *,
     placeable: Sequence[int] = (),
+    spreading: Sequence[str] = (),
 ) -> str:
     """Explain why no number of GPUs is enough.
 
     Of those that are ``placeable``, ``counts`` have layouts and are within the budget.
+    ``spreading`` engines share the weights where the requested one does not.
     """
     closest_is = f"the closest is {closest.num_gpus}: {closest.reason}"
     budget = question.limits.max_cost_per_hour
     if budget is not None and placeable and (offer.cost_per_hour(placeable[-1]) or 0) > budget:
         return f"{_explain_budget(question, offer, counts)}; {closest_is}"
     if isinstance(question.workload, ServeWorkload) and closest.missing_bytes:
+        advice = f"; engine {' or '.join(spreading)} spreads its weights" if spreading else ""
         return (
             f"one replica does not fit on {_format_gpus(closest.num_gpus)}: {closest.reason}; more "
-            "replicas do not shrink it"
+            f"replicas do not shrink it{advice}"
         )
     if offer.device.mig_profile is not None:
         return f"a job has one MIG slice, and this one is too small: {closest.reason}"
@@ -49,6 +57,26 @@ def explain_no_plan(
             f"{closest_is}"
         )
     return f"max_gpus is {max_gpus}, and no number up to it is enough; {closest_is}"
+
+
+def list_spreading_engines(model: Architecture, question: Question) -> tuple[str, ...]:
+    """Return the engines that share a model's weights between GPUs.
+
+    None are named where the requested one does so itself, or has no second GPU.
+    """
+    workload, pair = question.workload, Layout(tensor_parallel=2)
+    if not isinstance(workload, ServeWorkload) or question.limits.max_gpus < pair.num_gpus:
+        return ()
+    if find_violation(model, workload, pair) is None:
+        return ()
+    return tuple(
+        engine.value
+        for engine in _SPREADING
+        if find_violation(
+            model, ServeWorkload(num_sequences=1, prompt_tokens=1, engine=engine), pair
+        )
+        is None
+    )
 
 
 def _explain_budget(question: Question, offer: Offer, counts: Sequence[int]) -> str:

@@ -70,7 +70,11 @@ def test_it_is_what_the_api_sends(
 @pytest.mark.parametrize(
     ("arguments", "slug", "says"),
     [
-        (("fit", "gpt2", "--gpu", "L4"), "invalid-request", "which task?"),
+        (
+            ("ceilings", "gpt2", "--gpu", "L4", "--maximize", "num_images"),
+            "invalid-request",
+            "which task?",
+        ),
         (
             ("fit", "gpt2", "--gpu", "L4", "--engine", "vllm", "--micro-batch-size", "2"),
             "invalid-request",
@@ -103,17 +107,18 @@ def test_what_the_command_line_refuses_is_a_problem_too(
 @pytest.mark.parametrize(
     ("arguments", "missing"),
     [
-        (("--engine", "vllm"), "--num-sequences, --prompt-tokens"),
-        (("--micro-batch-size", "2"), "--sequence-length"),
+        (("--maximize", "num_sequences", "--output-tokens", "1"), "--prompt-tokens"),
+        (("--maximize", "max_model_len"), "--num-sequences, --prompt-tokens"),
+        (("--maximize", "micro_batch_size"), "--sequence-length"),
     ],
 )
 def test_words_of_one_task_name_it(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], missing: str
 ) -> None:
     """Without ``--task`` the other words tell it, and all that it lacks is said."""
-    _, told = refuse(capsys, "fit", "gpt2", "--gpu", "L4", *arguments)
+    _, told = refuse(capsys, "ceilings", "gpt2", "--gpu", "L4", *arguments)
 
-    assert told.startswith(f"headroom: {missing}: required and missing")
+    assert told.startswith(f"headroom: {missing}: required and missing, such as ")
 
 
 def test_a_servers_refusal_is_passed_on_as_it_was_sent(

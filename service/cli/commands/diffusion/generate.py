@@ -19,7 +19,7 @@ from service.terminal.arguments import DOES_NOT_FIT, FITS, TIGHT
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the pipeline, the GPU and the words of a call."""
-    parser.usage = "%(prog)s PIPELINE --gpu GPU --height N --width N [WORD …]"
+    parser.usage = "%(prog)s PIPELINE --gpu GPU [WORD …]"
     parser.add_argument(
         "pipeline",
         nargs="?",

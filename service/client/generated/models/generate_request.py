@@ -24,10 +24,10 @@ class GenerateRequest:
     """Images or videos that one call of a pipeline makes; steps take no memory.
 
     Attributes:
-        height (int): Pixels of a picture's height.
-        width (int): Pixels of a picture's width.
+        height (int | Unset): Pixels of a picture's height; default the call's own.
+        width (int | Unset): Pixels of a picture's width; default the call's own.
         task (GenerateRequestTask | Unset): What the call does.
-        num_frames (int | Unset): Frames of a video, `num_frames` of the call; 1 for images. Default: 1.
+        num_frames (int | Unset): Frames of a video; default `num_frames` of the call, 1 for images.
         num_prompts (int | Unset): Prompts of the call. Default: 1.
         images_per_prompt (int | Unset): `num_images_per_prompt` or `num_videos_per_prompt` of the call. Default: 1.
         guidance (bool | Unset): Whether each step runs a negative prompt too (classifier-free guidance):
@@ -50,10 +50,10 @@ class GenerateRequest:
         vae_slicing (bool | Unset): `vae.enable_slicing()`: a batch is decoded one by one. Default: False.
     """
 
-    height: int
-    width: int
+    height: int | Unset = UNSET
+    width: int | Unset = UNSET
     task: GenerateRequestTask | Unset = UNSET
-    num_frames: int | Unset = 1
+    num_frames: int | Unset = UNSET
     num_prompts: int | Unset = 1
     images_per_prompt: int | Unset = 1
     guidance: bool | Unset = UNSET
@@ -117,12 +117,11 @@ class GenerateRequest:
 
         field_dict: dict[str, Any] = {}
 
-        field_dict.update(
-            {
-                "height": height,
-                "width": width,
-            }
-        )
+        field_dict.update({})
+        if height is not UNSET:
+            field_dict["height"] = height
+        if width is not UNSET:
+            field_dict["width"] = width
         if task is not UNSET:
             field_dict["task"] = task
         if num_frames is not UNSET:
@@ -159,9 +158,9 @@ class GenerateRequest:
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         d = dict(src_dict)
-        height = d.pop("height")
+        height = d.pop("height", UNSET)
 
-        width = d.pop("width")
+        width = d.pop("width", UNSET)
 
         _task = d.pop("task", UNSET)
         task: GenerateRequestTask | Unset

@@ -38,15 +38,21 @@ class InlinePipeline(Strict, frozen=True, kw_only=True):
 class GenerateRequest(Strict, frozen=True, kw_only=True):
     """Images or videos that one call of a pipeline makes; steps take no memory."""
 
-    height: Annotated[Side, Meta(description="Pixels of a picture's height.", examples=[1024])]
-    width: Annotated[Side, Meta(description="Pixels of a picture's width.", examples=[1024])]
+    height: Annotated[
+        Side | UnsetType,
+        Meta(description="Pixels of a picture's height; default the call's own.", examples=[1024]),
+    ] = UNSET
+    width: Annotated[
+        Side | UnsetType,
+        Meta(description="Pixels of a picture's width; default the call's own.", examples=[1024]),
+    ] = UNSET
     task: Annotated[Literal["generate"] | UnsetType, Meta(description="What the call does.")] = (
         UNSET
     )
     num_frames: Annotated[
-        Annotated[int, Meta(ge=1, le=_MAX_FRAMES)],
-        Meta(description="Frames of a video, `num_frames` of the call; 1 for images."),
-    ] = 1
+        Annotated[int, Meta(ge=1, le=_MAX_FRAMES)] | UnsetType,
+        Meta(description="Frames of a video; default `num_frames` of the call, 1 for images."),
+    ] = UNSET
     num_prompts: Annotated[Pictures, Meta(description="Prompts of the call.")] = 1
     images_per_prompt: Annotated[
         Pictures,

@@ -68,6 +68,36 @@ def test_a_checkpoints_own_configs_are_taken(client: TestClient[Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pipeline", "size"),
+    [
+        ("flux.1-schnell", (1024, 1024, 1)),
+        ("hunyuanvideo", (720, 1280, 129)),
+        ("ltx-video-0.9", (512, 704, 161)),
+        ("stable-diffusion-1.5", (512, 512, 1)),
+        ("stable-diffusion-3.5-large", (1024, 1024, 1)),
+        ("wan2.1-t2v-1.3b", (480, 832, 81)),
+    ],
+)
+def test_a_call_without_a_size_has_its_own(
+    client: TestClient[Any], pipeline: str, size: tuple[int, int, int]
+) -> None:
+    """It is the call's default (diffusers 0.42.1), counted as if it were said, and told."""
+    said = dict(zip(("height", "width", "num_frames"), size, strict=True))
+    latents = {"output_type": "latent"}
+
+    unsaid, asked = (
+        ask(client, pipeline=pipeline, workload=workload | latents, remedies=False)
+        for workload in ({}, said)
+    )
+
+    assert unsaid["per_gpu"] == asked["per_gpu"]
+    assert f"workload.height = {size[0]}" in unsaid["assumptions"]
+    assert f"workload.width = {size[1]}" in unsaid["assumptions"]
+    is_video = size[2] > 1
+    assert (f"workload.num_frames = {size[2]}" in unsaid["assumptions"]) is is_video
+
+
+@pytest.mark.parametrize(
     ("changes", "status", "words"),
     [
         ({"pipeline": "flux.1-deV2"}, 422, "Did you mean flux.1-dev"),

@@ -231,7 +231,16 @@ def test_a_replica_that_fits_nowhere_is_told_that_more_of_them_do_not_help() -> 
 
     assert plan.reason is not None
     assert "weights alone need 128.48 GiB" in plan.reason
-    assert "more replicas do not shrink it" in plan.reason
+    assert plan.reason.endswith("more replicas do not shrink it")
+
+
+def test_an_engine_that_spreads_the_weights_is_named() -> None:
+    """Transformers has no plan for DeepSeek V2 over tensor ranks; two engines have."""
+    plan = find_plan(a_subject("deepseek-v2-lite", usable_bytes=24 * 2**30), CHAT)
+
+    assert plan.num_gpus is None
+    assert plan.reason is not None
+    assert plan.reason.endswith("; engine vllm or sglang spreads its weights")
 
 
 def test_serving_fewer_sequences_may_be_what_helps() -> None:

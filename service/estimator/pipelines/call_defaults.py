@@ -1,0 +1,43 @@
+"""Sizes that a pipeline's call has where none are named."""
+
+from typing import NamedTuple
+
+from service.estimator.pipelines.recording import RecordedPipeline
+from service.estimator.values.errors import InvalidInputError
+
+_LATENT_PIXELS = 8
+"""Pixels of a latent's side: four levels of ``block_out_channels``, of each that is listed."""
+
+
+class CallSize(NamedTuple):
+    """Pixels of a picture, and frames of a video, 1 for images."""
+
+    height: int
+    width: int
+    num_frames: int = 1
+
+
+_SIZES = {
+    "FluxPipeline": CallSize(128 * _LATENT_PIXELS, 128 * _LATENT_PIXELS),
+    "HunyuanVideoPipeline": CallSize(720, 1280, 129),
+    "LTXPipeline": CallSize(512, 704, 161),
+    "QwenImagePipeline": CallSize(128 * _LATENT_PIXELS, 128 * _LATENT_PIXELS),
+    "WanPipeline": CallSize(480, 832, 81),
+}
+"""Defaults of ``__call__``, or its ``default_sample_size`` (diffusers 0.42.1, pipelines)."""
+
+
+def get_call_size(pipeline: RecordedPipeline) -> CallSize:
+    """Return the size of a call that names none.
+
+    Classes that are not listed have the ``sample_size`` of what denoises, in latents. Raises
+    InvalidInputError where that is not known.
+    """
+    listed = _SIZES.get(pipeline.class_name)
+    if listed is not None:
+        return listed
+    side = pipeline.denoisers[0].config.get("sample_size")
+    if not isinstance(side, int):
+        message = f"required: the size of a call of {pipeline.class_name} is not known here"
+        raise InvalidInputError(message, field="workload.height")
+    return CallSize(side * _LATENT_PIXELS, side * _LATENT_PIXELS)
