@@ -1,4 +1,4 @@
-"""Load of a served model where no flag names one: that with which it starts."""
+"""Load of a served model where no flag names one."""
 
 import argparse
 import sys

@@ -91,7 +91,7 @@ def read_generate_workload(
 def _read_size(
     request: GenerateRequest, pipeline: RecordedPipeline
 ) -> tuple[dict[str, int], list[str]]:
-    """Return what the call makes, and what of it is its own default."""
+    """Return the size of a call, and its defaults in words."""
     sent = {name: get_or_none(getattr(request, name)) for name in CallSize._fields}
     if None not in sent.values():
         return {name: value for name, value in sent.items() if value is not None}, []
@@ -99,5 +99,5 @@ def _read_size(
     size = {name: own[name] if value is None else value for name, value in sent.items()}
     is_video = pipeline.makes_video
     unsaid = [name for name, value in sent.items() if value is None]
-    told = [name for name in unsaid if is_video or name != "num_frames"]
-    return size, [f"workload.{name} = {size[name]}" for name in told]
+    noted = [name for name in unsaid if is_video or name != "num_frames"]
+    return size, [f"workload.{name} = {size[name]}" for name in noted]

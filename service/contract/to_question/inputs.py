@@ -6,10 +6,10 @@ from typing import Any
 from msgspec import UnsetType
 
 from service.base.errors import InvalidRequestError
+from service.contract.missing_fields import explain_missing
 from service.contract.schemas.methods import InputsRequest
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import TrainRequest
-from service.contract.to_question.missing_fields import explain_missing
 from service.estimator.values.batches import Clip, Inputs, Picture, Sound
 from service.estimator.values.errors import InvalidInputError
 

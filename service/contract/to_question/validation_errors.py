@@ -12,9 +12,9 @@ from msgspec import inspect
 
 from service.base.errors import InvalidRequestError
 from service.base.typed import convert
+from service.contract.missing_fields import MISSING, explain_missing
 from service.contract.other_words import explain_other_word
 from service.contract.schemas.fields import SUBSTITUTE
-from service.contract.to_question.missing_fields import MISSING, explain_missing
 from service.estimator.values.optimizers import UNMODELLED, OptimizerName
 
 _PLACED = re.compile(r"(?=.*`\Z)(?P<what>.*?) - at `(?:key` in `)?\$(?P<path>.*)`", re.DOTALL)
