@@ -95,8 +95,8 @@ def _read_size(
     sent = {name: get_or_none(getattr(request, name)) for name in CallSize._fields}
     if None not in sent.values():
         return {name: value for name, value in sent.items() if value is not None}, []
-    own = get_call_size(pipeline)._asdict()
-    size = {name: own[name] if value is None else value for name, value in sent.items()}
+    default_size = get_call_size(pipeline)._asdict()
+    size = {name: default_size[name] if value is None else value for name, value in sent.items()}
     is_video = pipeline.makes_video
     unsaid = [name for name, value in sent.items() if value is None]
     noted = [name for name in unsaid if is_video or name != "num_frames"]

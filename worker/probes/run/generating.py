@@ -6,6 +6,7 @@ the cache is brought to its length in one pass, as the plain loop does it.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from inspect import signature
 from typing import Any
 
@@ -64,6 +65,7 @@ def generate(
             stack.enter_context(_KnownValues(watch))
         if decodes:
             stack.enter_context(_copy_experts(model))
+            stack.enter_context(_read_state(model))
         else:
             watch.call_first(lambda: stack.enter_context(_copy_experts(model)))
         model.generate(  # type: ignore[operator]  # of every model that can generate
@@ -100,6 +102,30 @@ def _copy_experts(model: PreTrainedModel) -> Iterator[None]:
         yield
     finally:
         model.set_experts_implementation(before)
+
+
+@contextmanager
+def _read_state(model: PreTrainedModel) -> Iterator[None]:
+    """Let the first step of a call read a state.
+
+    ``generate`` cuts the tokens of which a cache has keys and values. A state does not say how many
+    it has seen, and would be made anew from all of them.
+    """
+    prepare: Callable[..., object] = model.prepare_inputs_for_generation  # type: ignore[assignment]  # a method
+    if get_cache_name(model) != "cache_params":
+        yield
+        return
+
+    @wraps(prepare)
+    def prepare_last_token(ids: torch.Tensor, **others: Any) -> object:  # noqa: ANN401 - as they are
+        later = {"is_first_iteration": False, "next_sequence_length": 1}
+        return prepare(ids, **others | later)
+
+    model.__dict__["prepare_inputs_for_generation"] = prepare_last_token
+    try:
+        yield
+    finally:
+        del model.__dict__["prepare_inputs_for_generation"]
 
 
 class _KnownValues(TorchFunctionMode):
