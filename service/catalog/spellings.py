@@ -5,11 +5,12 @@ question, with the models that it may mean.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from service.base.errors import UnknownModelError
+from service.catalog.listed_models import ListedModel, find_listed
 from service.catalog.models import (
     ModelEntry,
     find_model,
@@ -46,14 +47,17 @@ CONFIG_ADDRESS = "https://huggingface.co/{hub_id}/raw/main/config.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spelling:
-    """Meaning of a spelling: an entry, or a size alone.
+    """Meaning of a spelling: an entry, a shape or a size.
 
     ``note`` says what was read and what else has that size, for the assumptions of an answer.
+    ``checkpoint`` is the id on the hub that was asked for, where it is no alias of the entry.
     """
 
     note: str
     entry: ModelEntry | None = None
     num_parameters: int | None = None
+    config: Mapping[str, object] | None = None
+    checkpoint: str | None = None
 
 
 def parse_hub_address(text: str) -> str | None:
@@ -81,8 +85,20 @@ def read_spelling(text: str, *, field: str = "model") -> Spelling:
     hub_id = parse_hub_address(text)
     entry = find_model(hub_id) if hub_id is not None else _match_words(text, field)
     if entry is None:
-        raise _refuse(_explain_unknown(hub_id or text), field)
+        listed = find_listed(hub_id or text.strip())
+        if listed is None:
+            raise _refuse(_explain_unknown(hub_id or text), field)
+        return _read_listed(hub_id or text.strip(), listed)
     return Spelling(entry=entry, note=f"model = {entry.name}, as {text.strip()!r} is read")
+
+
+def _read_listed(hub_id: str, listed: ListedModel) -> Spelling:
+    """Return what a listed id means."""
+    if listed.entry_name is None:
+        note = f"model = {hub_id}: {listed.note}"
+        return Spelling(note=note, config=listed.config, checkpoint=hub_id)
+    note = f"model = {listed.entry_name}, {listed.note}"
+    return Spelling(note=note, entry=find_model(listed.entry_name), checkpoint=hub_id)
 
 
 def _match_words(text: str, field: str) -> ModelEntry | None:

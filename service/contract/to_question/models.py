@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import UnsetType
 
 from service.base.errors import InvalidRequestError
+from service.catalog.listed_models import load_listed_architecture
 from service.catalog.spellings import read_spelling
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.fit import InlineModel, ModelReference
@@ -155,11 +156,21 @@ def read_spelled(
     ``find`` resolves a name of the catalogue. Raises UnknownModelError with what would be right.
     """
     spelling = read_spelling(text, field=field)
+    notes, checkpoint = (spelling.note,), spelling.checkpoint
     if spelling.entry is not None:
-        return replace(find(spelling.entry.name), notes=(spelling.note,))
+        model = find(spelling.entry.name)
+        checkpoints = model.checkpoints if checkpoint is None else (checkpoint,)
+        return replace(model, notes=notes, checkpoints=checkpoints)
+    if checkpoint is not None:
+        return ResolvedModel(
+            architecture=load_listed_architecture(checkpoint),
+            hf_config=spelling.config,
+            checkpoints=(checkpoint,),
+            notes=notes,
+        )
     assert spelling.num_parameters is not None  # noqa: S101 - a spelling is one or the other
     return ResolvedModel(
-        architecture=build_synthetic_architecture(spelling.num_parameters), notes=(spelling.note,)
+        architecture=build_synthetic_architecture(spelling.num_parameters), notes=notes
     )
 
 

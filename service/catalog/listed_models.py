@@ -1,0 +1,61 @@
+"""Models of the hub whose shape and total a package lists.
+
+They are asked by name as those of the catalogue are, and after them: a stored model of the same
+name comes first. Read when a name is asked for that nothing else has.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.memo import keep_latest
+
+LISTED = Path(__file__).with_name("listed_models.json.gz")
+_GZIP = 31
+"""zlib's ``wbits`` of a gzip file; the module gzip would be loaded with every command."""
+_MAX_BUILT = 32
+"""Models that a process keeps built."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedModel:
+    """A listed model: one of the catalogue, or a config."""
+
+    note: str
+    """Where its shape was taken from, for the assumptions of an answer."""
+    entry_name: str | None = None
+    config: Mapping[str, object] | None = None
+
+
+def find_listed(name: str) -> ListedModel | None:
+    """Return the listed model with this id, in any case of letters."""
+    return _index_by_name().get(name.casefold())
+
+
+@keep_latest(_MAX_BUILT)
+def load_listed_architecture(name: str) -> Architecture:
+    """Return the architecture of a listed model that has a config."""
+    listed = _index_by_name()[name.casefold()]
+    assert listed.config is not None  # noqa: S101 - asked of a model without an entry
+    return architecture_from_config(listed.config)
+
+
+@cache
+def _index_by_name() -> Mapping[str, ListedModel]:
+    document: dict[str, Any] = json.loads(zlib.decompress(LISTED.read_bytes(), _GZIP))
+    package = document["package"]
+    index: dict[str, ListedModel] = {}
+    for entry_name, ids in document["same"].items():
+        note = f"with whose type, shape, context and total the package {package} lists it"
+        index |= {id_.casefold(): ListedModel(note=note, entry_name=entry_name) for id_ in ids}
+    for shape in document["shapes"]:
+        note = f"the shape that the package {package} lists, whose total is the published one"
+        listed = ListedModel(note=note, config=shape["config"])
+        index |= dict.fromkeys([id_.casefold() for id_ in shape["ids"]], listed)
+    return index

@@ -1,0 +1,86 @@
+"""Models that a package lists: each like one of the catalogue, or a shape whose total is proved."""
+
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from service.catalog.listed_models import LISTED, find_listed, load_listed_architecture
+from service.catalog.models import find_model, list_all_models, load_config
+from service.catalog.spellings import read_spelling
+from service.contract.to_question.models import ResolvedModel, read_spelled
+from service.estimator.model.architecture import Architecture
+
+DOCUMENT: dict[str, Any] = json.loads(zlib.decompress(LISTED.read_bytes(), 31))
+
+
+def test_a_shape_has_the_published_total() -> None:
+    """To the parameter: of each shape, by our count, against what its weights have."""
+    totals = {
+        shape["ids"][0]: load_listed_architecture(shape["ids"][0]).parameter_counts().total
+        for shape in DOCUMENT["shapes"]
+    }
+
+    assert totals == {shape["ids"][0]: shape["total"] for shape in DOCUMENT["shapes"]}
+    assert len(totals) > 500
+
+
+def test_what_is_like_a_model_of_the_catalogue_is_not_packed() -> None:
+    """A list of shapes does not say how weights are packed: nothing packed stands for it."""
+    entries = {entry.name: entry for entry in list_all_models()}
+
+    assert entries.keys() >= DOCUMENT["same"].keys()
+    configs = [load_config(entries[name]) for name in DOCUMENT["same"]]
+    assert [config for config in configs if "quantization_config" in config] == []
+
+
+def test_a_name_has_one_meaning() -> None:
+    """No id is listed twice, and none is an alias of the catalogue."""
+    ids = [id_ for listed in DOCUMENT["same"].values() for id_ in listed]
+    ids += [id_ for shape in DOCUMENT["shapes"] for id_ in shape["ids"]]
+
+    assert len({id_.casefold() for id_ in ids}) == len(ids)
+    assert [id_ for id_ in ids if find_model(id_) is not None] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lmsys/vicuna-13b-v1.5",
+        "LMSYS/Vicuna-13B-v1.5",
+        "https://huggingface.co/lmsys/vicuna-13b-v1.5",
+    ],
+)
+def test_a_fine_tune_is_its_base(text: str) -> None:
+    """Its name in any case, or its address; the answer says what it was read as."""
+    spelling = read_spelling(text)
+
+    assert spelling.entry is find_model("llama-2-13b")
+    assert spelling.note.startswith(
+        "model = llama-2-13b, with whose type, shape, context and total"
+    )
+
+
+def test_a_job_is_rendered_with_the_weights_that_were_asked_for() -> None:
+    """Not with those of the model that has their shape."""
+    base = ResolvedModel(
+        architecture=load_listed_architecture("mistralai/Ministral-8B-Instruct-2410"),
+        name="llama-2-13b",
+        checkpoints=("meta-llama/Llama-2-13b-hf",),
+    )
+
+    like = read_spelled("lmsys/vicuna-13b-v1.5", lambda _: base)
+    shaped = read_spelled("mistralai/Ministral-8B-Instruct-2410", lambda _: base)
+
+    assert like.checkpoints == ("lmsys/vicuna-13b-v1.5",)
+    assert shaped.checkpoints == ("mistralai/Ministral-8B-Instruct-2410",)
+    assert isinstance(shaped.architecture, Architecture)
+    assert shaped.architecture.parameter_counts().total == 8_019_808_256
+    assert shaped.notes[0].startswith("model = mistralai/Ministral-8B-Instruct-2410: the shape")
+
+
+def test_packed_weights_are_not_taken_for_whole_ones() -> None:
+    """The name of a format asks for the config that says how weights are packed."""
+    assert find_listed("hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4") is None
+    assert find_listed("mlx-community/Qwen3-8B-4bit") is None
