@@ -4,7 +4,8 @@ A document may come from anyone: every number that it names must be there, and w
 must be what it made.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from service.estimator.model.heads.config import count_predictors
@@ -18,7 +19,6 @@ from service.estimator.tape.programs.program import (
     Program,
 )
 from service.estimator.tape.programs.recorded_pass import Domain, RecordedPass
-from service.estimator.tape.programs.stepped_sizes import AnySize
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 
@@ -70,9 +70,10 @@ def decode_recording(document: object, *, weights_only: bool = False) -> Recorde
     sizes = [size.read_any_size() for size in top.get("sizes").items()]
     layers = tuple(read_layer(layer) for layer in top.get("layers").items())
     limits = _read_limits(top)
-    order = tuple(part.read_index(len(layers)) for part in top.get("order").items())
+    order = top.get("order").read_indices(len(layers))
+    frame = FrameReader(sizes)
     passes = {
-        name: _read_pass(part, sizes, len(layers), limits)
+        name: _read_pass(part, frame, len(layers), limits)
         for name, part in top.get("passes").entries()
     }
     if len(order) > MAX_ORDER:
@@ -156,10 +157,17 @@ def _read_spec(reader: Reader, digest: str, config: Mapping[str, object]) -> Rec
     )
 
 
-def _read_program(part: Reader, sizes: Sequence[AnySize]) -> Program:
-    frame = FrameReader(
-        sizes, len(part.get("values").items()), part.get("num_storages").read_index(MAX_STORAGES)
+def _enter_frame(part: Reader, document: FrameReader) -> FrameReader:
+    """Return a reader of what a program of a document names."""
+    return replace(
+        document,
+        num_values=len(part.get("values").read_list()),
+        num_storages=part.get("num_storages").read_index(MAX_STORAGES),
     )
+
+
+def _read_program(part: Reader, document: FrameReader) -> Program:
+    frame = _enter_frame(part, document)
     return Program(
         values=frame.read_values(part.get("values")),
         num_storages=frame.num_storages,
@@ -183,10 +191,8 @@ def _read_domain(part: Reader, limits: Domain) -> Domain:
     )
 
 
-def _read_pass(part: Reader, sizes: Sequence[AnySize], kinds: int, limits: Domain) -> RecordedPass:
-    frame = FrameReader(
-        sizes, len(part.get("values").items()), part.get("num_storages").read_index(MAX_STORAGES)
-    )
+def _read_pass(part: Reader, document: FrameReader, kinds: int, limits: Domain) -> RecordedPass:
+    frame = _enter_frame(part, document)
     return RecordedPass(
         values=frame.read_values(part.get("values")),
         num_storages=frame.num_storages,
@@ -195,7 +201,7 @@ def _read_pass(part: Reader, sizes: Sequence[AnySize], kinds: int, limits: Domai
         x=frame.value(part.get("x")),
         holds_x=part.get("holds_x").read_flag(),
         layer_args=frame.values(part.get("layer_args")),
-        blocks=tuple(_read_program(block, sizes) for block in part.get("blocks").items(kinds)),
+        blocks=tuple(_read_program(block, frame) for block in part.get("blocks").items(kinds)),
         block_inputs=tuple(
             frame.values(inputs) for inputs in part.get("block_inputs").items(kinds)
         ),

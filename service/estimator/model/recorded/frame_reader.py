@@ -1,7 +1,7 @@
 """Instructions of a recorded program from JSON values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from service.estimator.model.recorded.json_reader import MAX_SIZE, Reader
 from service.estimator.tape.programs.program import (
@@ -35,8 +35,14 @@ class FrameReader:
     """Numbers that a program may name."""
 
     sizes: Sequence[AnySize]
-    num_values: int
-    num_storages: int
+    num_values: int = 0
+    num_storages: int = 0
+    known: dict[tuple[str, int, int], Straight] = field(default_factory=dict)
+    """Instructions of the document by what they say, and by how much they may name: of ten of a
+    document nine are like another.
+    """
+    known_values: dict[tuple[str, int], ValueSpec] = field(default_factory=dict)
+    """The same of values."""
 
     def _size(self, part: Reader) -> AnySize:
         return self.sizes[part.read_index(len(self.sizes))]
@@ -51,24 +57,28 @@ class FrameReader:
 
     def values(self, part: Reader) -> tuple[int, ...]:
         """Return the numbers of values."""
-        return tuple(self.value(item) for item in part.items())
+        return part.read_indices(self.num_values)
+
+    def _sizes(self, part: Reader) -> tuple[AnySize, ...]:
+        return tuple(self.sizes[index] for index in part.read_indices(len(self.sizes)))
 
     def _storages(self, part: Reader) -> tuple[int | None, ...]:
-        return tuple(item.read_optional_index(self.num_storages) for item in part.items())
+        return part.read_optional_indices(self.num_storages)
 
     def read_values(self, part: Reader) -> tuple[ValueSpec, ...]:
         """Return what is known of each value."""
-        specs = []
-        for item in part.items():
-            numel, dtype, storage = item.items(3)
-            specs.append(
-                ValueSpec(
-                    numel=self._size(numel),
-                    dtype=None if dtype.value is None else dtype.read_choice(DType),
-                    storage=storage.read_optional_index(self.num_storages),
-                )
+        return tuple(self._read_value(item) for item in part.items())
+
+    def _read_value(self, part: Reader) -> ValueSpec:
+        key = repr(part.value), self.num_storages
+        if key not in self.known_values:
+            numel, dtype, storage = part.items(3)
+            self.known_values[key] = ValueSpec(
+                numel=self._size(numel),
+                dtype=None if dtype.value is None else dtype.read_choice(DType),
+                storage=storage.read_optional_index(self.num_storages),
             )
-        return tuple(specs)
+        return self.known_values[key]
 
     def read_instructions(self, part: Reader) -> tuple[Instruction, ...]:
         """Return straight instructions and loops."""
@@ -92,7 +102,13 @@ class FrameReader:
         return place.read_index(count), produced.read_index(count)
 
     def _read_instruction(self, part: Reader) -> Straight:
-        kind, parts = _read_kind(part), part.items()
+        key = repr(part.value), self.num_values, self.num_storages
+        if key not in self.known:
+            self.known[key] = self._read_new_instruction(part)
+        return self.known[key]
+
+    def _read_new_instruction(self, part: Reader) -> Straight:
+        kind = _read_kind(part)
         if kind == "release":
             return Release(storage=part.items(2)[1].read_index(self.num_storages))
         if kind == "cache":
@@ -111,12 +127,12 @@ class FrameReader:
             return LinearCall(layer=layer.read_text(), x=self.value(x), output=self.value(output))
         if kind != "operation":
             raise part.fail("an operation, a linear layer, embeddings or a release")
-        counted = len(parts) == _COUNTED
+        counted = len(part.read_list()) == _COUNTED
         _, operator, allocated, scratch, nodes, *moved = part.items(_COUNTED - (not counted))
         return Operation(
             operator=operator.read_text(),
             allocated=tuple(self._read_allocation(item) for item in allocated.items()),
-            scratch=tuple(self._size(item) for item in scratch.items()),
+            scratch=self._sizes(scratch),
             nodes=tuple(self._read_node(item) for item in nodes.items()),
             moved=self._plain_size(moved[0]) if moved else None,
         )
@@ -127,7 +143,7 @@ class FrameReader:
 
     def _read_node(self, part: Reader) -> GraphNode:
         name, outputs, before, after, events, gradients = part.items(6)
-        numbers = tuple(item.read_optional_index(self.num_values) for item in outputs.items())
+        numbers = outputs.read_optional_indices(self.num_values)
         read_events = tuple(self._read_event(item) for item in events.items())
         allocated = sum(event.action is Action.ALLOCATE for event in read_events)
         return GraphNode(
@@ -160,8 +176,8 @@ class FrameReader:
 
 
 def _read_kind(part: Reader) -> object:
-    parts = part.items()
-    return parts[0].value if parts else None
+    parts = part.read_list()
+    return parts[0] if parts else None
 
 
 def _check_events(events: tuple[BackwardEvent, ...], part: Reader) -> tuple[BackwardEvent, ...]:

@@ -1,7 +1,7 @@
 """JSON values of a recording, checked where they are read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from enum import StrEnum
 from typing import TypeVar
 
@@ -16,12 +16,27 @@ MAX_SIZE = 2**62
 _MONOMIALS = 6
 
 
-@dataclass(frozen=True, slots=True)
 class Reader:
-    """A JSON value with its place in the document."""
+    """A JSON value with its place in the document.
 
-    value: object
-    place: str
+    A place is spelled out where something is wrong there: a document has a hundred thousand.
+    """
+
+    __slots__ = ("_parent", "_step", "value")
+
+    def __init__(self, value: object, step: str | int, parent: "Reader | None" = None) -> None:
+        """Take a value, and its name or index in its parent."""
+        self.value = value
+        self._step = step
+        self._parent = parent
+
+    @property
+    def place(self) -> str:
+        """Where the value is in the document."""
+        if self._parent is None:
+            return str(self._step)
+        step = f"[{self._step}]" if isinstance(self._step, int) else f".{self._step}"
+        return self._parent.place + step
 
     def fail(self, expected: str) -> InvalidInputError:
         """Return the error that says what is right here."""
@@ -32,21 +47,23 @@ class Reader:
         if not isinstance(self.value, Mapping) or name not in self.value:
             message = f"{self.place} lacks {name!r}"
             raise InvalidInputError(message, field=f"{self.place}.{name}")
-        return Reader(self.value[name], f"{self.place}.{name}")
+        return Reader(self.value[name], name, self)
 
     def entries(self) -> "list[tuple[str, Reader]]":
         """Return the fields of an object with their names."""
         if not isinstance(self.value, Mapping):
             raise self.fail("an object")
-        return [
-            (str(name), Reader(part, f"{self.place}.{name}")) for name, part in self.value.items()
-        ]
+        return [(str(name), Reader(part, str(name), self)) for name, part in self.value.items()]
 
     def items(self, count: int | None = None) -> "list[Reader]":
         """Return the members of a list, of so many where ``count`` says."""
+        return [Reader(part, index, self) for index, part in enumerate(self.read_list(count))]
+
+    def read_list(self, count: int | None = None) -> list[object]:
+        """Return the values of a list, of so many where ``count`` says."""
         if not isinstance(self.value, list) or (count is not None and len(self.value) != count):
             raise self.fail("a list" if count is None else f"a list of {count}")
-        return [Reader(part, f"{self.place}[{index}]") for index, part in enumerate(self.value)]
+        return self.value
 
     def read_text(self) -> str:
         """Return a string."""
@@ -56,9 +73,10 @@ class Reader:
 
     def read_choice(self, choices: type[Choice]) -> Choice:
         """Return a member of an enumeration."""
-        if not isinstance(self.value, str) or self.value not in set(choices):
-            raise self.fail(f"one of {', '.join(choices)}")
-        return choices(self.value)
+        if isinstance(self.value, str):
+            with suppress(ValueError):
+                return choices(self.value)
+        raise self.fail(f"one of {', '.join(choices)}")
 
     def read_flag(self) -> bool:
         """Return a boolean."""
@@ -90,6 +108,24 @@ class Reader:
         """Return an integer below ``limit``, or None."""
         return None if self.value is None else self.read_index(limit)
 
+    def read_indices(self, limit: int) -> tuple[int, ...]:
+        """Return integers below ``limit``."""
+        values = self.read_list()
+        numbers = tuple(part for part in values if type(part) is int and 0 <= part < limit)
+        if len(numbers) == len(values):
+            return numbers
+        return tuple(item.read_index(limit) for item in self.items())
+
+    def read_optional_indices(self, limit: int) -> tuple[int | None, ...]:
+        """Return integers below ``limit``, or None for some."""
+        values = self.read_list()
+        numbers = tuple(
+            part for part in values if part is None or (type(part) is int and 0 <= part < limit)
+        )
+        if len(numbers) == len(values):
+            return numbers
+        return tuple(item.read_optional_index(limit) for item in self.items())
+
     def read_any_size(self) -> AnySize:
         """Return the coefficients of a size and of its steps."""
         if not isinstance(self.value, list) or len(self.value) == _MONOMIALS:
@@ -107,8 +143,7 @@ class Reader:
 
     def read_size(self) -> Size:
         """Return the coefficients of a size."""
-        parts = self.items(_MONOMIALS)
-        coefficients = [part.value for part in parts]
+        coefficients = self.read_list(_MONOMIALS)
         if any(
             isinstance(c, bool) or not isinstance(c, int) or abs(c) > MAX_SIZE for c in coefficients
         ):
