@@ -39,6 +39,7 @@ _MODULES = {
     Launcher.MEGATRON: "pretraining.megatron",
     Launcher.NEMO: "pretraining.nemo",
     Launcher.TORCHTITAN: "pretraining.torchtitan",
+    Launcher.LITGPT: "recipes.litgpt",
     Launcher.GENERATE: "engines.generate",
     Launcher.VLLM: "engines.vllm",
     Launcher.SGLANG: "engines.sglang",

@@ -67,9 +67,9 @@ def launch_training(job: Job, workload: TrainWorkload) -> Launch:
     if workload.framework is Framework.LITGPT:
         named = job.checkpoints[0] if job.checkpoints else job.model_name
         return Launch(
-            command=litgpt.render_litgpt_command(named, workload),
+            command=litgpt.render_litgpt_command(named, job.model, workload),
             environment=allocator,
-            notes=litgpt.list_unexpressed(workload),
+            notes=litgpt.list_unexpressed(job.model, workload),
         )
     return _launch_trainer(job, workload, allocator)
 

@@ -32,7 +32,6 @@ _PROGRAMS = {
     "tune": "torchtune's recipes have no reader here",
     **dict.fromkeys(("swift", "swift.cli.*"), "ms-swift's arguments have no reader here"),
     "xtuner": "XTuner's configurations have no reader here",
-    "litgpt": "LitGPT's recipes have no reader here",
     "ollama": "Ollama sets llama.cpp's options by itself: ask of llama-server -m FILE.gguf, or by "
     "fields with engine llama_cpp",
 }

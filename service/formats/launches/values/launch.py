@@ -36,6 +36,7 @@ class Launcher(StrEnum):
     OPENRLHF = "openrlhf"
     NEMO = "nemo"
     TORCHTITAN = "torchtitan"
+    LITGPT = "litgpt"
     GENERATE = "generate"
 
 

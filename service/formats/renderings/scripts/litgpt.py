@@ -1,5 +1,7 @@
 """LitGPT's fine-tuning scripts as a command (0.5.13, ``litgpt/args.py``)."""
 
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.weights.scheme import Packing
 from service.estimator.values.dtypes import DType
 from service.estimator.values.releases.litgpt import TARGETS
 from service.estimator.values.workload import Method, TrainWorkload
@@ -15,10 +17,12 @@ _OPTIMIZERS = {
 }
 
 
-def render_litgpt_command(model: str, workload: TrainWorkload) -> tuple[str, ...]:
+def render_litgpt_command(
+    name: str, model: Architecture, workload: TrainWorkload
+) -> tuple[str, ...]:
     """Return the command of a script.
 
-    ``model`` is a repository, or a folder of weights.
+    ``name`` is a repository, or a folder of weights.
     """
     full = workload.method is Method.FULL
     script = f"finetune_{workload.peft or ('full' if full else 'lora')}"
@@ -29,17 +33,36 @@ def render_litgpt_command(model: str, workload: TrainWorkload) -> tuple[str, ...
         "train.micro_batch_size": workload.micro_batch_size,
         "train.global_batch_size": workload.micro_batch_size * steps,
         "train.max_seq_length": workload.sequence_length,
+        "quantize": _find_scheme(model, workload),
     }
     options |= _list_adapter_options(workload)
     pairs = ((f"--{name}", str(value)) for name, value in options.items() if value is not None)
-    return ("litgpt", script, model, *(word for pair in pairs for word in pair))
+    return ("litgpt", script, name, *(word for pair in pairs for word in pair))
 
 
-def list_unexpressed(workload: TrainWorkload) -> tuple[str, ...]:
+def list_unexpressed(model: Architecture, workload: TrainWorkload) -> tuple[str, ...]:
     """Return parts of a workload that the command does not say."""
-    if workload.optimizer in _OPTIMIZERS:
-        return ()
-    return (f"{workload.optimizer} needs a class_path and its init_args in a file for --config",)
+    notes: tuple[str, ...] = ()
+    if workload.optimizer not in _OPTIMIZERS:
+        notes = (
+            f"{workload.optimizer} needs a class_path and its init_args in a file for --config",
+        )
+    if _find_scheme(model, workload) is not None and workload.optimizer != "paged_adamw":
+        # litgpt/utils.py, instantiate_bnb_optimizer
+        notes += (f"LitGPT steps packed models by paged_adamw, not {workload.optimizer}",)
+    return notes
+
+
+def _find_scheme(model: Architecture, workload: TrainWorkload) -> str | None:
+    """Return the word for weights that method or config pack."""
+    if workload.method is Method.FULL:
+        return None
+    if workload.method is Method.QLORA:
+        return "bnb.nf4-dq" if workload.double_quantization else "bnb.nf4"
+    scheme = model.quantization
+    if scheme is None or scheme.packing is not Packing.BLOCKS_4BIT:
+        return None
+    return "bnb.nf4-dq" if scheme.double else "bnb.nf4"
 
 
 def _list_adapter_options(workload: TrainWorkload) -> dict[str, str | int | float | None]:
@@ -50,11 +73,4 @@ def _list_adapter_options(workload: TrainWorkload) -> dict[str, str | int | floa
     switches: dict[str, str | int | float | None] = {
         f"lora_{word}": "true" if word in named else "false" for word in TARGETS
     }
-    packs = workload.method is Method.QLORA
-    scheme = "bnb.nf4-dq" if workload.double_quantization else "bnb.nf4"
-    return {
-        "quantize": scheme if packs else None,
-        "lora_r": lora.rank,
-        "lora_dropout": lora.dropout,
-        **switches,
-    }
+    return {"lora_r": lora.rank, "lora_dropout": lora.dropout, **switches}

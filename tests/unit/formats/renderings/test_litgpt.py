@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from service.catalog.models import load_config, resolve_model
+from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.layout import Layout
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import Framework, Lora, Method, TrainWorkload
@@ -55,6 +57,31 @@ def test_packed_weights_and_adapters_are_named(*, double: bool, scheme: str) -> 
     assert (options["--quantize"], named) == (scheme, ["--lora_query", "--lora_mlp"])
     assert (options["--lora_r"], options["--lora_dropout"]) == ("4", "0.1")
     assert options["--optimizer"] == "bitsandbytes.optim.PagedAdamW"
+
+
+@pytest.mark.parametrize(("double", "scheme"), [(True, "bnb.nf4-dq"), (False, "bnb.nf4")])
+def test_weights_that_the_config_packs_are_named(*, double: bool, scheme: str) -> None:
+    """LitGPT packs what the option says, whatever the checkpoint's config does."""
+    config: dict[str, object] = dict(load_config(resolve_model("llama-2-7b"))) | {
+        "quantization_config": {
+            "quant_method": "bitsandbytes",
+            "load_in_4bit": True,
+            "bnb_4bit_quant_type": "nf4",
+            "bnb_4bit_use_double_quant": double,
+        }
+    }
+    workload = replace(_PLAIN, method=Method.PEFT, peft="adapter", optimizer="paged_adamw")
+
+    job = replace(a_job(workload, Layout()), model=architecture_from_config(config))
+
+    assert read_options(make_launch(job))["--quantize"] == scheme
+
+
+def test_an_optimizer_beside_packed_weights_is_told() -> None:
+    """LitGPT has one for them, whatever is asked."""
+    launch = render(method=Method.QLORA, optimizer="adamw", lora=Lora(rank=4))
+
+    assert launch.notes == ("LitGPT steps packed models by paged_adamw, not adamw",)
 
 
 @pytest.mark.parametrize("kind", ["adapter", "adapter_v2"])
