@@ -128,15 +128,14 @@ class LoggingTape(Tape):
             return self._run_blocks(count, block, x)
         loop = Loop(count=count)
         self.loops.append(loop)
-
-        def run_marked(value: Value) -> Value:
-            loop.forward.append(len(self._order))
-            self.hook(lambda: loop.backward.append(len(self._order)))
-            return block(value)
-
         self._shorten_repeats = False  # a block is recorded whole
-        x = self._run_blocks(RECORDED, run_marked, x)
+        # Compiled, a named function in place of this one would be in a circle with this call.
+        x = self._run_blocks(RECORDED, lambda value: block(self._mark(loop, value)), x)
         self._shorten_repeats = True
+        return self._mark(loop, x)
+
+    def _mark(self, loop: Loop, x: Value) -> Value:
+        """Note where a block of a loop begins, and return its input."""
         loop.forward.append(len(self._order))
         self.hook(lambda: loop.backward.append(len(self._order)))
         return x

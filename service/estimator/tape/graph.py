@@ -35,6 +35,10 @@ class Mode(Enum):
     """
 
 
+def _end_here(_: Storage) -> None:
+    """Pass no gradient on; no compiled lambda, which knows its caller's names."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Tape(GradientReceiver):
     """Recorder of a pass: storages, operations and their graph.
@@ -160,6 +164,8 @@ class Tape(GradientReceiver):
         """Visit all nodes in reverse order of creation."""
         nodes, self.nodes = self.nodes, []
         self._visit(nodes)
+        # The last node knows this tape, and all nodes before it: a circle that nothing would free.
+        self._running_node = None
 
     def _visit(self, nodes: "list[Node | Hook | Segment]") -> None:
         for node in reversed(nodes):
@@ -233,7 +239,7 @@ class Tape(GradientReceiver):
         """
         if not self.builds_graph:
             return block(x)
-        block_input, path, entry = self.alias(x), self.path, Node([], lambda _: None)
+        block_input, path, entry = self.alias(x), self.path, Node([], _end_here)
         x.node = entry if x.requires_grad else None
         self.num_saved, self.discarded_nodes, self.mode = 0, [], Mode.DISCARDING
         y = block(x)
@@ -241,7 +247,7 @@ class Tape(GradientReceiver):
             FirstPass(entry, self.discarded_nodes, y.node, num_saved=self.num_saved),
             Mode.RECORDING,
         )
-
+        self.discarded_nodes = []
         saved = [block_input.storage] if block_input.storage is not None else []
         y.node = self.append(
             Node(
@@ -272,7 +278,7 @@ class Tape(GradientReceiver):
             {},
         )
         self.mode, self.num_saved, self.stop_after = Mode.RECOMPUTING, 0, first.num_saved
-        x, stub = self.alias(block_input), Node([], lambda _: None)
+        x, stub = self.alias(block_input), Node([], _end_here)
         x.node = stub if block_input.requires_grad else None
         y = block(x)
         self.mode, self.stop_after = Mode.RECORDING, None

@@ -27,6 +27,7 @@ from tests.builders import a_model, a_training
 
 _FULL = {"activation_checkpointing": Checkpointing.FULL}
 _LORA = {"method": Method.LORA, "lora": Lora(rank=4)}
+_AUTOCAST = {"precision": POLICIES["bf16_autocast"]}
 _FSDP = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2)
 
 
@@ -52,6 +53,11 @@ def _events(order: tuple[int, ...]) -> Events:
         ("mistral-7b-v0.1", _LORA | _FULL, _FSDP),
         ("gemma-2-2b", {}, Layout()),
         ("gemma-3-1b", _FULL, _FSDP),
+        ("gemma-3-1b", _LORA | _AUTOCAST, Layout()),
+        ("gemma-3-1b", _LORA | _AUTOCAST | _FULL, Layout()),
+        ("gemma-3-1b", _LORA | _AUTOCAST | _FULL, _FSDP),
+        ("mistral-7b-v0.1", _LORA | _AUTOCAST, Layout()),
+        ("jamba-v0.1", _LORA | _AUTOCAST, Layout()),
         ("jamba-v0.1", {}, Layout()),
         ("t5-base", {}, _FSDP),
         ("whisper-large-v3", _FULL, Layout()),
@@ -113,6 +119,28 @@ def test_blocks_that_free_what_the_one_before_made_are_copied() -> None:
 
     assert written is not None
     assert written.order == (0, 1, 2, 3, 4, 5, ~5, ~4, ~3, ~2, ~1, ~0)
+
+
+@pytest.mark.parametrize(
+    ("freed", "written"),
+    [
+        ((~0, ~1, ~2, ~3), (~0, ~1, ~2, ~3, ~4, ~5)),
+        ((~3, ~2, ~1, ~0), (~5, ~4, ~3, ~2, ~1, ~0)),
+        ((~0, ~2, ~1, ~3), None),
+        ((~1, ~2), None),
+    ],
+    ids=["as they ran", "the last one first", "in no order", "of two blocks alone"],
+)
+def test_what_ends_all_blocks_between_loops_is_copied(
+    freed: tuple[int, ...], written: tuple[int, ...] | None
+) -> None:
+    """Autocast's copies of weights end so; each block's has its turn."""
+    places = [4 + len(freed)] * 5
+    loop = Loop(count=6, forward=[0, 1, 2, 3, 4], backward=places)
+
+    log = unroll_repeats(_events((0, 1, 2, 3, *freed)), [loop])
+
+    assert (log and log.order) == (written and (0, 1, 2, 3, 4, 5, *written))
 
 
 @pytest.mark.parametrize(
