@@ -4,10 +4,12 @@ The package llmfit holds, of some 17,000 ids of the hub, what their config.json 
 say: type, shape, longest context, total of parameters. An id is taken over where our count from
 that shape is its total to the parameter, and nothing that the list does not say changes memory:
 
-- it is what a model of the catalogue is (type, shape, context and total are equal), or
+- it is what a model of the catalogue is (type, shape, context and total are equal; of a config that
+  nobody may read without a token type and total, where all that have them have one context), or
 - its type is one whose class leaves nothing open beside its shape.
 
-Packed weights are not taken over: a list of shapes does not say how they are packed. Written to
+Packed weights are not taken over, since a list of shapes does not say how they are packed, nor what
+is hardly downloaded. Written to
 ``service/catalog/listed_models.json.gz``.
 """
 
@@ -41,6 +43,10 @@ _PACKED = re.compile(
     re.IGNORECASE,
 )
 """Names of weights that are packed, left out, or stand beside a model."""
+_UNFIT = re.compile(r"nsfw|porn|sex|erotic", re.IGNORECASE)
+"""Names that no catalogue prints."""
+_DOWNLOADS = 100
+"""Downloads in a month of what the package found by itself; what its authors chose is taken."""
 _ACTIVE = re.compile(r"a(\d+(?:\.\d+)?)b", re.IGNORECASE)
 """What a name says of the parameters that a token takes, which a total does not say."""
 _PLAIN = frozenset({"gemma", "gemma2", "granite", "llama", "olmo2", "qwen2", "qwen3"})
@@ -71,7 +77,7 @@ def main(arguments: list[str]) -> int:
     shapes: dict[str, list[str]] = defaultdict(list)
     for model in listed:
         name = model["name"]
-        if find_model(name) is not None or _PACKED.search(name.rpartition("/")[2]):
+        if not _is_wanted(model) or find_model(name) is not None:
             continue
         if (entry := _find_same(model, catalogue)) is not None:
             same[entry.name].append(name)
@@ -94,6 +100,12 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _is_wanted(model: Listed) -> bool:
+    name = model["name"].rpartition("/")[2]
+    is_chosen = not model.get("_discovered") or model["hf_downloads"] >= _DOWNLOADS
+    return is_chosen and not _PACKED.search(name) and not _UNFIT.search(name)
+
+
 def read_package(wheel: Path) -> list[Listed]:
     """Return the list that the package's program holds."""
     with zipfile.ZipFile(wheel) as archive:
@@ -109,7 +121,7 @@ def _index_catalogue() -> dict[tuple[str, int], list[tuple[ModelEntry, Mapping[s
     index = defaultdict(list)
     for entry in list_all_models():
         config = load_config(entry)
-        if "quantization_config" in config:
+        if "quantization_config" in config or _may_have_window(entry, config):
             continue
         try:
             total = load_architecture(entry).parameter_counts().total
@@ -120,6 +132,11 @@ def _index_catalogue() -> dict[tuple[str, int], list[tuple[ModelEntry, Mapping[s
     return dict(index)
 
 
+def _may_have_window(entry: ModelEntry, config: Mapping[str, Any]) -> bool:
+    """Return whether Mistral models of one shape have a window or none: 0.1 and 0.2."""
+    return entry.model_type == "mistral" and config.get("vocab_size", 0) < _WINDOWLESS_VOCABULARY
+
+
 def _find_same(
     model: Listed,
     catalogue: Mapping[tuple[str, int], list[tuple[ModelEntry, Mapping[str, Any]]]],
@@ -127,6 +144,8 @@ def _find_same(
     """Return the model of the catalogue that has all that is listed, if any."""
     like = catalogue.get((model.get("architecture") or "", model["parameters_raw"]), [])
     active = _find_active(model["name"])
+    if _has_no_shape(model) and len({_get_context(config) for _, config in like}) > 1:
+        return None
     for entry, config in like:
         read = dict(_iter_listed(model))
         if "num_experts" in config or "num_local_experts" in config:
@@ -138,6 +157,15 @@ def _find_same(
     return None
 
 
+def _has_no_shape(model: Listed) -> bool:
+    """Return whether a config was not to be had: its context is a default then."""
+    return model.get("hidden_size") is None and model.get("num_hidden_layers") is None
+
+
+def _get_context(config: Mapping[str, Any]) -> object:
+    return config.get("max_position_embeddings")
+
+
 def _find_active(name: str) -> str | None:
     match = _ACTIVE.search(name.rpartition("/")[2])
     return None if match is None else match[1]
@@ -145,7 +173,8 @@ def _find_active(name: str) -> str | None:
 
 def _iter_listed(model: Listed) -> Iterator[tuple[str, int]]:
     for name, field in _FIELDS.items():
-        if (value := model.get(name)) is not None:
+        is_default = name == "context_length" and _has_no_shape(model)
+        if (value := model.get(name)) is not None and not is_default:
             yield field, value
 
 
