@@ -16,20 +16,40 @@ _FOLDER = Path(__file__).parent
 _SUFFIX = ".json.gz"
 _HUB_IDS: Mapping[str, str] = {
     "black-forest-labs/flux.1-dev": "flux.1-dev",
+    "black-forest-labs/flux.1-krea-dev": "flux.1-dev",
     "black-forest-labs/flux.1-schnell": "flux.1-schnell",
+    "black-forest-labs/flux.2-klein-4b": "flux.2-klein-4b",
+    "black-forest-labs/flux.2-klein-base-4b": "flux.2-klein-4b",
+    "compvis/stable-diffusion-v1-4": "stable-diffusion-1.5",
     "hunyuanvideo-community/hunyuanvideo": "hunyuanvideo",
+    "tencent/hunyuanvideo": "hunyuanvideo",
     "lightricks/ltx-video": "ltx-video-0.9",
+    "lykon/dreamshaper-7": "stable-diffusion-1.5",
     "qwen/qwen-image": "qwen-image",
+    "qwen/qwen-image-2512": "qwen-image",
+    "rundiffusion/juggernaut-xl-v9": "stable-diffusion-xl",
     "runwayml/stable-diffusion-v1-5": "stable-diffusion-1.5",
+    "sg161222/realvisxl_v4.0": "stable-diffusion-xl",
+    "sg161222/realvisxl_v5.0": "stable-diffusion-xl",
     "stable-diffusion-v1-5/stable-diffusion-v1-5": "stable-diffusion-1.5",
+    "stabilityai/sdxl-turbo": "stable-diffusion-xl",
     "stabilityai/stable-diffusion-3.5-large": "stable-diffusion-3.5-large",
+    "stabilityai/stable-diffusion-3.5-large-turbo": "stable-diffusion-3.5-large",
     "stabilityai/stable-diffusion-3.5-medium": "stable-diffusion-3.5-medium",
     "stabilityai/stable-diffusion-xl-base-1.0": "stable-diffusion-xl",
+    "wan-ai/wan2.1-t2v-1.3b": "wan2.1-t2v-1.3b",
     "wan-ai/wan2.1-t2v-1.3b-diffusers": "wan2.1-t2v-1.3b",
+    "wan-ai/wan2.1-t2v-14b": "wan2.1-t2v-14b",
     "wan-ai/wan2.1-t2v-14b-diffusers": "wan2.1-t2v-14b",
+    "wan-ai/wan2.2-t2v-a14b": "wan2.2-t2v-a14b",
     "wan-ai/wan2.2-t2v-a14b-diffusers": "wan2.2-t2v-a14b",
+    "wan-ai/wan2.2-ti2v-5b": "wan2.2-ti2v-5b",
+    "wan-ai/wan2.2-ti2v-5b-diffusers": "wan2.2-ti2v-5b",
 }
-"""Names on the Hugging Face hub, folded, of pipelines with these configs."""
+"""Names on the Hugging Face hub, folded, of pipelines with these configs.
+
+Models that are fine-tuned or distilled from one have its sizes.
+"""
 
 
 @cache

@@ -19,8 +19,10 @@ from service.estimator.pipelines.workload import GenerateWorkload
 from service.estimator.values.dtypes import DType
 from service.usecases.questions.generation import GenerationQuestion
 
-_WITHOUT_GUIDANCE = frozenset({"FluxPipeline", "HunyuanVideoPipeline"})
-"""Classes whose ``true_cfg_scale`` is 1 by default."""
+_WITHOUT_GUIDANCE = frozenset(
+    {"Flux2KleinPipeline", "Flux2Pipeline", "FluxPipeline", "HunyuanVideoPipeline"}
+)
+"""Classes whose own guidance is a number among the inputs, or is distilled into the weights."""
 
 
 def read_generation(request: PipelineFitRequest) -> GenerationQuestion:

@@ -1,19 +1,25 @@
 """Phases of a pipeline's call, with their weights and passes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd
 
 from service.estimator.pipelines.extents import Extents
 from service.estimator.pipelines.logs import Log, Peaks, Polynomial, evaluate
+from service.estimator.pipelines.passes import check_loops, find_pass, get_stored_format
 from service.estimator.pipelines.phases import PhasePeak, find_peak, find_video_peak
 from service.estimator.pipelines.recording import RecordedComponent, RecordedPipeline
 from service.estimator.pipelines.residence import Residence, make_residence
 from service.estimator.pipelines.sizes import read_extents, read_tiles
 from service.estimator.pipelines.tiling import find_sliced_peak
+from service.estimator.pipelines.video_tiles import VideoTiles, cuts_time, has_tiles
 from service.estimator.pipelines.workload import GenerateWorkload, PipelineOffload
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
+from service.estimator.values.units import ceil_div
 
+_FEWEST = 2
+"""Latent frames of a video: a single one runs fewer operations."""
 TEXT, LOOP, DECODING = "text_encoding", "denoising", "decoding"
 
 
@@ -103,6 +109,7 @@ class Call:
         pipeline, workload = self.pipeline, self.workload
         guided = "guided" if workload.guidance else "plain"
         single = "one" if workload.batch == 1 else "several"
+        check_loops(pipeline, guided, single)
         inputs = self._price("inputs", guided)
         for component in pipeline.denoisers[:1]:
             name = f"loop/{guided}/{single}"
@@ -110,13 +117,14 @@ class Call:
 
     @property
     def _loop_extents(self) -> Extents:
-        extents = self.extents
-        return Extents(
-            batch=extents.batch,
-            height=extents.height,
-            width=extents.width,
-            frames=extents.frames,
-            tokens=extents.tokens + self.pipeline.fixed_tokens,
+        extents, multiple = self.extents, self.pipeline.token_multiple
+        # Rows are added until the picture's tokens are a whole multiple.
+        rows = multiple // gcd(multiple, extents.width)
+        tokens = extents.tokens + self.pipeline.fixed_tokens
+        return replace(
+            extents,
+            height=ceil_div(extents.height, rows) * rows,
+            tokens=ceil_div(tokens, multiple) * multiple,
         )
 
     def _price(self, name: str, guided: str = "") -> int:
@@ -129,11 +137,36 @@ class Call:
         workload = self.workload
         component = self.pipeline.components["vae"]
         single = "one" if workload.batch == 1 else "several"
+        recorded_name = "tile/one" if self.video_tiles else f"decode/{single}"
         loop = next(self._iterate_loops())
         inputs = loop.held_bytes + loop.peak.end_bytes - self._price("latents")
         return self._make_phase(
-            DECODING, component, f"decode/{single}", self.extents, held_bytes=max(inputs, 0)
+            DECODING, component, recorded_name, self.extents, held_bytes=max(inputs, 0)
         )
+
+    @property
+    def video_tiles(self) -> VideoTiles | None:
+        """The tiles of a video's decoding, if it is split."""
+        vae, workload = self.pipeline.components["vae"], self.workload
+        in_parts = workload.vae_tiling or workload.vae_slicing or cuts_time(vae)
+        if not (workload.decodes and in_parts and has_tiles(vae)):
+            return None
+        dtype = self.get_dtype(vae)
+        stored = get_stored_format(vae, dtype)
+        tiles = VideoTiles(
+            vae=vae,
+            single=find_pass(self.pipeline, "tile/one", vae, dtype),
+            several=find_pass(self.pipeline, "tile/several", vae, dtype),
+            output=self.pipeline.tile_outputs[stored],
+            latent_bytes=dtype.bytes_per_element,
+            is_tiled=workload.vae_tiling,
+            slices=workload.vae_slicing,
+        )
+        undivided = f"decode/one/{stored}" in self.pipeline.passes
+        return None if undivided and not tiles.splits(self._to_latents(tiles)) else tiles
+
+    def _to_latents(self, tiles: VideoTiles) -> Extents:
+        return tiles.to_latents(self.extents, self.pipeline.pixel_step)
 
     def _make_phase(
         self,
@@ -145,7 +178,7 @@ class Call:
         held_bytes: int,
     ) -> Phase:
         dtype = self.get_dtype(component)
-        recorded = self._find_pass(recorded_name, component, dtype)
+        recorded = find_pass(self.pipeline, recorded_name, component, dtype)
         residence = make_residence(
             component,
             dtype,
@@ -169,10 +202,12 @@ class Call:
     def _find_peak(
         self, recorded: Log | Peaks, extents: Extents, residence: Residence, *, decodes: bool
     ) -> PhasePeak:
+        if decodes and self.pipeline.makes_video:
+            fewest = recorded.min_frames if isinstance(recorded, Peaks) else _FEWEST
+            self._check_frames(fewest, extents)
+        if decodes and (tiles := self.video_tiles):
+            return tiles.find_peak(self._to_latents(tiles), residence)
         if isinstance(recorded, Peaks):
-            self._check_frames(recorded, extents)
-            if decodes:
-                read_tiles(self.pipeline, self.workload)
             return find_video_peak(recorded, extents, residence)
         if decodes and self.splits_decoding:
             return self._find_sliced(recorded, extents, residence)
@@ -183,6 +218,8 @@ class Call:
         """Whether tiles or slices change the decoding of these sizes at all."""
         if not self.workload.decodes:
             return False
+        if has_tiles(self.pipeline.components["vae"]):
+            return self.video_tiles is not None
         tiles = read_tiles(self.pipeline, self.workload)
         slices = self.workload.vae_slicing and self.extents.batch > 1
         return slices or (tiles is not None and tiles.is_tiled)
@@ -190,7 +227,7 @@ class Call:
     def _find_sliced(self, recorded: Log, extents: Extents, residence: Residence) -> PhasePeak:
         dtype = self.get_dtype(self.pipeline.components["vae"])
         component = self.pipeline.components["vae"]
-        one = self._find_pass("decode/one", component, dtype)
+        one = find_pass(self.pipeline, "decode/one", component, dtype)
         assert isinstance(one, Log)  # noqa: S101 - of a decoder of images
         sliced = find_sliced_peak(
             (one, recorded),
@@ -206,36 +243,13 @@ class Call:
             end_bytes=sliced.end_bytes,
         )
 
-    def _check_frames(self, recorded: Peaks, extents: Extents) -> None:
-        if extents.frames < recorded.min_frames:
-            fewest = (recorded.min_frames - 1) * self.pipeline.frame_step + 1
+    def _check_frames(self, min_frames: int, extents: Extents) -> None:
+        if extents.frames < min_frames:
+            fewest = (min_frames - 1) * self.pipeline.frame_step + 1
             message = f"a video of {self.workload.num_frames} frames"
             raise NotModelledError(
                 message, field="workload.num_frames", modelled=[f"{fewest} frames and more"]
             )
-
-    def _find_pass(self, name: str, component: RecordedComponent, dtype: DType) -> Log | Peaks:
-        """Return a pass in a format.
-
-        fp16 runs as bf16 does where all parts of the component are in it.
-        """
-        passes = self.pipeline.passes
-        stored = "bf16" if dtype is DType.FP16 and _is_alike(component) else dtype.value
-        recorded = passes.get(f"{name}/{stored}")
-        if recorded is None and name.startswith("decode/"):
-            message = f"decoding by {component.class_name} in {dtype.value}, which is not recorded"
-            raise NotModelledError(message, field="workload.output_type", modelled=["latent"])
-        if recorded is None:
-            modelled = sorted(
-                part.rpartition("/")[2] for part in passes if part.startswith(f"{name}/")
-            )
-            field = {"vae": "vae_dtype"}.get(
-                component.name,
-                "text_encoder_dtype" if component.name in self.pipeline.prompts else "dtype",
-            )
-            message = f"{component.name} in {dtype.value}"
-            raise NotModelledError(message, field=f"workload.{field}", modelled=modelled)
-        return recorded
 
     def _list_idle(self, working: RecordedComponent) -> tuple[tuple[RecordedComponent, DType], ...]:
         if self.workload.offloading is not PipelineOffload.NONE:
@@ -254,12 +268,3 @@ class Call:
 def make_call(pipeline: RecordedPipeline, workload: GenerateWorkload) -> Call:
     """Return a call whose sizes the pipeline takes."""
     return Call(pipeline=pipeline, workload=workload, extents=read_extents(pipeline, workload))
-
-
-def _is_alike(component: RecordedComponent) -> bool:
-    """Return whether every tensor is as large in fp16 as in bf16."""
-    return all(
-        weight.itemsizes[0] == weight.itemsizes[1]
-        for weights in component.modules.values()
-        for weight in weights
-    )

@@ -18,11 +18,14 @@ class CallSize(NamedTuple):
 
 
 _SIZES = {
+    "Flux2KleinPipeline": CallSize(128 * _LATENT_PIXELS, 128 * _LATENT_PIXELS),
+    "Flux2Pipeline": CallSize(128 * _LATENT_PIXELS, 128 * _LATENT_PIXELS),
     "FluxPipeline": CallSize(128 * _LATENT_PIXELS, 128 * _LATENT_PIXELS),
     "HunyuanVideoPipeline": CallSize(720, 1280, 129),
     "LTXPipeline": CallSize(512, 704, 161),
     "QwenImagePipeline": CallSize(128 * _LATENT_PIXELS, 128 * _LATENT_PIXELS),
     "WanPipeline": CallSize(480, 832, 81),
+    "ZImagePipeline": CallSize(1024, 1024),
 }
 """Defaults of ``__call__``, or its ``default_sample_size`` (diffusers 0.42.1, pipelines)."""
 

@@ -63,6 +63,11 @@ def _read(document: Mapping[str, Any], name: str) -> RecordedPipeline:
         components=components,
         passes={key: read_pass(entry) for key, entry in document["passes"].items()},
         inputs={key: _read_polynomial(inputs[key]) for key in _INPUTS},
+        tile_outputs={
+            str(key): _read_polynomial(rows)
+            for key, rows in document.get("tile_outputs", {}).items()
+        },
+        token_multiple=_read_positive(document.get("token_multiple", 1)),
     )
 
 

@@ -1,7 +1,7 @@
 """Recorded pipelines of diffusers: weights by component and module, and passes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from service.estimator.pipelines.logs import Log, Peaks, Polynomial
@@ -84,6 +84,10 @@ class RecordedPipeline:
     passes: Mapping[str, Log | Peaks]
     inputs: Mapping[str, Polynomial]
     """Bytes of the embeddings that the loop is called with, guided and plain, in 16 bits."""
+    tile_outputs: Mapping[str, Polynomial] = field(default_factory=dict)
+    """Bytes of a decoded tile of a video's VAE by its latents, by format."""
+    token_multiple: int = 1
+    """Tokens of a picture and of a prompt are padded to a multiple of this."""
 
     @property
     def makes_video(self) -> bool:

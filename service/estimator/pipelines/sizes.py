@@ -9,6 +9,8 @@ from service.estimator.pipelines.workload import GenerateWorkload
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.units import ceil_div
 
+_TILED = ("AutoencoderKL", "AutoencoderKLFlux2")
+"""VAEs of pictures; those of videos have tiles of their own (``video_tiles``)."""
 _MIN_TILE = 8
 """Latents of a tile's side: a tile of fewer makes no step, or millions of tiles of a picture."""
 
@@ -82,15 +84,15 @@ def count_tokens(pipeline: RecordedPipeline, workload: GenerateWorkload) -> int:
 def read_tiles(pipeline: RecordedPipeline, workload: GenerateWorkload) -> Tiles | None:
     """Return the tiles of a decoding; None where it is not tiled.
 
-    Raises NotModelledError for a decoder other than AutoencoderKL.
+    Raises NotModelledError for a decoder of another class.
     """
     vae = pipeline.components["vae"]
     if not (workload.vae_tiling or workload.vae_slicing):
         return None
-    if vae.class_name != "AutoencoderKL":
+    if vae.class_name not in _TILED:
         message = f"tiles and slices of {vae.class_name}"
         field = "workload.vae_tiling" if workload.vae_tiling else "workload.vae_slicing"
-        raise NotModelledError(message, field=field, modelled=["AutoencoderKL"])
+        raise NotModelledError(message, field=field, modelled=list(_TILED))
     if not workload.vae_tiling:
         return None
     channels = vae.config.get("block_out_channels")

@@ -23,6 +23,10 @@ _PARAMETERS = {
     ("wan2.1-t2v-1.3b", "transformer"): 1_418_996_800,
     ("wan2.1-t2v-14b", "transformer"): 14_288_491_584,
     ("wan2.1-t2v-14b", "text_encoder"): 5_680_910_336,
+    ("flux.2-klein-4b", "transformer"): 3_875_544_576,
+    ("flux.2-klein-4b", "text_encoder"): 4_022_468_096,
+    ("wan2.2-ti2v-5b", "transformer"): 4_999_787_712,
+    ("wan2.2-ti2v-5b", "vae"): 704_688_668,
     ("hunyuanvideo", "transformer"): 12_821_012_544,
     ("qwen-image", "transformer"): 20_430_401_088,
     ("qwen-image", "text_encoder"): 8_292_166_656,
@@ -42,16 +46,17 @@ def test_parameters_are_exact(place: tuple[str, str]) -> None:
 
 
 def test_every_shipped_pipeline_is_read() -> None:
-    """All twelve have text encoders, a denoiser and a VAE."""
+    """All have text encoders, a denoiser and a VAE."""
     pipelines = [load_pipeline(name) for name in list_pipeline_names()]
 
-    assert len(pipelines) == 12
+    assert len(pipelines) >= 14
     assert all({"vae", "text_encoder"} <= set(part.components) for part in pipelines)
 
 
 def test_a_pipeline_goes_by_its_hubs_name() -> None:
     """Names on the hub are read in any case; others are refused with the nearest."""
     assert load_pipeline("black-forest-labs/FLUX.1-dev").name == "flux.1-dev"
+    assert load_pipeline("SG161222/RealVisXL_V5.0").name == "stable-diffusion-xl"
     with pytest.raises(UnknownModelError, match=r"flux\.1-dev"):
         load_pipeline("flux-dev")
 

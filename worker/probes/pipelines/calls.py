@@ -15,11 +15,13 @@ _SHORT = 3
 
 def count_tensor_bytes(arguments: Mapping[str, Any]) -> int:
     """Return the bytes of the tensors that a call is given."""
-    return sum(
-        value.untyped_storage().nbytes()
-        for value in arguments.values()
-        if isinstance(value, torch.Tensor)
-    )
+    parts = (part for value in arguments.values() for part in _list_parts(value))
+    return sum(part.untyped_storage().nbytes() for part in parts)
+
+
+def _list_parts(value: object) -> list[torch.Tensor]:
+    parts = value if isinstance(value, list) else [value]
+    return [part for part in parts if isinstance(part, torch.Tensor)]
 
 
 def set_tokens(extents: Extents, encoder: Encoder) -> Extents:
@@ -36,7 +38,15 @@ def encode_prompts(
     named: dict[str, Any] = {"output_hidden_states": encoder.hidden_states}
     if encoder.mask:
         named["attention_mask"] = torch.ones_like(ids)
+    if not encoder.cache:
+        named["use_cache"] = False
     output = module(ids, **named)
+    if encoder.layers:
+        # (``_get_qwen3_prompt_embeds`` and ``_get_mistral_3_small_prompt_embeds``.)
+        stacked = torch.stack([output.hidden_states[layer] for layer in encoder.layers], dim=1)
+        embeds = stacked.permute(0, 2, 1, 3).flatten(2)
+        end()
+        return output, stacked, embeds
     end()
     return output
 
@@ -45,6 +55,7 @@ def make_latents(drive: Drive, pipe: Any, extents: Extents, dtype: torch.dtype) 
     """Return latents as the loop leaves them."""
     denoiser = get_denoiser(pipe)
     channels = denoiser.config.in_channels
+    dtype = drive.latents_dtype or dtype
     side = drive.pixel_step // drive.latent_pixels
     height, width = extents.height * side, extents.width * side
     if hasattr(pipe, "_pack_latents"):

@@ -91,3 +91,22 @@ def decode_ltx(pipe: Any, latents: torch.Tensor, extents: Extents) -> torch.Tens
     latents = latents.to(pipe.vae.dtype)
     video = pipe.vae.decode(latents, None, return_dict=False)[0]
     return _postprocess_video(pipe, video)
+
+
+def decode_flux_2(pipe: Any, latents: torch.Tensor, extents: Extents) -> torch.Tensor:  # noqa: ANN401 - a pipeline of diffusers
+    """Decode as Flux2Pipeline does; latents are scattered picture by picture, then stacked."""
+    unpacked = torch.zeros_like(latents).permute(0, 2, 1).contiguous()
+    latents = unpacked.view(*unpacked.shape[:2], extents.height, extents.width)
+    del unpacked
+    bn = pipe.vae.bn
+    mean = bn.running_mean.view(1, -1, 1, 1).to(latents.dtype)
+    std = torch.sqrt(bn.running_var.view(1, -1, 1, 1) + pipe.vae.config.batch_norm_eps)
+    latents = latents * std.to(latents.dtype) + mean
+    latents = pipe._unpatchify_latents(latents)  # noqa: SLF001 - the pipeline's own step
+    image = pipe.vae.decode(latents, return_dict=False)[0]
+    return _postprocess(pipe, image)
+
+
+def decode_z_image(pipe: Any, latents: torch.Tensor, extents: Extents) -> torch.Tensor:  # noqa: ANN401 - a pipeline of diffusers
+    """Decode as ZImagePipeline does."""
+    return decode_shifted(pipe, latents.to(pipe.vae.dtype), extents)

@@ -38,6 +38,10 @@ class Encoder:
     """Tokens that a template puts before those of the prompt."""
     hidden_states: bool = False
     mask: bool = False
+    cache: bool = True
+    """Whether the call leaves a cache of keys and values to the encoder's default."""
+    layers: tuple[int, ...] = ()
+    """Hidden states that are stacked side by side to the prompt's embeddings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +61,8 @@ class Drive:
     encoders: Mapping[str, Encoder]
     embed: Callable[[Any, int, int, torch.dtype], Arguments]
     """The embeddings of so many prompts and tokens, in a format."""
-    guide: Callable[[Arguments], Arguments]
-    """Arguments of a guided call, beside those of a plain one."""
+    guide: Callable[[Arguments], Arguments] | None
+    """Arguments of a guided call, beside those of a plain one; None where there is none."""
     plain: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of a call without guidance."""
     scheduler: type[FlowScheduler] = FlowScheduler
@@ -66,6 +70,14 @@ class Drive:
     """The decoder's part of the call, on latents as the loop left them."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the pipeline's constructor beside its components."""
+    prepare: Callable[[Any], None] = lambda _: None
+    """What is replaced of a pipeline that makes indices on the host."""
+    token_multiple: int = 1
+    """Tokens of a picture and of a prompt are padded to a multiple of this."""
+    is_single: bool = False
+    """Whether its network takes pictures one by one: calls of one are recorded."""
+    latents_dtype: torch.dtype | None = None
+    """Format of the latents between steps where it is not the network's."""
 
 
 def make_arguments(drive: Drive, pipe: Any, extents: Extents, *, guided: bool) -> Arguments:  # noqa: ANN401 - a pipeline of diffusers
@@ -74,7 +86,7 @@ def make_arguments(drive: Drive, pipe: Any, extents: Extents, *, guided: bool) -
     dtype = next(part.dtype for part in denoiser.parameters() if part.dtype.is_floating_point)
     half = getattr(denoiser, "dtype", dtype)
     arguments = drive.embed(pipe, extents.batch, extents.tokens, half)
-    arguments |= drive.guide(arguments) if guided else drive.plain
+    arguments |= drive.guide(arguments) if guided and drive.guide else drive.plain
     arguments["height"] = extents.height * drive.pixel_step
     arguments["width"] = extents.width * drive.pixel_step
     if drive.frame_step:
@@ -87,13 +99,15 @@ def get_denoiser(pipe: Any) -> Any:  # noqa: ANN401 - a pipeline of diffusers an
     return getattr(pipe, "unet", None) or pipe.transformer
 
 
-def _negate(arguments: Arguments) -> Arguments:
+def negate(arguments: Arguments) -> Arguments:
     """Return the embeddings of a negative prompt of the same size."""
-    return {
-        f"negative_{name}": torch.zeros_like(value)
-        for name, value in arguments.items()
-        if isinstance(value, torch.Tensor)
-    }
+    return {f"negative_{name}": _copy(value) for name, value in arguments.items()}
+
+
+def _copy(value: Any) -> Any:  # noqa: ANN401 - a tensor, or one for each prompt
+    if isinstance(value, list):
+        return [torch.zeros_like(part) for part in value]
+    return torch.zeros_like(value)
 
 
 def _embed_cross(pipe: Any, batch: int, tokens: int, dtype: torch.dtype) -> Arguments:  # noqa: ANN401 - a pipeline of diffusers
@@ -143,11 +157,12 @@ def _embed_ltx(pipe: Any, batch: int, tokens: int, dtype: torch.dtype) -> Argume
 
 
 def _guide_true(arguments: Arguments) -> Arguments:
-    return {**_negate(arguments), "true_cfg_scale": 4.0}
+    return {**negate(arguments), "true_cfg_scale": 4.0}
 
 
-def _guide(arguments: Arguments) -> Arguments:
-    return {**_negate(arguments), "guidance_scale": 5.0}
+def guide(arguments: Arguments) -> Arguments:
+    """Return the arguments of a call with a negative prompt."""
+    return {**negate(arguments), "guidance_scale": 5.0}
 
 
 _CLIP = Encoder(max_tokens=77, hidden_states=True)
@@ -159,7 +174,7 @@ DRIVES: Mapping[str, Drive] = {
         max_tokens=77,
         encoders={"text_encoder": Encoder(max_tokens=77)},
         embed=_embed_cross,
-        guide=_guide,
+        guide=guide,
         plain={"guidance_scale": 1.0},
         scheduler=EulerScheduler,
         decode=decode_scaled,
@@ -171,7 +186,7 @@ DRIVES: Mapping[str, Drive] = {
         max_tokens=77,
         encoders={"text_encoder": _CLIP, "text_encoder_2": _CLIP},
         embed=_embed_pooled(1280),
-        guide=_guide,
+        guide=guide,
         plain={"guidance_scale": 1.0},
         scheduler=EulerScheduler,
         decode=decode_xl,
@@ -183,7 +198,7 @@ DRIVES: Mapping[str, Drive] = {
         fixed_tokens=77,
         encoders={"text_encoder": _CLIP, "text_encoder_2": _CLIP, "text_encoder_3": _T5},
         embed=_embed_pooled(2048),
-        guide=_guide,
+        guide=guide,
         plain={"guidance_scale": 1.0},
         decode=decode_shifted,
     ),
@@ -214,7 +229,7 @@ DRIVES: Mapping[str, Drive] = {
         max_tokens=512,
         encoders={"text_encoder": Encoder(max_tokens=0, mask=True)},
         embed=_embed_text,
-        guide=_guide,
+        guide=guide,
         plain={"guidance_scale": 1.0},
         decode=decode_wan,
     ),
@@ -240,7 +255,7 @@ DRIVES: Mapping[str, Drive] = {
         max_tokens=128,
         encoders={"text_encoder": _T5},
         embed=_embed_ltx,
-        guide=_guide,
+        guide=guide,
         plain={"guidance_scale": 1.0},
         decode=decode_ltx,
     ),

@@ -29,6 +29,7 @@ from worker.probes.pipelines.fitting import fit_sizes
 from worker.probes.pipelines.passes import fit_log, fit_peaks, prove_depth, to_rows
 from worker.probes.pipelines.sources import Source, read_source
 from worker.probes.pipelines.stubs import STEPS
+from worker.probes.pipelines.tiles import TILED, record_output, record_tile
 from worker.probes.pipelines.tracing import Trace, trace, use_fake_tensors
 
 FORMAT = 1
@@ -67,12 +68,14 @@ def record_pipeline(
         "frame_step": drive.frame_step,
         "max_tokens": drive.max_tokens,
         "fixed_tokens": drive.fixed_tokens,
+        "token_multiple": drive.token_multiple,
         "encoders": {
             name: {"max_tokens": encoder.max_tokens, "template_tokens": encoder.template_tokens}
             for name, encoder in drive.encoders.items()
         },
         "components": {},
         "passes": {},
+        "tile_outputs": {},
     }
     for name in source.components:
         say(f"counting {name}")
@@ -82,6 +85,8 @@ def record_pipeline(
     for dtype in ("bf16", "fp32"):
         recorded["passes"] |= recorder.record_encoders(dtype)
         recorded["passes"] |= recorder.record_decoder(dtype)
+        recorded["passes"] |= recorder.record_tiles(dtype)
+        recorded["tile_outputs"] |= recorder.record_tile_outputs(dtype)
         if dtype == "bf16" or "unet" in source.components:
             recorded["passes"] |= recorder.record_loop(dtype)
     return recorded
@@ -104,7 +109,7 @@ def record_inputs(source: Source) -> dict[str, Any]:
             ]
             inputs[word] = to_rows(fit_sizes(sizes, extents))
         latents = [make_latents(source.drive, pipe, part, torch.bfloat16) for part in extents]
-        inputs["latents"] = to_rows(fit_sizes([part.numel() * 2 for part in latents], extents))
+        inputs["latents"] = to_rows(fit_sizes([part.nbytes for part in latents], extents))
     return inputs
 
 
@@ -143,8 +148,8 @@ class _Recorder:
     def record_loop(self, dtype: str) -> dict[str, Any]:
         """Return logs of the loop, guided or not, by batch."""
         logs = {}
-        for guided in (True, False):
-            for single in (True, False):
+        for guided in (True, False) if self.drive.guide else (False,):
+            for single in (True,) if self.drive.is_single else (True, False):
                 name = f"loop/{'guided' if guided else 'plain'}/{'one' if single else 'several'}"
                 self.say(f"recording {name} in {dtype}")
                 logs[f"{name}/{dtype}"] = self._record_loop(dtype, guided=guided, single=single)
@@ -195,6 +200,31 @@ class _Recorder:
                 logs[name] = fit_log(run, several, [self.set_extents(_PROOF, single=single)])
         return logs
 
+    def record_tiles(self, dtype: str) -> dict[str, Any]:
+        """Return the passes of one tile of the VAE, if any."""
+        logs = {}
+        for single in (True, False) if self._has_tiles() else ():
+            name = f"tile/{'one' if single else 'several'}/{dtype}"
+            self.say(f"recording {name}")
+            with use_fake_tensors():
+                vae = self._build_vae(dtype)
+                logs[name] = record_tile(vae, self.drive, DTYPES[dtype], single=single)
+        return logs
+
+    def record_tile_outputs(self, dtype: str) -> dict[str, Any]:
+        """Return the bytes of a decoded tile, where tiles are recorded."""
+        if not self._has_tiles():
+            return {}
+        with use_fake_tensors():
+            return {dtype: record_output(self._build_vae(dtype), self.drive, DTYPES[dtype])}
+
+    def _has_tiles(self) -> bool:
+        return self.source.components["vae"][1] in TILED
+
+    def _build_vae(self, dtype: str) -> Any:  # noqa: ANN401 - a VAE of diffusers
+        library, class_name, config = self.source.components["vae"]
+        return build_component(library, class_name, config, DTYPES[dtype])
+
     def _make_decoder(self, dtype: str) -> Callable[[Extents], Trace]:
         names = {name for name in self.source.components if name not in self.drive.encoders}
         pipe, modules = self.build(dtype, names, is_short=True)
@@ -227,17 +257,22 @@ class _Recorder:
             if name != "self" and (parameter.default is inspect.Parameter.empty or name in modules)
         }
         arguments["scheduler"] = self.drive.scheduler()
-        pipe = pipeline_class(**{**arguments, **self.drive.options})
+        pipe = pipeline_class(**{**arguments, **self.drive.options, **self.source.options})
         pipe.set_progress_bar_config(disable=True)
+        self.drive.prepare(pipe)
         return pipe, modules
 
     def set_extents(self, extents: Extents, *, single: bool) -> Extents:
+        """Return extents whose pictures and prompts have whole multiples of tokens."""
+        multiple = self.drive.token_multiple
         return Extents(
             batch=1 if single else extents.batch,
             height=extents.height,
-            width=extents.width,
+            width=extents.width * max(1, multiple // 2),
             frames=extents.frames if self.drive.frame_step else 1,
-            tokens=extents.tokens if self._has_free_tokens() else self.drive.max_tokens,
+            tokens=extents.tokens * max(1, multiple // 8)
+            if self._has_free_tokens()
+            else self.drive.max_tokens,
         )
 
     def _has_free_tokens(self) -> bool:

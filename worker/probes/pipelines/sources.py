@@ -1,12 +1,19 @@
 """Pipelines as their own files describe them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.pipelines.drives import DRIVES, Drive
+from worker.probes.pipelines.drives import DRIVES as FIRST_DRIVES
+from worker.probes.pipelines.drives import Drive
+from worker.probes.pipelines.later_drives import LATER_DRIVES
+
+DRIVES = {**FIRST_DRIVES, **LATER_DRIVES}
+_OPTIONS = ("expand_timesteps", "is_distilled")
+"""Arguments of constructors that change a call, as ``model_index.json`` has them."""
+_LATENT_PIXELS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +22,7 @@ class Source:
 
     class_name: str
     components: Mapping[str, tuple[str, str, Mapping[str, Any]]]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def drive(self) -> Drive:
@@ -23,6 +31,10 @@ class Source:
         if drive is None:
             message = f"pipelines of {self.class_name} are not recorded; {', '.join(DRIVES)} are"
             raise Refusal(FailureKind.UNSUPPORTED, message)
+        pixels = self.components.get("vae", ("", "", {}))[2].get("scale_factor_spatial")
+        if drive.frame_step and pixels == 2 * _LATENT_PIXELS == 2 * drive.latent_pixels:
+            # The VAE of Wan 2.2's 5B halves each side once more.
+            return replace(drive, pixel_step=2 * drive.pixel_step, latent_pixels=pixels)
         return drive
 
 
@@ -43,4 +55,5 @@ def read_source(document: Mapping[str, Any]) -> Source:
             message = f"model_index.json names {name}, whose config.json is not among the configs"
             raise Refusal(FailureKind.UNSUPPORTED, message)
         components[name] = (entry[0], entry[1], configs[name])
-    return Source(class_name=index["_class_name"], components=components)
+    options = {name: index[name] for name in _OPTIONS if name in index}
+    return Source(class_name=index["_class_name"], components=components, options=options)
