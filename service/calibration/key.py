@@ -57,6 +57,7 @@ _ADDED_LATER = {
     "max_lora_rank": None,
     "max_images_per_prompt": None,
     "max_videos_per_prompt": None,
+    "state_dtype": None,
     "inputs": None,
     "megatron": asdict(MegatronOptions()),
 }

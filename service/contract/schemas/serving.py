@@ -245,6 +245,15 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
             )
         ),
     ] = UNSET
+    state_dtype: Annotated[
+        DType | UnsetType,
+        Meta(
+            description=(
+                "Format of the recurrent states of hybrids: vLLM's `--mamba-ssm-cache-dtype`, "
+                "SGLang's `--mamba-ssm-dtype`; default the release's."
+            )
+        ),
+    ] = UNSET
 
 
 class ServingAnswer(Answer, frozen=True, kw_only=True):

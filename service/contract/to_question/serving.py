@@ -55,6 +55,7 @@ _SERVE_OPTIONAL = (
     "max_lora_rank",
     "max_images_per_prompt",
     "max_videos_per_prompt",
+    "state_dtype",
 )
 
 

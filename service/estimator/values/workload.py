@@ -285,6 +285,7 @@ class ServeWorkload:
     max_lora_rank: int | None = None
     max_images_per_prompt: int | None = None
     max_videos_per_prompt: int | None = None
+    state_dtype: DType | None = None
 
     def resolve_max_model_len(self, max_positions: int) -> int:
         """Return the requested length, else the model's, else a sequence's."""

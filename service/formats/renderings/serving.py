@@ -26,6 +26,7 @@ from service.formats.renderings.weights import (
     list_weights_notes,
     render_item_limits,
     render_speculative,
+    render_state_format,
 )
 
 PORT = 20000
@@ -96,6 +97,7 @@ def _launch_vllm(job: Job, workload: ServeWorkload) -> Launch:
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantization": _QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto",
+        "mamba-ssm-cache-dtype": render_state_format(workload),
         "max-model-len": longest,
         "max-num-seqs": sequences,
         "max-num-batched-tokens": workload.max_num_batched_tokens
@@ -142,6 +144,7 @@ def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantization": _QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8_e4m3" if workload.kv_cache_dtype is DType.FP8 else "auto",
+        "mamba-ssm-dtype": render_state_format(workload),
         "context-length": get_longest(job, workload),
         "chunked-prefill-size": workload.max_num_batched_tokens,
         "max-running-requests": workload.max_num_sequences,
@@ -153,11 +156,8 @@ def _launch_sglang(job: Job, workload: ServeWorkload) -> Launch:
     }
     multi_node: dict[str, Scalar | None] = {}
     if job.num_nodes > 1:
-        multi_node = {
-            "nnodes": job.num_nodes,
-            "node-rank": NODE_RANK,
-            "dist-init-addr": f"{HEAD_ADDRESS}:{PORT}",
-        }
+        multi_node = {"nnodes": job.num_nodes, "node-rank": NODE_RANK}
+        multi_node["dist-init-addr"] = f"{HEAD_ADDRESS}:{PORT}"
     switches = select_enabled(
         {
             "enable-dp-attention": has_attention_dp,

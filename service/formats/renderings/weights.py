@@ -8,6 +8,7 @@ import json
 from service.estimator.model.positions import count_served_positions
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.formats.renderings.job import CHECKPOINT, DRAFT, Job
+from service.formats.renderings.trainer import TORCH_NAMES
 
 _PACKED = frozenset(
     {Quantization.GPTQ_INT4, Quantization.AWQ_INT4, Quantization.MXFP4, Quantization.NVFP4}
@@ -54,6 +55,11 @@ def render_item_limits(workload: ServeWorkload) -> str | None:
     limits = {"image": workload.max_images_per_prompt, "video": workload.max_videos_per_prompt}
     bounded = {kind: limit for kind, limit in limits.items() if limit is not None}
     return json.dumps(bounded) if bounded else None
+
+
+def render_state_format(workload: ServeWorkload) -> str | None:
+    """Return an engine's word for the format of recurrent states."""
+    return None if workload.state_dtype is None else TORCH_NAMES[workload.state_dtype]
 
 
 def list_weights_notes(job: Job, workload: ServeWorkload) -> tuple[str, ...]:

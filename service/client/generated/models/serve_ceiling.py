@@ -76,6 +76,7 @@ class ServeCeiling:
             which the vision tower is profiled with; without it as many as have room.
         max_videos_per_prompt (int | Unset): `video` of vLLM's `--limit-mm-per-prompt`: with 0 the vision tower is
             profiled with images alone.
+        state_dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
     """
 
     task: ServeCeilingTask
@@ -114,6 +115,7 @@ class ServeCeiling:
     max_lora_rank: int | Unset = UNSET
     max_images_per_prompt: int | Unset = UNSET
     max_videos_per_prompt: int | Unset = UNSET
+    state_dtype: DType | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         task: str = self.task
@@ -214,6 +216,10 @@ class ServeCeiling:
 
         max_videos_per_prompt = self.max_videos_per_prompt
 
+        state_dtype: str | Unset = UNSET
+        if not isinstance(self.state_dtype, Unset):
+            state_dtype = self.state_dtype
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -291,6 +297,8 @@ class ServeCeiling:
             field_dict["max_images_per_prompt"] = max_images_per_prompt
         if max_videos_per_prompt is not UNSET:
             field_dict["max_videos_per_prompt"] = max_videos_per_prompt
+        if state_dtype is not UNSET:
+            field_dict["state_dtype"] = state_dtype
 
         return field_dict
 
@@ -432,6 +440,13 @@ class ServeCeiling:
 
         max_videos_per_prompt = d.pop("max_videos_per_prompt", UNSET)
 
+        _state_dtype = d.pop("state_dtype", UNSET)
+        state_dtype: DType | Unset
+        if isinstance(_state_dtype, Unset):
+            state_dtype = UNSET
+        else:
+            state_dtype = check_d_type(_state_dtype)
+
         serve_ceiling = cls(
             task=task,
             num_sequences=num_sequences,
@@ -469,6 +484,7 @@ class ServeCeiling:
             max_lora_rank=max_lora_rank,
             max_images_per_prompt=max_images_per_prompt,
             max_videos_per_prompt=max_videos_per_prompt,
+            state_dtype=state_dtype,
         )
 
         return serve_ceiling

@@ -68,16 +68,16 @@ def merge_caches(model: Architecture, kinds: tuple[int, ...]) -> tuple[LayerCach
 
 
 def merge_states(
-    model: Architecture, kinds: tuple[int, ...], dtype: DType
+    model: Architecture, kinds: tuple[int, ...], dtype: DType, state_dtype: DType | None = None
 ) -> tuple[LayerState, ...]:
     """Return the states of a stage.
 
     They are the last inputs of a convolution, in the dtype of the weights, and what has come of all
-    of them, in that one or in the one that a class's config names (vLLM 0.33.0,
-    ``layers/mamba/mamba_utils.py`` and ``models/config.py``).
+    of them, in ``state_dtype``, else in that one or in the one that a class's config names (vLLM
+    0.33.0, ``layers/mamba/mamba_utils.py`` and ``models/config.py``).
     """
     counts: dict[tuple[int, bool], int] = {}
-    recurrence = _get_recurrence_dtype(model, dtype)
+    recurrence = state_dtype or _get_recurrence_dtype(model, dtype)
     for (block, _), count in zip(model.blocks, kinds, strict=True):
         inputs, states = _count_state_elements(block)
         if count and inputs + states:

@@ -110,6 +110,7 @@ class _RankQuery:
     tiles: bool
     by_plan: bool
     predictors: int
+    state_dtype: DType | None = None
     model: Architecture = field(compare=False, repr=False)
 
     def leave_out_spread(self) -> "_RankQuery":
@@ -117,7 +118,7 @@ class _RankQuery:
         return replace(self, experts=(self.experts[0], 1, 1))
 
 
-def build_ranks(
+def build_ranks(  # noqa: PLR0913 - a model, a layout, and how an engine loads it
     model: Architecture,
     layout: Layout,
     *,
@@ -125,11 +126,12 @@ def build_ranks(
     dtype: DType,
     tiles: bool = False,
     by_plan: bool = False,
+    state_dtype: DType | None = None,
 ) -> tuple[Rank, ...]:
     """Return one rank of each pipeline stage.
 
     Stages that are alike are one object. ``tiles`` pads experts in mxfp4. ``by_plan``: a recorded
-    model is split by transformers' plan.
+    model is split by transformers' plan. ``state_dtype`` is that of recurrent states.
     """
     degrees = (layout.tensor_parallel, layout.pipeline_parallel)
     return _build_ranks(
@@ -142,6 +144,7 @@ def build_ranks(
             tiles=tiles,
             by_plan=by_plan,
             predictors=0,
+            state_dtype=state_dtype,
             model=model,
         ),
     )
@@ -200,7 +203,7 @@ def _build_ranks(query: _RankQuery) -> tuple[Rank, ...]:
             + tables,
             table_bytes=tables,
             caches=merge_caches(local, kinds),
-            states=merge_states(local, kinds, query.dtype),
+            states=merge_states(local, kinds, query.dtype, query.state_dtype),
             num_layers=count,
             is_first=first,
             is_last=last,

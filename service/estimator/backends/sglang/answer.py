@@ -269,7 +269,7 @@ def _build_pool(
         slot_bytes=count_slot_bytes(
             rank.model,
             convolution=CONVOLUTION,
-            recurrence=get_recurrence_dtype(rank.model),
+            recurrence=workload.state_dtype or get_recurrence_dtype(rank.model),
         ),
         request_slots=count_request_slots(rank.model),
         context_tokens=settings.max_model_len,

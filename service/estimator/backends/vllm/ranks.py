@@ -41,6 +41,7 @@ def build_engine_ranks(question: ServeQuestion) -> tuple[Rank, ...]:
         dtype=dtype,
         tiles=True,
         by_plan=runs_transformers_code(model, workload.engine),
+        state_dtype=workload.state_dtype,
     )
     if is_encoder(model):
         more = count_difference(model, VLLM_ENCODERS, dtype)

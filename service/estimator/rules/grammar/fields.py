@@ -159,6 +159,7 @@ class WorkloadFields:
     max_lora_rank: Field[int | None] = Field("workload.max_lora_rank")
     max_images_per_prompt: Field[int | None] = Field("workload.max_images_per_prompt")
     max_videos_per_prompt: Field[int | None] = Field("workload.max_videos_per_prompt")
+    state_dtype: Field[DType | None] = Field("workload.state_dtype")
     gpu_memory_fraction: Field[float | None] = Field("workload.gpu_memory_fraction")
     kv_pool_bytes: Field[int | None] = Field("workload.kv_pool_bytes")
     kv_pool_blocks: Field[int | None] = Field("workload.kv_pool_blocks")

@@ -108,6 +108,18 @@ def put_formats(
         draft.ignore(cache, f"no term for such a cache; there is one for {', '.join(caches)}")
 
 
+def put_state_dtype(draft: Draft, settings: Settings, name: str) -> None:
+    """Set the format of recurrent states; ``auto`` is the release's."""
+    setting = settings.take(name)
+    if setting is None:
+        return
+    if str(setting.value).casefold() == "auto":
+        draft.note(setting, "states have the format that the release gives them")
+    else:
+        dtypes = {name: DTYPES[name] for name in ("float32", "bfloat16", "float16")}
+        draft.put("workload.state_dtype", setting.as_choice(dtypes), setting)
+
+
 def _warn_of_overwritten(draft: Draft, command: Settings, files: Iterable[Settings]) -> None:
     """Name words of the command that its file says otherwise."""
     for file in files:

@@ -18,6 +18,7 @@ from service.formats.launches.engines.engine_settings import (
     put_fraction,
     put_int,
     put_model,
+    put_state_dtype,
     put_weight_dtype,
 )
 from service.formats.launches.engines.sglang_ignored import IGNORED
@@ -80,6 +81,7 @@ def read_sglang(handed_in: HandedIn, draft: Draft) -> None:
         of_fp32="bf16" if is_gemma else "fp16",
     )
     put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
+    put_state_dtype(draft, settings, "mamba_ssm_dtype")
     _read_limits(settings, draft)
     _read_layout(settings, draft, 0 if checkpoint is None else checkpoint.num_experts)
     read_sglang_speculation(settings, draft)

@@ -23,7 +23,6 @@ IGNORED = {
     "enable_unified_memory": "the pools are evaluated apart",
     "max_mamba_cache_size": "states have the share of the pool that the release chooses",
     "mamba_full_memory_ratio": "states have the share of the pool that the release chooses",
-    "mamba_ssm_dtype": "states have the format that the release chooses",
     "cuda_graph_max_bs": _GRAPHS,
     "cuda_graph_bs": _GRAPHS,
     "cuda_graph_config": _GRAPHS,

@@ -19,6 +19,7 @@ from service.formats.launches.engines.engine_settings import (
     put_fraction,
     put_int,
     put_model,
+    put_state_dtype,
     put_switch,
     put_weight_dtype,
     read_object,
@@ -94,6 +95,7 @@ def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     model = put_model(draft, settings, "model", "model_tag")
     put_weight_dtype(draft, settings, handed_in, model, source=_DTYPE)
     put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
+    put_state_dtype(draft, settings, "mamba_ssm_cache_dtype")
     _read_limits(settings, draft)
     read_layout(settings, draft)
     read_vllm_speculation(settings, draft)

@@ -220,6 +220,7 @@ SERVED: Mapping[str, Sequence[object]] = {
     "max_lora_rank": (8, 9),
     "max_images_per_prompt": (0, 2),
     "max_videos_per_prompt": (0, 2),
+    "state_dtype": (DType.FP32, DType.FP8),
 }
 LAID_OUT: Mapping[str, Sequence[object]] = {
     "data_parallel": (2, 4),

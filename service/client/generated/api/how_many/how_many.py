@@ -153,6 +153,7 @@ def call(
     shard_embeddings_separately: bool | Unset = UNSET,
     shard_size: int | Unset = UNSET,
     sharding: Sharding | Unset = UNSET,
+    state_dtype: DType | Unset = UNSET,
     tensor_parallel: int | Unset = UNSET,
     trainer: Trainer | Unset = UNSET,
     virtual_pipeline_stages: int | Unset = UNSET,
@@ -530,6 +531,12 @@ def call(
         json_sharding = sharding
 
     params["sharding"] = json_sharding
+
+    json_state_dtype: str | Unset = UNSET
+    if not isinstance(state_dtype, Unset):
+        json_state_dtype = state_dtype
+
+    params["state_dtype"] = json_state_dtype
 
     params["tensor_parallel"] = tensor_parallel
 

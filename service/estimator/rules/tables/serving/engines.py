@@ -37,6 +37,7 @@ from service.estimator.rules.tables.serving.engine_ranks import (
 )
 from service.estimator.rules.tables.serving.item_limits import ITEM_LIMITS
 from service.estimator.rules.tables.serving.pooling import POOLING
+from service.estimator.rules.tables.serving.state_formats import STATE_FORMATS
 from service.estimator.rules.tables.serving.states import NO_MODEL, STATES
 from service.estimator.values.dtypes import DType
 from service.estimator.values.generation import Client, Sampling
@@ -288,5 +289,6 @@ ENGINES = (
     *_GGUF_RULES,
     *ADAPTER_SLOTS,
     *ITEM_LIMITS,
+    *STATE_FORMATS,
 )
 """What holds for every engine of its own."""

@@ -43,6 +43,7 @@ from service.estimator.rules.tables.serving.engines import (
 )
 from service.estimator.rules.tables.serving.host_weights import TRANSFORMERS_KEEPS_ALL
 from service.estimator.rules.tables.serving.item_limits import NO_ITEM_LIMITS
+from service.estimator.rules.tables.serving.state_formats import NO_STATE_FORMAT
 from service.estimator.rules.tables.transformers_layouts import ONE_SEQUENCE, make_layout_rules
 from service.estimator.values.generation import Client, Sampling
 from service.estimator.values.workload import Cache, Engine, Quantization
@@ -249,7 +250,7 @@ SERVE_TRANSFORMERS = RuleTable(
     beside=(*_LAYOUTS, *_DECODERS[:2], *ENCODERS),
     rules=(
         *(*RECORDED_SERVING, *_DECODERS, *_RUNS, *IMAGES, *_LAYOUTS),
-        *(*TRANSFORMERS_KEEPS_ALL, *NO_ADAPTER_SLOTS, *NO_ITEM_LIMITS),
+        *(*TRANSFORMERS_KEEPS_ALL, *NO_ADAPTER_SLOTS, *NO_ITEM_LIMITS, *NO_STATE_FORMAT),
     ),
     topics=(
         *(Topic.RUNNER, Topic.FORMATS, Topic.WEIGHTS, Topic.SHARED, Topic.CACHE),
@@ -272,7 +273,7 @@ SERVE_ENCODERS = RuleTable(
     name="serve_transformers",
     rules=(
         *(*RECORDED_SERVING, *ENCODERS, *_RUNS, *IMAGES, *_LAYOUTS),
-        *(*TRANSFORMERS_KEEPS_ALL, *NO_ADAPTER_SLOTS, *NO_ITEM_LIMITS),
+        *(*TRANSFORMERS_KEEPS_ALL, *NO_ADAPTER_SLOTS, *NO_ITEM_LIMITS, *NO_STATE_FORMAT),
     ),
     topics=(
         *(Topic.RUNNER, Topic.FORMATS, Topic.PRECISION, Topic.CACHE, Topic.WORDS, Topic.EAGER),

@@ -18,6 +18,8 @@ _VALUES = {
     "dtype": "bfloat16",
     "quantization": "fp8",
     "kv_cache_dtype": "fp8_e4m3",
+    "mamba_ssm_cache_dtype": "float32",
+    "mamba_ssm_dtype": "float32",
     "moe_a2a_backend": "deepep",
     "speculative_algorithm": "NGRAM",
     "speculative_num_draft_tokens": 2,

@@ -54,6 +54,7 @@ READ = [
     ("--dtype float16", "workload", "weight_dtype", "fp16"),
     ("--quantization awq_marlin", "workload", "quantization", "awq_int4"),
     ("--kv-cache-dtype fp8_e5m2", "workload", "kv_cache_dtype", "fp8"),
+    ("--mamba-ssm-dtype bfloat16", "workload", "state_dtype", "bf16"),
     ("--context-length 8192", "workload", "max_model_len", 8192),
     ("--chunked-prefill-size 4096", "workload", "max_num_batched_tokens", 4096),
     ("--mem-fraction-static 0.85", "workload", "gpu_memory_fraction", 0.85),

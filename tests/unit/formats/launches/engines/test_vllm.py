@@ -52,6 +52,7 @@ RENDERED: list[tuple[str, dict[str, Any], Layout]] = [
     ),
     ("llama-2-7b", {"max_loras": 4, "max_lora_rank": 32}, Layout()),
     ("llama-2-7b", {"max_loras": 1}, Layout()),
+    ("qwen3.5-4b", {"state_dtype": DType.BF16}, Layout()),
     ("gemma-3-4b", {"max_images_per_prompt": 2, "max_videos_per_prompt": 0}, Layout()),
     ("mixtral-8x7b", {}, EXPERTS),
 ]
@@ -69,6 +70,8 @@ READ = [
     ("--quantization gptq_marlin", "workload", "quantization", "gptq_int4"),
     ("-q bitsandbytes", "workload", "quantization", "nf4"),
     ("--kv-cache-dtype fp8_e5m2", "workload", "kv_cache_dtype", "fp8"),
+    ("--mamba_ssm_cache_dtype float32", "workload", "state_dtype", "fp32"),
+    ("--mamba-ssm-cache-dtype float16", "workload", "state_dtype", "fp16"),
     ("--max-model-len 32k", "workload", "max_model_len", 32_000),
     ("--max-model-len 32K", "workload", "max_model_len", 32_768),
     ("--max-model-len 25.6k", "workload", "max_model_len", 25_600),
