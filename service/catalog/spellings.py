@@ -67,9 +67,11 @@ def parse_hub_address(text: str) -> str | None:
 
 
 def parse_size(text: str) -> int | None:
-    """Return the parameters that ``13B`` says, else ``None``."""
+    """Return the parameters that ``13B`` says, else ``None``; no model has none."""
     match = _SIZE.fullmatch(text.strip())
-    return None if match is None else round(float(match[1]) * _UNITS[match[2].casefold()])
+    if match is None:
+        return None
+    return round(float(match[1]) * _UNITS[match[2].casefold()]) or None
 
 
 def read_spelling(text: str, *, field: str = "model") -> Spelling:

@@ -174,6 +174,7 @@ def _read_release(tokens: tuple[str, ...]) -> float | None:
 
 
 def _read_size(tokens: tuple[str, ...]) -> float | None:
-    """Return the parameters that the first size says."""
+    """Return the parameters that the first size says; none has 0."""
     matches = (_SIZE.fullmatch(word) for word in tokens)
-    return next((float(match[1]) * _UNITS[match[2]] for match in matches if match), None)
+    sizes = (float(match[1]) * _UNITS[match[2]] for match in matches if match)
+    return next((size for size in sizes if size), None)

@@ -121,7 +121,7 @@ def test_an_id_that_is_unknown_is_told_what_to_paste_and_where(text: str) -> Non
     assert "headroom models add NAME --config FILE" in detail
 
 
-@pytest.mark.parametrize("text", ["gpt-9", "8x7b", "x", "acme 70b"])
+@pytest.mark.parametrize("text", ["gpt-9", "8x7b", "x", "acme 70b", "0b", "0.0m", "llama-3-0b"])
 def test_what_means_nothing_is_refused(text: str) -> None:
     """No model is guessed for words that none has."""
     with pytest.raises(UnknownModelError, match="there is no model"):

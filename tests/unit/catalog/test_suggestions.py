@@ -84,3 +84,9 @@ def test_a_packed_model_is_told_the_question_that_is_answered() -> None:
 
     assert "llama-3.2-3b with quantization fp8 (--quantization fp8)" in refused.value.detail
     assert f"hub:{name}" in refused.value.detail
+
+
+@pytest.mark.parametrize("name", ["llama-3-0b", "qwen-0.0b", "mistral-0m"])
+def test_a_size_of_nothing_is_no_size(name: str) -> None:
+    """No ratio to it can be had; the family is told all the same."""
+    assert list_relatives(name)

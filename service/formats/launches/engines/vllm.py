@@ -5,6 +5,7 @@ They are those of ``vllm serve``, of its API server, of a ``--config`` file or o
 
 import re
 from collections.abc import Mapping
+from math import inf
 
 from service.formats.launches.engines.adapter_settings import has_adapters, leave_adapters
 from service.formats.launches.engines.engine_environment import account_environment
@@ -119,8 +120,10 @@ def parse_size(setting: Setting) -> int:
     if unit.isupper() and decimals is not None:
         raise setting.refuse(f"a whole number before {unit}, or {unit.lower()} for decimals")
     base = 1024 if unit.isupper() else 1000
-    number = float(f"{whole_part}.{decimals or 0}")
-    return int(number * base ** _POWERS[unit.lower()])
+    number = float(f"{whole_part}.{decimals or 0}") * base ** _POWERS[unit.lower()]
+    if number == inf:
+        raise setting.refuse("a whole number")
+    return int(number)
 
 
 def _read_limits(settings: Settings, draft: Draft) -> None:

@@ -125,6 +125,7 @@ IDLE = (
     *("--reasoning-parser qwen3", "--distributed-executor-backend ray", "--no-enable-lora"),
 )
 BAD = [
+    (f"--max-model-len {'9' * 400}k", "expected a whole number"),
     ("--tensor-parallel-size two", "expected a whole number"),
     ("--gpu-memory-utilization 90", "above 0 and up to 1"),
     ("--max-model-len 1.5K", "a whole number before K"),
