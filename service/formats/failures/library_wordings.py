@@ -4,7 +4,8 @@ PyTorch: c10/cuda/CUDAException.cpp and CUDACachingAllocator.cpp, whose out-of-m
 NVML. NCCL: src/include/alloc.h, src/include/checks.h. bitsandbytes: csrc/pythonInterface.cpp.
 TensorRT-LLM: cpp/include/tensorrt_llm/common/cudaUtils.h. Paddle:
 paddle/phi/core/memory/allocation/cuda_allocator.cc. bitsandbytes' refusal of weights on the host:
-transformers/quantizers/quantizer_bnb_4bit.py. XLA: xla/pjrt and xla/stream_executor, of
+transformers/quantizers/quantizer_bnb_4bit.py. Gaudi: what PyTorch's bridge raised in milabench
+(github.com/mila-iqia/milabench/issues/301). XLA: xla/pjrt and xla/stream_executor, of
 JAX and TensorFlow, whose tensors on the host core/framework/op_kernel.cc words. Triton:
 runtime/errors.py.
 """
@@ -31,6 +32,7 @@ MARKS = (
     "ut of memory",
     "CUDA driver error",
     "NVML_SUCCESS",
+    "PT_DEVMEM",
     "Allocation on device",
     "Cannot allocate ",
     "Some modules are dispatched",
@@ -55,6 +57,13 @@ WORDINGS = (
         "dispatched",
         r"Some modules are dispatched on the CPU or the disk\. Make sure you have enough GPU RAM",
         subject="weights",
+    ),
+    word_failure(
+        FailureSpeaker.TORCH,
+        FailedMemory.GPU,
+        "allocation",
+        rf"MODULE:PT_DEVMEM Allocation failed for size::{COUNT} \([0-9]{{1,9}}+\)MB",
+        (FailureQuantity.REQUESTED, "bytes"),
     ),
     word_failure(
         FailureSpeaker.PADDLE,

@@ -37,7 +37,7 @@ _DOCUMENT = re.compile(
 )
 """Names of a snapshot's or sacct's members, of which one stands at its beginning."""
 KINDS = (
-    "PyTorch's out-of-memory message (1.0 or later; CUDA, ROCm, XPU, MPS) with its traceback",
+    "PyTorch's out-of-memory message (1.0 or later; CUDA, ROCm, XPU, MPS, HPU) with its traceback",
     "the refusals of vLLM, SGLang, TensorRT-LLM, LMDeploy, TGI, llama.cpp and Ollama",
     "NCCL's, cuBLAS's, CUDA's, XLA's and Paddle's own errors",
     "what the kernel, Slurm, Kubernetes and Ray say of a killed process, and sacct's rows",

@@ -44,6 +44,11 @@ OPENED = "RuntimeError: unable to open shared memory object </torch_7_8_9> in re
         ("run.sh: line 3: 12345 Killed    python a.py", "launcher", "killed_by_signal"),
         ("RuntimeError: CUDA driver error: out of memory", "cuda", "outside_the_allocator"),
         ("RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at", "torch", "allocation"),
+        (
+            "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::268435456 (256)MB",
+            "torch",
+            "allocation",
+        ),
         ("OSError: [Errno 12] Cannot allocate memory", "python", "host_allocation"),
         ("MemoryError", "python", "host_allocation"),
         ("terminate called after throwing 'std::bad_alloc'", "python", "host_allocation"),
