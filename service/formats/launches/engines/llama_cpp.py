@@ -13,7 +13,11 @@ from service.formats.launches.engines.engine_settings import (
     ignore_settings,
     put_int,
 )
-from service.formats.launches.engines.llama_cpp_files import cut_format, get_larger_format
+from service.formats.launches.engines.llama_cpp_files import (
+    cut_format,
+    find_base_model,
+    get_larger_format,
+)
 from service.formats.launches.engines.llama_cpp_keys import (
     FLAGS,
     IGNORED,
@@ -62,7 +66,7 @@ def read_llama_cpp(handed_in: HandedIn, draft: Draft) -> None:
     settings = settings.merge(name_variables(handed_in, VARIABLES))
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "llama_cpp")
-    _read_model(settings, draft)
+    _read_model(settings, draft, handed_in)
     checkpoint = handed_in.find_checkpoint(str(draft.get("model") or "") or None)
     is_server = handed_in.command is None or handed_in.command.program in _SERVERS
     longest = None if checkpoint is None else checkpoint.max_length
@@ -75,28 +79,40 @@ def read_llama_cpp(handed_in: HandedIn, draft: Draft) -> None:
     account_environment(draft, handed_in, options=VARIABLES)
 
 
-def _read_model(settings: Settings, draft: Draft) -> None:
+def _read_model(settings: Settings, draft: Draft, handed_in: HandedIn) -> None:
     """Set the model and its format.
 
-    A file says both by its name, a repository the format by its tag.
+    A file says both by its name, a repository the format by its tag. The model of a repository is
+    the one that its files are made of (``ggml-org/gpt-oss-20b-GGUF``).
     """
     file, repository = settings.take("model", "model_url"), settings.take("hf_repo", "docker_repo")
     part = settings.take("hf_file")
     if repository is not None:
         name, _, tag = repository.as_text().partition(":")
-        draft.put("model", name, repository)
+        draft.put("model", find_base_model(name, handed_in), repository)
         if part is not None:
             _put_format(draft, cut_format(part.as_text())[1], part)
         elif tag:
             _put_format(draft, tag, repository)
         else:
-            _put_format(draft, "q4_k_m", make_default("hf_repo", "Q4_K_M", _SOURCE))
+            word = _get_default_format(str(draft.get("model")), handed_in)
+            _put_format(draft, word, make_default("hf_repo", word.upper(), _SOURCE))
     elif file is not None:
         name, word = cut_format(file.as_text())
         draft.put("model", name, file)
         _put_format(draft, word, file)
     else:
         draft.ask("model", "the launch names no model")
+
+
+def _get_default_format(model: str, handed_in: HandedIn) -> str:
+    """Return the format of a repository without a tag.
+
+    It is Q4_K_M, or the first file's where there is none (``common/arg.cpp``, ``--hf-repo``), as in
+    those of gpt-oss, whose experts stay in MXFP4.
+    """
+    checkpoint = handed_in.find_checkpoint(model)
+    return "mxfp4" if checkpoint is not None and checkpoint.model_type == "gpt_oss" else "q4_k_m"
 
 
 def _read_draft(settings: Settings, draft: Draft) -> None:

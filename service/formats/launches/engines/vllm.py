@@ -58,7 +58,10 @@ _LIMITS = {
     "max_num_batched_tokens": "workload.max_num_batched_tokens",
 }
 _WHOLE = "prompts are cut as the release has it by default; say max_num_batched_tokens"
-_PROGRAMS = frozenset({"vllm", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"})
+_TRL = "trl vllm-serve"
+_PROGRAMS = frozenset(
+    {"vllm", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", _TRL}
+)
 _COMMANDS = frozenset({"serve", "run-batch"})
 QUANTIZATIONS: Mapping[str, str] = {
     **dict.fromkeys(("awq", "awq_marlin"), "awq_int4"),
@@ -93,6 +96,8 @@ def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     draft.put("workload.task", "serve")
     draft.put("workload.engine", "vllm")
     put_release(draft, handed_in, "vllm", VLLM)
+    if handed_in.command is not None and handed_in.command.program == _TRL:
+        _add_trl_defaults(settings)
     model = put_model(draft, settings, "model", "model_tag")
     put_weight_dtype(draft, settings, handed_in, model, source=_DTYPE)
     put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
@@ -106,6 +111,18 @@ def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     ignore_settings(draft, settings, IGNORED)
     draft.account(settings, WITHOUT_EFFECT)
     account_environment(draft, handed_in)
+
+
+def _add_trl_defaults(settings: Settings) -> None:
+    """Set what TRL's server says of itself.
+
+    TRL 1.16, ``trl/scripts/vllm_serve.py``.
+    """
+    source = "TRL 1.16, trl/scripts/vllm_serve.py"
+    settings.add("gpu_memory_utilization", make_default("gpu_memory_utilization", 0.9, source))
+    model = settings.take("vllm_model_impl")
+    if model is not None:
+        settings.add("model_impl", model)
 
 
 def parse_size(setting: Setting) -> int:
@@ -205,7 +222,7 @@ def _read_items(settings: Settings, draft: Draft) -> None:
         limit = limits.take(kind, f"{kind}.count")
         if limit is not None:
             draft.put(f"workload.max_{kind}s_per_prompt", limit.as_int(), limit)
-    for setting in limits.take_all().values():
+    for _, setting in limits.list_left():
         draft.ignore(setting, "images and videos are profiled at their largest size, audio is not")
 
 

@@ -22,6 +22,7 @@ from service.formats.launches.recipes.axolotl_words import (
     OFFLOADS,
     OVERRIDES,
     TRAINING,
+    UNFROZEN_BESIDE_ADAPTERS,
     UNMODELLED,
     WITHOUT_EFFECT,
 )
@@ -89,7 +90,8 @@ def _ignore_unmodelled(config: Settings, draft: Draft, client: Client) -> None:
     for key, reason in (UNMODELLED | (OF_PREFERENCES if scores else {})).items():
         setting = config.take(key)
         if setting is not None and str(setting.value).casefold() not in {"false", "1"}:
-            draft.ignore(setting, reason)
+            adapts = key == "unfrozen_parameters" and draft.get("workload.method") != "full"
+            draft.ignore(setting, UNFROZEN_BESIDE_ADAPTERS if adapts else reason)
     for key, setting in config.list_left():
         beginning = key.partition(".")[0]
         if beginning in OVERRIDES:

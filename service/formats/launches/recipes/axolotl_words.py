@@ -79,6 +79,11 @@ UNMODELLED = {
     "do_bench_eval": "its benchmark after an evaluation is not counted",
     "lm_eval_post_train": "lm_eval after training is not counted",
 }
+UNFROZEN_BESIDE_ADAPTERS = (
+    "adapters are counted as trained and nothing else: the patterns are matched with the beginning "
+    "of PEFT's names, base_model.model.…, and adapters that match none are frozen, too"
+)
+"""axolotl 0.21, ``train.py`` and ``utils/freeze.py``, which come after the adapters are made."""
 OVERRIDES = {
     "overrides_of_model_config": "the config is counted as the model's own",
     "overrides_of_model_kwargs": "the model is counted as the other keys load it",

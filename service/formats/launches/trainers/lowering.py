@@ -16,6 +16,7 @@ from service.formats.launches.values.settings import Setting, Settings, make_def
 _SOURCE = f"transformers {TRANSFORMERS}, training_args.py"
 _LENGTHS = (
     *("sequence_length", "max_seq_length", "max_sequence_length", "seq_length", "seq_len"),
+    "max_seq_len",
     *("max_length", "model_max_length", "cutoff_len", "block_size", "max_source_length"),
 )
 _TARGET_LENGTHS = ("decoder_length", "max_target_length", "target_length")

@@ -66,8 +66,8 @@ READ += [
 NAMED = [
     ("-m a/Qwen2.5-7B-Instruct-Q5_K_M.gguf", "Qwen2.5-7B-Instruct", "q5_k_m"),
     ("-m llama-q8_0-00001-of-00003.gguf", "llama", "q8_0"),
-    ("-hf ggml-org/gemma-3-4b-it-GGUF:Q8_0", "ggml-org/gemma-3-4b-it-GGUF", "q8_0"),
-    ("-hf ggml-org/gemma-3-4b-it-GGUF", "ggml-org/gemma-3-4b-it-GGUF", "q4_k_m"),
+    ("-hf ggml-org/gemma-3-4b-it-GGUF:Q8_0", "gemma-3-4b-it", "q8_0"),
+    ("-hf ggml-org/gemma-3-4b-it-GGUF", "gemma-3-4b-it", "q4_k_m"),
     ("--model phi-4.Q6_K.gguf", "phi-4", "q6_k"),
 ]
 IGNORED = (
@@ -229,3 +229,22 @@ def test_a_model_that_nobody_knows_has_an_open_context() -> None:
 def test_an_override_of_experts_is_counted_in_layers(text: str, layers: int | None) -> None:
     """Its pattern is not run, whatever it is; parts of experts have no word."""
     assert count_host_experts(text) == layers
+
+
+@pytest.mark.parametrize(
+    ("repository", "model", "quantization"),
+    [
+        ("unsloth/Qwen3-30B-A3B-GGUF:Q8_0", "unsloth/Qwen3-30B-A3B", "q8_0"),
+        ("ggml-org/gpt-oss-20b-GGUF", "gpt-oss-20b", "mxfp4"),
+        ("Qwen/Qwen3-8B-GGUF", "Qwen/Qwen3-8B", "q4_k_m"),
+        ("somebody/nothing-known-GGUF", "somebody/nothing-known-GGUF", "q4_k_m"),
+    ],
+)
+def test_a_repository_of_files_is_of_its_model(
+    repository: str, model: str, quantization: str
+) -> None:
+    """The catalogue has the model that the files are made of; gpt-oss has one format."""
+    question = ask_command(f"llama-server -hf {repository} -c 4096", gpu=GPU)
+
+    assert question.document["model"] == model
+    assert get_workload(question)["quantization"] == quantization

@@ -272,3 +272,24 @@ def test_what_starts_the_engine_is_accounted_for() -> None:
 
     assert imported.ignored == ("VLLM_USE_V1",)
     assert imported.without_effect == ("CUDA_VISIBLE_DEVICES", "-N", "--partition")
+
+
+def test_limits_that_count_are_not_called_ignored() -> None:
+    """A warning told of each limit, those that are read too."""
+    question = ask_command("vllm serve gemma-3-4b --limit-mm-per-prompt image=4,audio=2", gpu=GPU)
+
+    ignored = [text for text in question.imported.warnings if "is ignored" in text]
+    assert [".audio is ignored" in text for text in ignored] == [True]
+
+
+def test_the_server_of_trl_is_vllms_with_its_own_share() -> None:
+    """``trl vllm-serve`` has 0.9 of the memory where nothing is said, vLLM 0.92."""
+    command = "CUDA_VISIBLE_DEVICES=2,3 trl vllm-serve --model Qwen/Qwen3-4B"
+
+    silent, spoken = (
+        get_workload(ask_command(f"{command} --tensor-parallel-size 2{words}", gpu=GPU))
+        for words in ("", " --gpu-memory-utilization 0.5")
+    )
+
+    assert (silent["engine"], silent["gpu_memory_fraction"]) == ("vllm", 0.9)
+    assert spoken["gpu_memory_fraction"] == 0.5
