@@ -23,10 +23,14 @@ _PARAMETERS = {
     ("wan2.1-t2v-1.3b", "transformer"): 1_418_996_800,
     ("wan2.1-t2v-14b", "transformer"): 14_288_491_584,
     ("wan2.1-t2v-14b", "text_encoder"): 5_680_910_336,
+    ("flux.2-dev", "transformer"): 32_223_281_152,
+    ("flux.2-dev", "text_encoder"): 24_011_361_280,
+    ("flux.2-klein-9b", "transformer"): 9_078_581_248,
     ("flux.2-klein-4b", "transformer"): 3_875_544_576,
     ("flux.2-klein-4b", "text_encoder"): 4_022_468_096,
     ("wan2.2-ti2v-5b", "transformer"): 4_999_787_712,
     ("wan2.2-ti2v-5b", "vae"): 704_688_668,
+    ("z-image", "transformer"): 6_154_908_736,
     ("hunyuanvideo", "transformer"): 12_821_012_544,
     ("qwen-image", "transformer"): 20_430_401_088,
     ("qwen-image", "text_encoder"): 8_292_166_656,
@@ -49,7 +53,7 @@ def test_every_shipped_pipeline_is_read() -> None:
     """All have text encoders, a denoiser and a VAE."""
     pipelines = [load_pipeline(name) for name in list_pipeline_names()]
 
-    assert len(pipelines) >= 14
+    assert len(pipelines) >= 17
     assert all({"vae", "text_encoder"} <= set(part.components) for part in pipelines)
 
 

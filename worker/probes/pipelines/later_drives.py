@@ -26,6 +26,11 @@ def _prepare_flux_2(pipe: Any) -> None:  # noqa: ANN401 - a pipeline of diffuser
     pipe._unpack_latents_with_ids = _stay  # noqa: SLF001 - the pipeline's own step
 
 
+def _prepare_z_image(pipe: Any) -> None:  # noqa: ANN401 - a pipeline of diffusers
+    """Make the tables of positions that the first call makes."""
+    pipe.transformer.rope_embedder(torch.zeros((1, 3), dtype=torch.int32))
+
+
 def _stay(latents: torch.Tensor, _ids: object, height: int, width: int) -> torch.Tensor:
     """Return latents of a call that returns them, unpacked without a copy."""
     channels = latents.permute(0, 2, 1)
@@ -76,7 +81,8 @@ _SIGMAS = [0.5] * STEPS
 
 
 def _guide_z_image(arguments: Arguments) -> Arguments:
-    return {**guide(arguments), "sigmas": _SIGMAS}
+    # Beyond 1 no step is left unguided, as with the default of 1; that one reads values.
+    return {**guide(arguments), "sigmas": _SIGMAS, "cfg_truncation": 2.0}
 
 
 LATER_DRIVES: Mapping[str, Drive] = {
@@ -91,6 +97,7 @@ LATER_DRIVES: Mapping[str, Drive] = {
         guide=_guide_z_image,
         plain={"guidance_scale": 0.0, "sigmas": _SIGMAS},
         decode=decode_z_image,
+        prepare=_prepare_z_image,
         token_multiple=32,
         is_single=True,
         latents_dtype=torch.float32,

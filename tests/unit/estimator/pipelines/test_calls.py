@@ -110,11 +110,13 @@ def test_sizes_that_a_pipeline_refuses(name: str, words: dict[str, Any], field: 
 
 
 def test_what_has_no_recording_is_refused() -> None:
-    """Few frames of latents, a denoiser in fp32 and a single frame's decoder have no term."""
+    """Few frames, a denoiser in fp32, and calls that no loop is recorded of have no term."""
     for name, words in (
         ("wan2.1-t2v-14b", {"num_frames": 9, "vae_tiling": True}),
         ("flux.1-dev", {"dtype": DType.FP32}),
         ("hunyuanvideo", {"num_frames": 1}),
+        ("flux.2-dev", {"guidance": True}),
+        ("z-image", {"images_per_prompt": 2}),
     ):
         with pytest.raises(NotModelledError):
             _estimate(name, **words)
