@@ -11,6 +11,7 @@ from typing import Any
 from service.base.errors import UnknownModelError
 from service.estimator.pipelines.decoding import read_pipeline
 from service.estimator.pipelines.recording import RecordedPipeline
+from service.estimator.values.errors import NotModelledError
 
 _FOLDER = Path(__file__).parent
 _SUFFIX = ".json.gz"
@@ -56,6 +57,18 @@ _HUB_IDS: Mapping[str, str] = {
 Models that are fine-tuned or distilled from one have its sizes.
 """
 
+_NEAREST: Mapping[str, str] = {
+    "black-forest-labs/flux.1-fill-dev": "flux.1-dev",
+    "black-forest-labs/flux.1-kontext-dev": "flux.1-dev",
+    "qwen/qwen-image-edit": "qwen-image",
+    "qwen/qwen-image-edit-2509": "qwen-image",
+    "qwen/qwen-image-edit-2511": "qwen-image",
+    "wan-ai/wan2.1-i2v-14b-480p-diffusers": "wan2.1-t2v-14b",
+    "wan-ai/wan2.1-i2v-14b-720p-diffusers": "wan2.1-t2v-14b",
+    "wan-ai/wan2.2-i2v-a14b-diffusers": "wan2.2-t2v-a14b",
+}
+"""Names on the hub, folded, of pipelines that take a picture, with those that take none."""
+
 
 @cache
 def list_pipeline_names() -> tuple[str, ...]:
@@ -77,9 +90,13 @@ def is_pipeline(name: str) -> bool:
 def load_pipeline(name: str) -> RecordedPipeline:
     """Return a shipped pipeline by its name, or the hub's.
 
-    Raises UnknownModelError with the nearest names.
+    Raises UnknownModelError with the nearest names, and NotModelledError for a pipeline that takes
+    a picture.
     """
     folded = name.casefold()
+    if folded in _NEAREST:
+        message = f"calls of {name}, which take a picture: its tokens and its encoding come on top"
+        raise NotModelledError(message, field="pipeline", modelled=[_NEAREST[folded]])
     shipped = _HUB_IDS.get(folded, folded)
     names = list_pipeline_names()
     if shipped not in names:

@@ -65,6 +65,12 @@ def test_a_pipeline_goes_by_its_hubs_name() -> None:
         load_pipeline("flux-dev")
 
 
+def test_a_pipeline_that_takes_a_picture_is_refused_in_words() -> None:
+    """The nearest without a picture is named: less than what is wanted."""
+    with pytest.raises(NotModelledError, match=r"take a picture.*modelled: flux\.1-dev"):
+        load_pipeline("black-forest-labs/FLUX.1-Kontext-dev")
+
+
 def _read_configs(name: str) -> dict[str, dict[str, Any]]:
     return {key: dict(part.config) for key, part in load_pipeline(name).components.items()}
 
