@@ -258,7 +258,8 @@ def ask_requests(draft: Draft, *, sequences: str, tokens: str) -> None:
     """
     if draft.get("workload.num_sequences") is None:
         draft.ask("workload.num_sequences", f"how many run at once is the requests'{sequences}")
-    draft.ask("workload.prompt_tokens", f"the tokens of a prompt are the requests'{tokens}")
+    if draft.get("workload.prompt_tokens") is None:
+        draft.ask("workload.prompt_tokens", f"the tokens of a prompt are the requests'{tokens}")
     if draft.get("workload.output_tokens") is None:
         why = "the tokens of an answer are the requests'; none are counted until they are said"
         draft.ask("workload.output_tokens", why, is_assumed=True)

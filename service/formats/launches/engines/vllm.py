@@ -5,8 +5,11 @@ They are those of ``vllm serve``, of its API server, of a ``--config`` file or o
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 
+from service.formats.launches.benchmarks.vllm_benchmarks import WITHOUT_EFFECT as BENCHMARKING
+from service.formats.launches.benchmarks.vllm_benchmarks import find_benchmark, put_load
 from service.formats.launches.engines.adapter_settings import has_adapters, leave_adapters
 from service.formats.launches.engines.engine_environment import account_environment
 from service.formats.launches.engines.engine_release import put_release
@@ -53,6 +56,10 @@ _DTYPE = f"vLLM {VLLM}, vllm/config/model.py, _resolve_auto_dtype: bf16 in place
 _GRAMMAR = Grammar(
     flags=FLAGS, short=SHORT, many=MANY, positionals=("model",), abbreviated=ABBREVIATED
 )
+_BENCHMARKS = replace(
+    _GRAMMAR, short={name: option for name, option in SHORT.items() if name != "n"}
+)
+"""Benchmarks have an option of that name."""
 _LIMITS = {
     "max_num_seqs": "workload.max_num_sequences",
     "max_num_batched_tokens": "workload.max_num_batched_tokens",
@@ -86,11 +93,12 @@ _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a server, or of ``LLM()``."""
+    benchmark = find_benchmark(handed_in)
     settings = gather_settings(
         handed_in,
         draft,
-        get_arguments(handed_in, "vllm", _COMMANDS, expected="vllm serve MODEL"),
-        _GRAMMAR,
+        _get_arguments(handed_in, benchmark),
+        _GRAMMAR if benchmark is None else _BENCHMARKS,
         config=("config",),
     )
     draft.put("workload.task", "serve")
@@ -102,6 +110,8 @@ def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     put_weight_dtype(draft, settings, handed_in, model, source=_DTYPE)
     put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
     put_state_dtype(draft, settings, "mamba_ssm_cache_dtype")
+    if benchmark is not None:
+        put_load(settings, draft, benchmark)
     _read_limits(settings, draft)
     read_layout(settings, draft)
     read_vllm_speculation(settings, draft)
@@ -109,8 +119,14 @@ def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     _read_items(settings, draft)
     _read_adapters(settings, draft)
     ignore_settings(draft, settings, IGNORED)
-    draft.account(settings, WITHOUT_EFFECT)
+    draft.account(settings, (*WITHOUT_EFFECT, *(BENCHMARKING if benchmark else ())))
     account_environment(draft, handed_in)
+
+
+def _get_arguments(handed_in: HandedIn, benchmark: str | None) -> tuple[str, ...]:
+    if benchmark is not None and handed_in.command is not None:
+        return handed_in.command.arguments[2:]
+    return get_arguments(handed_in, "vllm", _COMMANDS, expected="vllm serve MODEL")
 
 
 def _add_trl_defaults(settings: Settings) -> None:
