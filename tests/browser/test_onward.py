@@ -179,6 +179,17 @@ def test_the_reference_is_read_in_the_light(visit: Visit) -> None:
     assert faults_of_access(page, "color-contrast") == []
 
 
+def test_an_operation_of_the_reference_is_read_on_a_phone(visit: Visit) -> None:
+    """What is filled in has a name, words stand out, and nothing is beyond the edge."""
+    page = visit("/docs").page
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.locator("#operations-fit-fit .opblock-summary-control").click()
+    expect(page.locator("#operations-fit-fit .body-param__text")).to_be_visible()
+
+    assert faults_of_access(page, "color-contrast", "label", "select-name") == []
+    assert page.locator("#operations-fit-fit .response-col_links:visible").count() == 0
+
+
 def test_the_reference_is_dark_and_leads_back(visit: Visit) -> None:
     """It follows the theme that was chosen, and its head leads to the pages."""
     page = visit("/docs", scheme="dark").page
