@@ -10,6 +10,8 @@ from tests.tiny_shapes import (
     EXPERTS,
     GPT,
     GROUPED,
+    INDEXER,
+    LATENT,
     LEARNED,
     MAMBA,
     MAMBA2,
@@ -37,37 +39,9 @@ TINY: Mapping[str, Config] = {
     "codegen": GPT | {"rotary_dim": 16},
     "cohere": ROTARY,
     "cohere2": GROUPED | {"sliding_window": 256},
-    "deepseek_v2": ROTARY
-    | EXPERTS
-    | {
-        "num_key_value_heads": 4,
-        "kv_lora_rank": 32,
-        "q_lora_rank": 48,
-        "qk_nope_head_dim": 32,
-        "qk_rope_head_dim": 16,
-        "v_head_dim": 32,
-        "n_routed_experts": 4,
-        "n_shared_experts": 1,
-        "first_k_dense_replace": 1,
-        "n_group": 1,
-        "topk_group": 1,
-        "topk_method": "greedy",
-    },
-    "deepseek_v3": ROTARY
-    | EXPERTS
-    | {
-        "num_key_value_heads": 4,
-        "kv_lora_rank": 32,
-        "q_lora_rank": 48,
-        "qk_nope_head_dim": 32,
-        "qk_rope_head_dim": 16,
-        "v_head_dim": 32,
-        "n_routed_experts": 4,
-        "n_shared_experts": 1,
-        "first_k_dense_replace": 1,
-        "n_group": 1,
-        "topk_group": 1,
-    },
+    "deepseek_v2": ROTARY | EXPERTS | LATENT | {"topk_method": "greedy"},
+    "deepseek_v3": ROTARY | EXPERTS | LATENT,
+    "deepseek_v32": ROTARY | EXPERTS | LATENT | INDEXER,
     "distilbert": {
         "vocab_size": 1000,
         "dim": 128,
@@ -112,6 +86,11 @@ TINY: Mapping[str, Config] = {
         "n_group": 1,
         "topk_group": 1,
     },
+    "glm_moe_dsa": ROTARY
+    | EXPERTS
+    | LATENT
+    | INDEXER
+    | {"num_hidden_layers": 4, "index_topk_pattern": "FFSS"},
     "gpt2": GPT,
     "gpt_bigcode": GPT | {"multi_query": True},
     "gpt_neo": {

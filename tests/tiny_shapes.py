@@ -91,3 +91,17 @@ MAMBA2: Config = {
     "mamba_d_head": 32,
     "mamba_n_groups": 1,
 }
+LATENT: Config = {
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 32,
+    "q_lora_rank": 48,
+    "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 16,
+    "v_head_dim": 32,
+    "n_routed_experts": 4,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "n_group": 1,
+    "topk_group": 1,
+}
+INDEXER: Config = {"index_n_heads": 4, "index_head_dim": 32, "index_topk": 64}

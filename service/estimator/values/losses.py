@@ -117,7 +117,9 @@ BALANCED_FAMILIES = frozenset(
 """Families whose configs weigh a loss that balances the experts, which TRL adds (trl 1.16
 ``trainer/sft_trainer.py``, ``aux_loss_enabled``; transformers 5.23, ``router_aux_loss_coef``).
 """
-UNBALANCED_FAMILIES = frozenset({"deepseek_v2", "deepseek_v3", "glm4_moe", "nemotron_h"})
+UNBALANCED_FAMILIES = frozenset(
+    {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm_moe_dsa", "nemotron_h"}
+)
 """Families with experts whose configs have no such weight, so that TRL adds nothing."""
 COMPILED_FAMILIES = tuple(sorted(LIGER_FAMILIES - {"gemma2"}))
 """Families of which a compiled step is known; gemma2's attention caps its scores."""

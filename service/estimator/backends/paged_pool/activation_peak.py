@@ -67,9 +67,24 @@ def find_shared_buffers(model: Architecture, *, num_token_ranks: int = 1) -> Sha
     )
 
 
+def count_attention_elements(model: Architecture) -> int:
+    """Return the elements per token around the attention of any layer."""
+    return max(_count_attention(model, block)[0] for block, _ in model.blocks)
+
+
 def _count_layer_elements(
     model: Architecture, block: BlockModule, *, flash: bool, routed: int
 ) -> int:
+    hidden = model.spec.hidden_size
+    attention, mixed = _count_attention(model, block)
+    # A piece of the model begins after attention and holds its output beside two residuals;
+    # xFormers holds one output more.
+    around = 2 * hidden + mixed + (0 if flash else hidden)
+    return max(attention, around + max(_count_dense_elements(block.linears(), hidden), routed))
+
+
+def _count_attention(model: Architecture, block: BlockModule) -> tuple[int, int]:
+    """Return a token's elements around attention, and those that leave it."""
     hidden = model.spec.hidden_size
     linears = block.linears()
     attention_layers = [layer for layer in linears if layer.kind in _MIXERS]
@@ -78,11 +93,7 @@ def _count_layer_elements(
     by_rows = [layer for layer in leading_back if layer.split is Split.ROWS]
     mixed = (by_rows or leading_back)[-1].in_features if leading_back else hidden
     projected = sum(layer.out_features for layer in attention_layers if layer.in_features == hidden)
-    attention = 3 * hidden + projected + mixed
-    # A piece of the model begins after attention and holds its output beside two residuals;
-    # xFormers holds one output more.
-    around = 2 * hidden + mixed + (0 if flash else hidden)
-    return max(attention, around + max(_count_dense_elements(linears, hidden), routed))
+    return 3 * hidden + projected + mixed, mixed
 
 
 def _count_dense_elements(linears: tuple[Linear, ...], hidden: int) -> int:

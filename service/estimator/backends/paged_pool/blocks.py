@@ -145,11 +145,7 @@ def build_pool(
         return _build_state_pool(caches, states, element_bytes, max(0, available_bytes), paging)
     windows = {cache.window for cache in caches}
     if len(windows) == 1 or not paging.hybrid:
-        page = (
-            sum(cache.elements_per_token * cache.count for cache in caches)
-            * element_bytes
-            * paging.block_tokens
-        )
+        page = sum(cache.count_token_bytes(element_bytes) for cache in caches) * paging.block_tokens
         window = next(iter(windows)) if len(windows) == 1 and paging.hybrid else None
         return KvBlockPool(
             num_blocks=max(0, available_bytes) // page,

@@ -136,7 +136,7 @@ class FilledPool:
                 parts=(*largest.parts, *pool.list_parts(limits.source)),
                 pool_bytes=pool.bytes,
                 pool_tokens=smallest.count_tokens(limits.max_model_len),
-                token_bytes=count_token_elements(largest.rank) * kv_width,
+                token_bytes=count_token_bytes(largest.rank, kv_width),
                 max_concurrency=smallest.count_concurrency(limits.max_model_len),
                 smallest_bytes=max(
                     memory.fixed_bytes + memory.pool.count_start_bytes(start_tokens)
@@ -240,6 +240,6 @@ def _compute_stage_bytes(memory: RankMemory, smallest: Pool) -> tuple[int, int]:
     return steady + transient, steady
 
 
-def count_token_elements(rank: Rank) -> int:
-    """Return the elements that a rank caches for one token."""
-    return sum(cache.elements_per_token * cache.count for cache in rank.caches)
+def count_token_bytes(rank: Rank, element_bytes: int) -> int:
+    """Return the bytes that a rank caches for one token."""
+    return sum(cache.count_token_bytes(element_bytes) for cache in rank.caches)

@@ -14,6 +14,9 @@ from service.estimator.model.recorded.narrowing import is_recorded
 from service.estimator.model.recorded.recorded_model import SequenceState
 from service.estimator.values.dtypes import DType
 
+_SCALED_KEYS, _SCALE_BYTES = 128, 4
+"""Elements of an indexer's key that share a scale, and its bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class LayerCache:
@@ -26,6 +29,12 @@ class LayerCache:
     elements_per_token: int
     window: int | None
     count: int
+    side_bytes: int = 0
+    """Bytes of a token beside those elements, whatever their format."""
+
+    def count_token_bytes(self, element_bytes: int) -> int:
+        """Return the bytes that all of them cache for a token."""
+        return (self.elements_per_token * element_bytes + self.side_bytes) * self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +64,27 @@ def count_kinds(model: Architecture, start: int, end: int) -> tuple[int, ...]:
 def merge_caches(model: Architecture, kinds: tuple[int, ...]) -> tuple[LayerCache, ...]:
     """Return the caches of a stage.
 
-    Kinds that cache alike are together.
+    Kinds that cache alike are together. Keys of an indexer are kept in fp8, with a scale in fp32 of
+    each 128 (vLLM 0.33.0, ``models/deepseek_v2.py``, ``Indexer``; SGLang 0.5.23,
+    ``DSATokenToKVPool``).
     """
-    counts: dict[tuple[int, int | None], int] = {}
+    counts: dict[tuple[int, int | None, int], int] = {}
     for (block, _), count in zip(model.blocks, kinds, strict=True):
-        key = (count_engine_cache_elements(block), get_cache_window(block))
-        if count and key[0]:
+        index = count_index_elements(block)
+        elements = count_engine_cache_elements(block) - index
+        key = (elements, get_cache_window(block), index + index // _SCALED_KEYS * _SCALE_BYTES)
+        if count and elements:
             counts[key] = counts.get(key, 0) + count
     return tuple(
-        LayerCache(elements, window, count) for (elements, window), count in counts.items()
+        LayerCache(elements, window, count, side_bytes)
+        for (elements, window, side_bytes), count in counts.items()
     )
+
+
+def count_index_elements(block: BlockModule) -> int:
+    """Return the elements of the key that an indexer keeps."""
+    elements: int = getattr(getattr(block, "attention", None), "index_elements_per_token", 0)
+    return elements
 
 
 def merge_states(

@@ -23,7 +23,7 @@ from service.estimator.backends.paged_pool.engine_memory import (
     PoolLimits,
     RankMemory,
     build_rank_memories,
-    count_token_elements,
+    count_token_bytes,
     limit_tokens,
 )
 from service.estimator.backends.paged_pool.host_weights import offload_weights
@@ -35,11 +35,17 @@ from service.estimator.backends.paged_pool.memory_parts import (
 )
 from service.estimator.backends.paged_pool.rank_memory import Rank, build_ranks
 from service.estimator.backends.paged_pool.replicas import answer_replica
+from service.estimator.backends.paged_pool.sparse_latents import (
+    check_kernels,
+    keep_scales,
+    warn_of_format,
+)
 from service.estimator.backends.paged_pool.split_pool import SplitPool
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.sglang.backend import NEWEST, OLDEST
 from service.estimator.backends.sglang.beside_pool import (
     list_graph_parts,
+    make_free_part,
     make_measured_part,
     make_request_table,
 )
@@ -71,7 +77,7 @@ from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, S
 from service.estimator.values.device import Device
 from service.estimator.values.engine_versions import resolve_version
 from service.estimator.values.layout import Layout
-from service.estimator.values.result import Basis, Estimate
+from service.estimator.values.result import Estimate
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import ServeWorkload
 
@@ -79,6 +85,8 @@ _SOURCE = "SGLang 0.5.23, srt/mem_cache/kv_cache_configurator.py, _profile_avail
 _UNLIMITED = (
     "kv_pool_tokens is left out beside a pool of states: the pool is counted with all that is left"
 )
+_FP8_FAMILIES = frozenset({"deepseek_v32", "glm_moe_dsa"})
+"""Families whose cache is fp8 on Blackwell (``arg_groups``, ``_dsa_kv_cache_dtype_default``)."""
 _LOADED = 120 * MIB
 """Libraries that loading brings: 15.11 GiB less for weights of 14.99 (0.4.4)."""
 _HOPPER_CONTEXT, _CONTEXT, _COMMUNICATOR = 520 * MIB, 280 * MIB, 450 * MIB
@@ -105,6 +113,7 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
     model, workload = question.model, question.workload
     layout, device, dtype = question.layout, question.device, question.workload.weight_dtype
     cache.get_checks(SERVE_SGLANG, model).check(workload, layout)
+    check_kernels(model, device)
     settings = _resolve_settings(model, workload, layout, device)
     cache.get_checks(ENGINE_LENGTHS, model).check_sizes(workload, layout)
     scheme = adapt_to_engine(select_scheme(workload.quantization, model))
@@ -118,7 +127,9 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
     ranks = add_speculation(
         target_ranks, model, workload.speculative, layout, scheme=scheme, dtype=dtype
     )
-    ranks = offload_weights(ranks, workload.cpu_offload_gb)
+    ranks = offload_weights(
+        keep_scales(ranks, model, workload.kv_cache_dtype, device), workload.cpu_offload_gb
+    )
     if is_encoder(model):
         ranks = tuple(_adapt_encoder(rank, workload) for rank in ranks)
     memories = build_rank_memories(
@@ -130,6 +141,7 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         usable_bytes=device.usable_bytes,
         max_model_len=settings.max_model_len,
         start_tokens=ANY_ROOM,
+        warnings=warn_of_format(model, workload.kv_cache_dtype, device, families=_FP8_FAMILIES),
     )
     if keeps_states(model) and workload.kv_pool_tokens is not None:
         limits = replace(limits, warnings=(_UNLIMITED,))
@@ -238,7 +250,7 @@ def _build_rank_memory(
                 _SOURCE,
                 persistent=True,
             ),
-            _make_free_part("activations", peak, f"widest layer of a chunk of {tokens} tokens"),
+            make_free_part("activations", peak, f"widest layer of a chunk of {tokens} tokens"),
             *list_graph_parts(workload, gpu, generates=rank.model.generates),
             make_request_table(workload, pool, settings.max_model_len),
             make_measured_part(
@@ -265,7 +277,7 @@ def _build_pool(
         return build_pool(rank.caches, width, available_bytes, paging)
     return SplitPool(
         available_bytes=available_bytes,
-        token_bytes=count_token_elements(rank) * width,
+        token_bytes=count_token_bytes(rank, width),
         slot_bytes=count_slot_bytes(
             rank.model,
             convolution=CONVOLUTION,
@@ -281,19 +293,4 @@ def _make_communicator_part(device: Device, settings: SglangSettings) -> MemoryP
     size = device.usable_bytes - _get_context_bytes(device) - settings.free_bytes
     return make_measured_part(
         "communication_buffers", size, "one communicator", MemoryLedger.DEVICE, budgeted=False
-    )
-
-
-def _make_free_part(name: str, size: int, formula: str) -> MemoryPart:
-    """Return tensors that live in what the fraction leaves free."""
-    return MemoryPart(
-        name=name,
-        bytes=size,
-        low=size,
-        high=size * 3 // 2,
-        ledger=MemoryLedger.ALLOCATED,
-        basis=Basis.FORMULA,
-        formula=formula,
-        source="SGLang 0.5.5, srt/managers/schedule_policy.py: chunks of chunked_prefill_size",
-        budgeted=False,
     )

@@ -89,3 +89,18 @@ def make_measured_part(
         source=_LOGS,
         budgeted=budgeted,
     )
+
+
+def make_free_part(name: str, size: int, formula: str) -> MemoryPart:
+    """Return tensors that live in what the fraction leaves free."""
+    return MemoryPart(
+        name=name,
+        bytes=size,
+        low=size,
+        high=size * 3 // 2,
+        ledger=MemoryLedger.ALLOCATED,
+        basis=Basis.FORMULA,
+        formula=formula,
+        source="SGLang 0.5.5, srt/managers/schedule_policy.py: chunks of chunked_prefill_size",
+        budgeted=False,
+    )

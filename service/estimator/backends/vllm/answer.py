@@ -7,9 +7,7 @@ The fraction is of the total; weights, the profiled peak, what lies outside of P
 
 from service.estimator.backends.paged_pool.activation_part import make_activation_part
 from service.estimator.backends.paged_pool.blocks import build_pool
-from service.estimator.backends.paged_pool.encoders import (
-    is_encoder,
-)
+from service.estimator.backends.paged_pool.encoders import is_encoder
 from service.estimator.backends.paged_pool.engine_memory import (
     FilledPool,
     Pool,
@@ -49,6 +47,7 @@ from service.estimator.backends.vllm.settings import (
     resolve_max_model_len,
     resolve_settings,
 )
+from service.estimator.backends.vllm.sparse_attention import count_sparse_work, warn_of_cache
 from service.estimator.backends.vllm.speech import (
     build_speech_pool,
     check_speech_release,
@@ -56,7 +55,7 @@ from service.estimator.backends.vllm.speech import (
     run_encoder,
 )
 from service.estimator.backends.vllm.towers import list_idle_limits, run_tower
-from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
+from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
 from service.estimator.model.families.speculative import describe_draft
 from service.estimator.rules.tables.serving.own_engines import ENGINE_LENGTHS, SERVE_VLLM
@@ -134,11 +133,13 @@ def _fill_pool(question: ServeQuestion, settings: VllmSettings) -> FilledPool:
 
 def _list_warnings(question: ServeQuestion, settings: VllmSettings) -> tuple[str, ...]:
     """Return what an engine's fraction and its profiling run rest on."""
-    if is_encoder(question.model):
+    model, workload = question.model, question.workload
+    if is_encoder(model):
         return (FRACTION_NOTE,)
-    if settings.tower is None:
-        return list_idle_limits(question.model, question.workload)
-    return settings.tower.list_warnings()
+    if settings.tower is not None:
+        return settings.tower.list_warnings()
+    formats = warn_of_cache(model, workload.kv_cache_dtype, question.device)
+    return formats or list_idle_limits(model, workload)
 
 
 def _get_budget(
@@ -174,7 +175,7 @@ def _build_rank_memory(
         make_exact_part(
             "weights", rank.weight_bytes, format_weights_formula(rank, workload), _SOURCE
         ),
-        _profile(rank, workload, settings, gpu),
+        _profile(rank, workload, settings, device),
         count_adapter_slots(rank, workload),
         _count_sampler_state(rank, workload, settings),
         estimate_cuda_graphs(
@@ -208,7 +209,7 @@ def _build_pool(
 
 
 def _profile(
-    rank: Rank, workload: ServeWorkload, settings: VllmSettings, gpu: GpuProperties
+    rank: Rank, workload: ServeWorkload, settings: VllmSettings, device: Device
 ) -> MemoryPart:
     """Return the peak of the profiling run."""
     batch = ProfilingBatch(
@@ -217,14 +218,15 @@ def _profile(
         bytes_per_element=workload.weight_dtype.bytes_per_element,
         samples=rank.model.generates
         and settings.release.is_sampling_profiled(settings.max_model_len),
+        sparse=count_sparse_work(rank, device, settings, workload.kv_cache_dtype),
     )
     profiling = profile_rank(
         rank,
         batch,
         settings.release,
-        gpu,
+        get_gpu_properties(device),
         eager=workload.enforce_eager,
-        tower=_run_tower(rank, batch, settings, gpu),
+        tower=_run_tower(rank, batch, settings, device),
     )
     return make_activation_part(
         rank,
@@ -238,11 +240,13 @@ def _profile(
 
 
 def _run_tower(
-    rank: Rank, batch: ProfilingBatch, settings: VllmSettings, gpu: GpuProperties
+    rank: Rank, batch: ProfilingBatch, settings: VllmSettings, device: Device
 ) -> TowerRun | None:
     """Return the run of what is profiled before the language model."""
     if settings.speech is not None:
-        return run_encoder(settings.speech, batch, workspace_bytes=gpu.workspace_bytes)
+        return run_encoder(
+            settings.speech, batch, workspace_bytes=get_gpu_properties(device).workspace_bytes
+        )
     if settings.tower is None or not (rank.is_first and settings.release.compiles):
         return None
     return run_tower(

@@ -7,7 +7,9 @@ Dummy tokens go through the model, then a row per sequence is sampled: vLLM 0.19
 
 from dataclasses import dataclass
 
+from service.estimator.backends.paged_pool.activation_peak import count_attention_elements
 from service.estimator.backends.paged_pool.rank_memory import Rank
+from service.estimator.backends.paged_pool.sparse_latents import NO_WORK, SparseWork
 from service.estimator.backends.vllm.release import FP32_LOGIT, VllmRelease
 from service.estimator.memory.overheads.gpu_properties import GpuProperties
 
@@ -23,6 +25,7 @@ class ProfilingBatch:
     num_sequences: int
     bytes_per_element: int
     samples: bool = True
+    sparse: SparseWork = NO_WORK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +45,12 @@ class ProfilingRun:
     """Bytes of the candidates for the peak.
 
     ``persistent`` is alive in each: tensors between stages, images. ``buffers`` of the experts are
-    made when the first layer runs: after the trial, and before the others. A ``tower`` runs before
-    any of them.
+    made when the first layer runs: after the trial, and before the others; ``indexer`` is the peak
+    of what chooses keys. A ``tower`` runs before any of them.
     """
 
     layer: int
+    indexer: int
     sampling: int
     tables: int
     persistent: int
@@ -57,7 +61,8 @@ class ProfilingRun:
     @property
     def peak_bytes(self) -> int:
         """Bytes above the weights at the peak."""
-        text = max(max(self.layer, self.sampling) + self.buffers, self.tables) + self.persistent
+        highest = max(self.layer, self.indexer, self.sampling) + self.buffers
+        text = max(highest, self.tables) + self.persistent
         return max(text, 0 if self.tower is None else self.tower.peak_bytes)
 
     @property
@@ -65,6 +70,7 @@ class ProfilingRun:
         """Name of the candidate that decides."""
         candidates = {
             "widest layer of the profiling batch": self.layer + self.buffers,
+            "logits of the indexer": self.indexer + self.buffers,
             "sampling": self.sampling + self.buffers,
             "inductor's trial of the embedding": self.tables,
         }
@@ -100,12 +106,14 @@ def profile_rank(
         )
         + gpu.workspace_bytes
     )
-    hidden = rank.model.spec.hidden_size
+    hidden, sparse = rank.model.spec.hidden_size, batch.sparse
+    attended = tokens * count_attention_elements(rank.model) if sparse.logits else 0
     trial = rank.model.embedding.numel * batch.bytes_per_element + 2 * tokens * hidden
     return ProfilingRun(
         # The first run times the variants of each kernel, between writes of a buffer that flushes
         # the second-level cache.
         layer=layer + (gpu.cache_bytes if compiled else 0),
+        indexer=attended + sparse.logits,
         sampling=_count_sampling_bytes(rank, batch, release, gpu)
         if rank.is_last and batch.samples
         else 0,
@@ -114,10 +122,11 @@ def profile_rank(
         tables=trial
         if compiled and release.combines_kernels and rank.is_first and gpu.is_hopper_or_later
         else 0,
-        persistent=tower.output_bytes
-        if tower is not None
-        else 2 * tokens * hidden * (not rank.is_first),
-        buffers=0 if shared_buffers is None else tokens * shared_buffers.buffers,
+        persistent=sparse.positions
+        + (tower.output_bytes if tower is not None else 2 * tokens * hidden * (not rank.is_first)),
+        buffers=max(
+            0 if shared_buffers is None else tokens * shared_buffers.buffers, sparse.workspace
+        ),
         gpu=gpu,
         tower=tower,
     )

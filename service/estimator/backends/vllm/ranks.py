@@ -10,6 +10,7 @@ from service.estimator.backends.paged_pool.encoders import (
 )
 from service.estimator.backends.paged_pool.host_weights import offload_weights
 from service.estimator.backends.paged_pool.rank_memory import Rank, build_ranks
+from service.estimator.backends.paged_pool.sparse_latents import check_kernels, keep_scales
 from service.estimator.backends.vllm.speech import (
     adapt_speech_rank,
     count_encoder_layers,
@@ -30,6 +31,7 @@ from service.estimator.values.workload import ServeWorkload
 def build_engine_ranks(question: ServeQuestion) -> tuple[Rank, ...]:
     """Return one rank of each stage, with a draft model."""
     model, workload, layout = question.model, question.workload, question.layout
+    check_kernels(model, question.device)
     dtype, scheme = (
         workload.weight_dtype,
         adapt_to_engine(select_scheme(workload.quantization, model)),
@@ -51,6 +53,7 @@ def build_engine_ranks(question: ServeQuestion) -> tuple[Rank, ...]:
         ranks = tuple(adapt_speech_rank(rank, layers, dtype) for rank in ranks)
     _check_vocabularies(model, workload)
     ranks = add_speculation(ranks, model, workload.speculative, layout, scheme=scheme, dtype=dtype)
+    ranks = keep_scales(ranks, model, workload.kv_cache_dtype, question.device)
     return offload_weights(ranks, workload.cpu_offload_gb)
 
 

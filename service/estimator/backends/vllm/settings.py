@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from service.estimator.backends.paged_pool.blocks import Paging
 from service.estimator.backends.paged_pool.encoders import is_encoder
+from service.estimator.backends.paged_pool.sparse_latents import BLOCK_TOKENS, find_sparse
 from service.estimator.backends.vllm.encoders import resolve_encoder_length, resolve_step_tokens
 from service.estimator.backends.vllm.release import VllmRelease, get_block_tokens
 from service.estimator.backends.vllm.speech import (
@@ -64,9 +65,7 @@ def resolve_settings(
         else workload.gpu_memory_fraction
     )
     paging = Paging(
-        block_tokens=get_block_tokens(
-            release.version, device, latent=is_latent(model), cache_dtype=workload.kv_cache_dtype
-        ),
+        block_tokens=_get_block_tokens(question, release),
         batched_tokens=tokens,
         hybrid=release.frees_windows,
         state_blocks=release.state_blocks,
@@ -88,6 +87,16 @@ def resolve_settings(
             ranks=question.layout.tensor_parallel,
             limits=ItemLimits(workload.max_images_per_prompt, workload.max_videos_per_prompt),
         ),
+    )
+
+
+def _get_block_tokens(question: ServeQuestion, release: VllmRelease) -> int:
+    """Return the tokens of a block that all kernels take."""
+    model, cache_dtype = question.model, question.workload.kv_cache_dtype
+    if find_sparse(model) is not None:
+        return BLOCK_TOKENS
+    return get_block_tokens(
+        release.version, question.device, latent=is_latent(model), cache_dtype=cache_dtype
     )
 
 

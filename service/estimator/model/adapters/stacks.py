@@ -54,6 +54,8 @@ MERGED = {
     "glm4_moe": _PROJECTIONS,
     "deepseek_v2": _PROJECTIONS,
     "deepseek_v3": _PROJECTIONS,
+    "deepseek_v32": _PROJECTIONS,
+    "glm_moe_dsa": _PROJECTIONS,
 }
 """The families whose targets PEFT converts; others keep their stacks unadapted."""
 _CONVERTED = ("lora", "rslora", "dora")

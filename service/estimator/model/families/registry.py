@@ -40,6 +40,7 @@ _FAMILIES = {
     "codegen": "gpt.gptj",
     "deepseek_v2": "moe.deepseek",
     "deepseek_v3": "moe.deepseek",
+    "deepseek_v32": "moe.sparse_latent",
     "distilbert": "encoders.bert",
     "electra": "encoders.electra",
     "exaone4": "dense.llama_variants",
@@ -53,6 +54,7 @@ _FAMILIES = {
     "glm": "dense.glm",
     "glm4": "dense.glm",
     "glm4_moe": "moe.configs",
+    "glm_moe_dsa": "moe.sparse_latent",
     "gpt2": "gpt.gpt2",
     "gpt_bigcode": "gpt.gpt_bigcode",
     "gpt_neo": "gpt.gpt_neo",
@@ -104,9 +106,7 @@ _FAMILIES = {
     "xlm-roberta": "encoders.bert",
     "zamba2": "ssm.zamba2",
 }
-"""model_type → module of this package; the function in it has the name of the model_type, with
-underscores.
-"""
+"""model_type → module of this package, whose function has its name, with underscores."""
 
 MAX_LAYERS = 512
 """Maximum layers of one stack, four times the deepest's: the allocator is replayed by layer."""

@@ -36,7 +36,8 @@ _NAMES = tuple(
     for model_type in sorted({resolve_model(name).model_type for name in list_supported_models()})
 )
 """One model of the catalogue for each model type."""
-_SHARDED = sorted(set(_NAMES) - {"clip-vit-base-patch32", "deepseek-v3", "kimi-k2"})
+_PACKED = {"deepseek-v3", "deepseek-v3.2", "kimi-k2"}
+_SHARDED = sorted(set(_NAMES) - {"clip-vit-base-patch32"} - _PACKED)
 """Those of them without a scalar parameter, which FSDP2 refuses, and without packed weights, which
 get no gradient.
 """

@@ -226,7 +226,7 @@ _TRAINED_ALIKE = (
 _SERVED_ALIKE = (
     *("llama", "mixtral", "gpt2", "gemma2", "mamba", "zamba2", "bert", "t5", "whisper", "codegen"),
     *("clip", "vit", "llava", "qwen2_vl", "llama-gptq", "llama-fp8", "llama-nf4", "llama-hqq"),
-    *("zamba2-int8", "mistral3", "mpt", *_ODD_LLAMAS, "llama/reward"),
+    *("zamba2-int8", "mistral3", "mpt", "deepseek_v32", *_ODD_LLAMAS, "llama/reward"),
     "bert/none",
     *("helium_recorded", "helium_planned", _SIGLIP),
 )

@@ -71,7 +71,7 @@ def deepseek_v2(config: Config) -> LatentSpec:
         * read_num_shared_experts(config, 2),
         first_dense_layers=read_count(config, "first_k_dense_replace", 0),
     )
-    return _read_latent(config, spec, complex_rotation=True)
+    return read_latent(config, spec, complex_rotation=True)
 
 
 def deepseek_v3(config: Config) -> LatentSpec:
@@ -96,10 +96,11 @@ def deepseek_v3(config: Config) -> LatentSpec:
         num_expert_groups=read_integer(config, "n_group", 8),
         num_chosen_groups=read_integer(config, "topk_group", 4),
     )
-    return _read_latent(config, spec, complex_rotation=False)
+    return read_latent(config, spec, complex_rotation=False)
 
 
-def _read_latent(config: Config, spec: MoeSpec, *, complex_rotation: bool) -> LatentSpec:
+def read_latent(config: Config, spec: MoeSpec, *, complex_rotation: bool) -> LatentSpec:
+    """Return the numbers of experts and latent attention."""
     values = asdict(spec) | {
         "attention_bias": read_flag(config, "attention_bias", default=False),
         "head_dim": read_integer(config, "qk_nope_head_dim", 128)
@@ -124,11 +125,12 @@ def build(spec: LatentSpec) -> Architecture:
     tables = (spec.rotary_dim,) if spec.complex_rotation else (spec.rotary_dim, spec.rotary_dim)
     dtype = DType.FP32 if spec.complex_rotation else None
     return replace(
-        build_moe(spec, _build_attention(spec)), rotary_tables=tables, rotary_dtype=dtype
+        build_moe(spec, build_latent_attention(spec)), rotary_tables=tables, rotary_dtype=dtype
     )
 
 
-def _build_attention(spec: LatentSpec) -> LatentAttention:
+def build_latent_attention(spec: LatentSpec) -> LatentAttention:
+    """Return the attention of one block."""
     hidden, heads = spec.hidden_size, spec.num_attention_heads
     return LatentAttention(
         query=_build_query(spec),

@@ -28,7 +28,9 @@ from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.values.errors import InvalidConfigError
 from service.estimator.values.workload import Attention
 
-_EXPERTS_FIRST = frozenset({"deepseek_v2", "deepseek_v3", "glm4_moe", "qwen3_moe"})
+_EXPERTS_FIRST = frozenset(
+    {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm_moe_dsa", "qwen3_moe"}
+)
 """Families whose layers make their experts before the router (transformers 5.23, their
 ``modeling_*.py``); a loop over parameters holds what it made for the one before.
 """

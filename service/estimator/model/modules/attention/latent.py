@@ -77,7 +77,8 @@ class LatentAttention:
     def record(self, ctx: Recording, x: Value, scope: str) -> Value:
         """Record the block's attention; ``x`` stays with the caller."""
         tape, tokens = ctx.tape, ctx.shape.tokens
-        query_states = transpose(tape, self._project_query(ctx, x, scope))
+        query, query_latent = self._project_query(ctx, x, scope)
+        query_states = transpose(tape, query)
         named = tape.alias(query_states)
         q_pass, q_rot = split(
             tape,
@@ -92,21 +93,46 @@ class LatentAttention:
         latent, key = ctx.update_cache_parts(latent, key)
         queries = concatenate(tape, (q_pass, rotated))
         keys, values = self._expand(ctx, latent, key, scope)
-        mixed = attend(ctx, queries, keys, values, self._build_attention_config(ctx))
+        names = self.choose_keys(ctx, x, query_latent, scope)
+        mixed = self.attend(ctx, queries, keys, values)
         result = ctx.linear(self.output, mixed, scope)
         tape.free(
-            mixed, named, compressed_alias, q_pass, raw, latent, rotated, key, queries, keys, values
+            *(mixed, named, compressed_alias, q_pass, raw, latent, rotated, key),
+            *(queries, keys, values, *query_latent, *names),
         )
         return result
 
-    def _project_query(self, ctx: Recording, x: Value, scope: str) -> Value:
+    def choose_keys(
+        self, ctx: Recording, x: Value, query_latent: tuple[Value, ...], scope: str
+    ) -> tuple[Value, ...]:
+        """Record what chooses keys; returns its names. All are read."""
+        del ctx, x, query_latent, scope
+        return ()
+
+    def attend(self, ctx: Recording, queries: Value, keys: Value, values: Value) -> Value:
+        """Record attention to keys of all heads."""
+        return attend(ctx, queries, keys, values, self.build_attention_config(ctx))
+
+    def _project_query(
+        self, ctx: Recording, x: Value, scope: str
+    ) -> tuple[Value, tuple[Value, ...]]:
+        """Return the query, and its latent where that has a name."""
         first, *remaining = self.query
         query = ctx.linear(first, x, scope)
         if self.query_norm is None:
-            return query
+            return query, ()
         norm = self.query_norm
         normed = chain(ctx.tape, query, lambda _, value: ctx.norm(norm, value, scope))
-        return chain(ctx.tape, normed, lambda _, value: ctx.linear(remaining[0], value, scope))
+        if not self.names_latent:
+            return chain(
+                ctx.tape, normed, lambda _, value: ctx.linear(remaining[0], value, scope)
+            ), ()
+        return ctx.linear(remaining[0], normed, scope), (normed,)
+
+    @property
+    def names_latent(self) -> bool:
+        """Whether its code has a name for the query's latent."""
+        return False
 
     def _rotate(self, ctx: Recording, query: Value, key: Value) -> tuple[Value, Value]:
         if self.complex_rotation:
@@ -137,7 +163,8 @@ class LatentAttention:
         room = ctx.cache.length if ctx.cache is not None else None
         return replace(ctx.shape, decoding=False) if room is None else CrossShape(queries=room)
 
-    def _build_attention_config(self, ctx: Recording) -> AttentionConfig:
+    def build_attention_config(self, ctx: Recording) -> AttentionConfig:
+        """Return heads and dropout, and what queries read."""
         return AttentionConfig(
             num_heads=self.num_heads,
             num_kv_heads=self.num_heads,

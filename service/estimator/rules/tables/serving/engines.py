@@ -37,6 +37,7 @@ from service.estimator.rules.tables.serving.engine_ranks import (
 )
 from service.estimator.rules.tables.serving.item_limits import ITEM_LIMITS
 from service.estimator.rules.tables.serving.pooling import POOLING
+from service.estimator.rules.tables.serving.sparse_latent import SPARSE_ENGINES
 from service.estimator.rules.tables.serving.state_formats import STATE_FORMATS
 from service.estimator.rules.tables.serving.states import NO_MODEL, STATES
 from service.estimator.values.dtypes import DType
@@ -163,6 +164,7 @@ ENGINES = (
         source="the model's position table (max_position_embeddings)",
     ),
     NO_MODEL,
+    *SPARSE_ENGINES,
     *POOLING,
     *STATES,
     *DRAFT_HEADS,

@@ -43,6 +43,7 @@ from service.estimator.rules.tables.serving.engines import (
 )
 from service.estimator.rules.tables.serving.host_weights import TRANSFORMERS_KEEPS_ALL
 from service.estimator.rules.tables.serving.item_limits import NO_ITEM_LIMITS
+from service.estimator.rules.tables.serving.sparse_latent import STATIC_INDEX
 from service.estimator.rules.tables.serving.state_formats import NO_STATE_FORMAT
 from service.estimator.rules.tables.transformers_layouts import ONE_SEQUENCE, make_layout_rules
 from service.estimator.values.generation import Client, Sampling
@@ -170,6 +171,7 @@ _DECODERS = (
         reason="transformers has no paged cache in generate",
         source="transformers 5.23, cache_utils.py",
     ),
+    STATIC_INDEX,
     *(
         Rule(
             require=is_absent(field),
