@@ -51,6 +51,7 @@ _ADDED_LATER = {
     "cpu_offload_gb": None,
     "max_loras": None,
     "rollout": None,
+    "critic": None,
     "entropy_bonus": False,
     "completion_length": None,
     "log_prob_batch_size": None,

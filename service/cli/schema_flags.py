@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from msgspec import Struct, inspect
 
-from service.contract.schemas.megatron import MegatronRequest
 from service.contract.schemas.methods import (
     EvaluationRequest,
     LoraRequest,
     OffloadRequest,
     PeftRequest,
-    RolloutRequest,
 )
 from service.contract.schemas.serving import SpeculativeRequest
+from service.contract.schemas.trainers import CriticRequest, MegatronRequest, RolloutRequest
 
 _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
     (inspect.IntType, int),
@@ -27,6 +26,7 @@ _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
     (inspect.VarTupleType, list),
 )
 _NESTED: dict[str, type[Struct]] = {
+    "critic": CriticRequest,
     "evaluation": EvaluationRequest,
     "lora": LoraRequest,
     "megatron": MegatronRequest,

@@ -15,6 +15,7 @@ from service.estimator.memory.question import Question, TrainQuestion, resolve_q
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.quantization.loading import as_loaded
 from service.estimator.model.recorded.items import get_reads, list_item_notes, list_item_warnings
+from service.estimator.reinforcement.critic import estimate_critic
 from service.estimator.reinforcement.engine import estimate_engine
 from service.estimator.reinforcement.phases import add_phases
 from service.estimator.rules.warnings import list_effect_warnings
@@ -31,7 +32,7 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.losses import Trainer
 from service.estimator.values.memo import get_or_make_of
 from service.estimator.values.result import Detail, Estimate
-from service.estimator.values.workload import ServeWorkload, Workload
+from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 
 Answer = Callable[[Question, PassCache], Estimate]
 
@@ -131,6 +132,16 @@ def _add_phases(
             level=question.level,
         )
 
+    def answer_training(model: Architecture, workload: TrainWorkload) -> Estimate:
+        return estimate(
+            model,
+            workload,
+            layout=question.layout,
+            device=question.device,
+            plans=plans,
+            level=question.level,
+        )
+
     engine = estimate_engine(
         question.workload,
         question.layout,
@@ -138,7 +149,8 @@ def _add_phases(
         gpu=question.device.name,
         kind=answer.interval_kind,
     )
-    return add_phases(answer, question, engine, plans)
+    critic = estimate_critic(base, question.workload, question.layout, answer_training)
+    return add_phases(answer, question, engine, critic, plans)
 
 
 def _keep_machine(answer: Estimate, corrections: Corrections | None) -> Estimate:

@@ -1,4 +1,4 @@
-"""Parts of a workload: adapters, a policy's rollout, and inputs beside text."""
+"""Parts of a workload: number formats, adapters, and inputs beside text."""
 
 from typing import Annotated, Literal
 
@@ -7,21 +7,65 @@ from msgspec import UNSET, Meta, UnsetType
 from service.contract.schemas.fields import (
     Answer,
     Batch,
-    Count,
-    Fraction,
     JsonObject,
     ModuleName,
     Strict,
     Tokens,
-    Version,
     Word,
 )
 from service.estimator.values.adapters.lora_kernels import LoraKernel
 from service.estimator.values.batches import MAX_COUNT, MAX_SECONDS, MAX_SIDE
 from service.estimator.values.dtypes import DType
-from service.estimator.values.generation import MAX_SLEEP_LEVEL, RolloutEngine
 from service.estimator.values.losses import Loss
 from service.estimator.values.workload import OffloadTarget
+
+PolicyName = Literal[
+    "fp32",
+    "bf16",
+    "fp16",
+    "amp_bf16",
+    "amp_fp16",
+    "bf16_autocast",
+    "fp16_autocast",
+    "bf16_mixed",
+    "fp16_mixed",
+    "megatron_bf16",
+    "deepspeed_bf16",
+]
+
+
+class PrecisionRequest(Strict, frozen=True, kw_only=True):
+    """Number formats of a training run, one by one; what is absent follows `param_dtype`."""
+
+    param_dtype: Annotated[
+        DType, Meta(description="Format of the weights that the model runs with.")
+    ]
+    compute_dtype: Annotated[
+        DType | UnsetType, Meta(description="Format of the arithmetic; default `param_dtype`.")
+    ] = UNSET
+    autocast: Annotated[
+        bool, Meta(description="Weights stay in `param_dtype`; autocast keeps copies.")
+    ] = False
+    grad_dtype: Annotated[
+        DType | UnsetType, Meta(description="Format of the stored gradient; default `param_dtype`.")
+    ] = UNSET
+    reduce_dtype: Annotated[
+        DType | UnsetType, Meta(description="Format of the reduction; default `grad_dtype`.")
+    ] = UNSET
+    master_dtype: Annotated[
+        DType | UnsetType | None,
+        Meta(description="The optimizer's own copy; null, the default, is none."),
+    ] = UNSET
+    main_grad_dtype: Annotated[
+        DType | UnsetType | None,
+        Meta(description="The optimizer's gradient; null, the default, is none."),
+    ] = UNSET
+    main_grad_persistent: Annotated[
+        bool, Meta(description="The main gradient lives through the whole step.")
+    ] = False
+    optimizer_dtype: Annotated[
+        DType | UnsetType, Meta(description="Moments; default `master_dtype`, else `param_dtype`.")
+    ] = UNSET
 
 
 class LoraRequest(Strict, frozen=True, kw_only=True):
@@ -90,83 +134,6 @@ class OffloadRequest(Strict, frozen=True, kw_only=True):
     activations: Annotated[OffloadTarget, Meta(description="Where saved activations live.")] = (
         OffloadTarget.NONE
     )
-
-
-class RolloutRequest(Strict, frozen=True, kw_only=True):
-    """The engine that generates completions on the trainer's GPUs."""
-
-    engine: Annotated[
-        RolloutEngine | UnsetType,
-        Meta(
-            description=(
-                "`vllm`, the default, `sglang`, or `transformers`: the policy's own `generate()`."
-            )
-        ),
-    ] = UNSET
-    engine_version: Annotated[Version | UnsetType, Meta(description="Version of the engine.")] = (
-        UNSET
-    )
-    num_sequences: Annotated[
-        Batch | UnsetType,
-        Meta(
-            description=(
-                "Sequences that one GPU's `generate()` has at once; engines with a pool queue "
-                "them. Default 1."
-            )
-        ),
-    ] = UNSET
-    gpu_memory_fraction: Annotated[
-        Fraction | UnsetType, Meta(description="Share of the whole GPU that the engine takes.")
-    ] = UNSET
-    tensor_parallel: Annotated[
-        Count | UnsetType, Meta(description="GPUs that share one engine; default 1.")
-    ] = UNSET
-    sleep_level: Annotated[
-        Annotated[int, Meta(ge=0, le=MAX_SLEEP_LEVEL)] | UnsetType,
-        Meta(
-            description=(
-                "What the engine gives back while the trainer works: 0, the default, nothing; 1 "
-                "its pool, and its weights to the host; 2 both, its weights dropped."
-            )
-        ),
-    ] = UNSET
-    weight_dtype: Annotated[
-        DType | UnsetType, Meta(description="Format of the engine's weights; default `bf16`.")
-    ] = UNSET
-    kv_cache_dtype: Annotated[
-        DType | UnsetType, Meta(description="Format of keys and values; default `bf16`.")
-    ] = UNSET
-    max_model_len: Annotated[
-        Tokens | UnsetType, Meta(description="Longest sequence that the engine accepts.")
-    ] = UNSET
-    max_num_batched_tokens: Annotated[
-        Tokens | UnsetType, Meta(description="Tokens of one engine step.")
-    ] = UNSET
-    max_num_sequences: Annotated[
-        Batch | UnsetType, Meta(description="Sequences that the engine schedules at once.")
-    ] = UNSET
-    enforce_eager: Annotated[bool | UnsetType, Meta(description="No CUDA graphs.")] = UNSET
-    own_process: Annotated[
-        bool | UnsetType,
-        Meta(
-            description=(
-                "The engine is a process of its own, with a CUDA context, as verl and OpenRLHF run "
-                "it; default false, TRL's."
-            )
-        ),
-    ] = UNSET
-    offload_parameters: Annotated[
-        bool | UnsetType,
-        Meta(description="The trainer's weights are on the host while the engine generates."),
-    ] = UNSET
-    offload_optimizer: Annotated[
-        bool | UnsetType,
-        Meta(description="The optimizer's states are on the host but for the update."),
-    ] = UNSET
-    bucket_bytes: Annotated[
-        Annotated[int, Meta(ge=0, le=2**40)] | UnsetType,
-        Meta(description="Bytes of the buffer in which weights are sent to the engine; default 0."),
-    ] = UNSET
 
 
 Side = Annotated[int, Meta(ge=1, le=MAX_SIDE)]

@@ -3,7 +3,7 @@
 The whole vocabulary of the contract, modelled yet or not.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -16,19 +16,19 @@ from service.contract.schemas.fields import (
     Version,
     Word,
 )
-from service.contract.schemas.megatron import MegatronRequest
 from service.contract.schemas.methods import (
     EvaluationRequest,
     InputsRequest,
     LoraRequest,
     OffloadRequest,
     PeftRequest,
-    RolloutRequest,
+    PolicyName,
+    PrecisionRequest,
     SelectiveRequest,
 )
 from service.contract.schemas.serving import ServeRequest
+from service.contract.schemas.trainers import CriticRequest, MegatronRequest, RolloutRequest
 from service.estimator.values.batches import SequencePacking
-from service.estimator.values.dtypes import DType
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.optimizers import OptimizerName
 from service.estimator.values.workload import (
@@ -38,55 +38,6 @@ from service.estimator.values.workload import (
     Framework,
     Method,
 )
-
-PolicyName = Literal[
-    "fp32",
-    "bf16",
-    "fp16",
-    "amp_bf16",
-    "amp_fp16",
-    "bf16_autocast",
-    "fp16_autocast",
-    "bf16_mixed",
-    "fp16_mixed",
-    "megatron_bf16",
-    "deepspeed_bf16",
-]
-
-
-class PrecisionRequest(Strict, frozen=True, kw_only=True):
-    """Number formats of a training run, one by one; what is absent follows `param_dtype`."""
-
-    param_dtype: Annotated[
-        DType, Meta(description="Format of the weights that the model runs with.")
-    ]
-    compute_dtype: Annotated[
-        DType | UnsetType, Meta(description="Format of the arithmetic; default `param_dtype`.")
-    ] = UNSET
-    autocast: Annotated[
-        bool, Meta(description="Weights stay in `param_dtype`; autocast keeps copies.")
-    ] = False
-    grad_dtype: Annotated[
-        DType | UnsetType, Meta(description="Format of the stored gradient; default `param_dtype`.")
-    ] = UNSET
-    reduce_dtype: Annotated[
-        DType | UnsetType, Meta(description="Format of the reduction; default `grad_dtype`.")
-    ] = UNSET
-    master_dtype: Annotated[
-        DType | UnsetType | None,
-        Meta(description="The optimizer's own copy; null, the default, is none."),
-    ] = UNSET
-    main_grad_dtype: Annotated[
-        DType | UnsetType | None,
-        Meta(description="The optimizer's gradient; null, the default, is none."),
-    ] = UNSET
-    main_grad_persistent: Annotated[
-        bool, Meta(description="The main gradient lives through the whole step.")
-    ] = False
-    optimizer_dtype: Annotated[
-        DType | UnsetType, Meta(description="Moments; default `master_dtype`, else `param_dtype`.")
-    ] = UNSET
-
 
 LengthsRequest = (
     Annotated[list[Tokens], Meta(min_length=1, max_length=65_536)]
@@ -169,6 +120,10 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     rollout: Annotated[
         RolloutRequest | UnsetType,
         Meta(description="Of `grpo`: the engine on the same GPUs; without, it has its own."),
+    ] = UNSET
+    critic: Annotated[
+        CriticRequest | UnsetType,
+        Meta(description="Of `grpo`: a value model that is trained on the same GPUs (PPO)."),
     ] = UNSET
     evaluation: Annotated[
         EvaluationRequest | UnsetType,

@@ -1,8 +1,9 @@
-"""Draft models of requests: named, brought along, or on a hub."""
+"""Drafts and critics of requests: named, brought along, or on a hub."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from msgspec import Struct, UnsetType, structs
@@ -11,13 +12,20 @@ from service.base.errors import ServiceError
 from service.catalog.models import load_config, resolve_model
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.serving import DraftModel, SpeculativeRequest
+from service.contract.schemas.trainers import CriticRequest
+from service.contract.to_question.defaults import copy_set_fields
 from service.contract.to_question.hub import FetchModel, read_hub, refuse_hub
 from service.contract.to_question.models import prefix_error_field, require_one
 from service.estimator.model.families.speculative import FIELD
+from service.estimator.values.generation import Critic
 from service.estimator.values.speculative import Speculative
 from service.usecases.stored_specs.model_sources import read_source
 
 R = TypeVar("R", bound=Struct)
+_CRITIC_MODEL = "workload.critic.model"
+_CRITIC_FIELDS = tuple(
+    field.name for field in fields(Critic) if field.name not in {"config", "spec", "name"}
+)
 _SOURCES = ("hf_config", "architecture", "gguf", "hub")
 
 
@@ -72,6 +80,27 @@ def read_speculative(
     return Speculative(**values, **model), (
         [] if origin is None else [f"draft model read from {origin}"]
     )
+
+
+def read_critic(request: CriticRequest | UnsetType) -> Critic | None:
+    """Return the critic of a request; None without one.
+
+    Raises NotFoundError for a name that the catalogue lacks.
+    """
+    if isinstance(request, UnsetType):
+        return None
+    values = copy_set_fields(request, _CRITIC_FIELDS)
+    if isinstance(request.model, UnsetType):
+        return Critic(**values)
+    if isinstance(request.model, str):
+        entry = resolve_model(request.model, field=_CRITIC_MODEL)
+        config = json.dumps(load_config(entry), sort_keys=True)
+        return Critic(**values, config=config, name=entry.name)
+    ((kind, value),) = require_one(
+        request.model, ("hf_config", "architecture"), _CRITIC_MODEL
+    ).items()
+    values["config" if kind == "hf_config" else "spec"] = json.dumps(value, sort_keys=True)
+    return Critic(**values)
 
 
 def _read_hub(draft: DraftModel, fetch: FetchModel) -> DraftModel:

@@ -14,10 +14,12 @@ from service.contract.schemas.methods import (
     EvaluationRequest,
     LoraRequest,
     OffloadRequest,
+    PrecisionRequest,
     SelectiveRequest,
 )
-from service.contract.schemas.workload import PrecisionRequest, TrainRequest, WorkloadRequest
+from service.contract.schemas.workload import TrainRequest, WorkloadRequest
 from service.contract.to_question.defaults import apply_defaults, copy_set_fields
+from service.contract.to_question.drafts import read_critic
 from service.contract.to_question.inputs import read_sequence
 from service.contract.to_question.run_lengths import read_run_length
 from service.contract.to_question.serving import read_serving
@@ -176,6 +178,7 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
         for name, kind, names in _PARTS
         if not isinstance(part := getattr(request, name), UnsetType)
     }
+    values["critic"] = read_critic(request.critic)
     values["evaluation"] = _read_evaluation(request.evaluation, assumptions)
     workload = TrainWorkload(**values)
     workload, counted = read_run_length(request, workload)

@@ -8,8 +8,8 @@ from service.estimator.memory.phase_peaks import PhasePeak
 from service.estimator.memory.question import TrainQuestion
 from service.estimator.memory.static import StaticMemory
 from service.estimator.memory.training_pass import describe_batch
-from service.estimator.reinforcement.engine import EngineShare
-from service.estimator.reinforcement.phase import LOG_PROBS, Phase
+from service.estimator.reinforcement.phase import ROLLOUT, WEIGHT_SYNC, Phase
+from service.estimator.reinforcement.share import GpuShare
 from service.estimator.values.result import (
     Basis,
     Component,
@@ -22,13 +22,14 @@ from service.estimator.values.workload import TrainWorkload
 
 
 def list_instants(
-    update: Estimate, phases: Sequence[Phase], resident: EngineShare
+    update: Estimate, phases: Sequence[Phase], resident: GpuShare
 ) -> tuple[Instant, ...]:
-    """Return all instants, the engine's tensors among them."""
-    before = [phase for phase in phases if phase.name != LOG_PROBS]
+    """Return all instants, tensors of engine and critic among them."""
+    before = [phase for phase in phases if phase.name in {WEIGHT_SYNC, ROLLOUT}]
+    after = [phase for phase in phases if phase not in before]
     return (
         *update.instants[:1],
-        *(_make_instant(phase) for phase in (*before, *phases[:1])),
+        *(_make_instant(phase) for phase in (*before, *after)),
         *(
             Instant(
                 moment.name,
@@ -42,29 +43,27 @@ def list_instants(
 
 def _make_instant(phase: Phase) -> Instant:
     parts = {name: size for name, size in phase.parts.items() if size}
-    return Instant(
-        phase.name, phase.tensors + phase.engine.tensors, {**parts, **phase.engine.parts}
-    )
+    return Instant(phase.name, phase.tensors + phase.share.tensors, {**parts, **phase.share.parts})
 
 
-def add_engine(update: Estimate, engine: EngineShare, highest: Phase) -> Estimate:
-    """Return the update beside what the engine holds meanwhile.
+def add_share(update: Estimate, share: GpuShare, highest: Phase) -> Estimate:
+    """Return the update beside what engine and critic hold meanwhile.
 
     The ``highest`` phase may yet take more, at the upper end of its interval.
     """
     outside = update.device_bytes - update.reserved_bytes
-    limit = highest.tensors + highest.slack + highest.spread.high + highest.engine.interval.high
-    device = _widen(update.device_interval, engine.interval)
+    limit = highest.tensors + highest.slack + highest.spread.high + highest.share.interval.high
+    device = _widen(update.device_interval, share.interval)
     device = Interval(device.low, max(device.high, limit + outside))
-    components = (*update.components, *engine.components) if update.components else ()
-    allocated = update.allocated_bytes + engine.tensors
+    components = (*update.components, *share.components) if update.components else ()
+    allocated = update.allocated_bytes + share.tensors
     return replace(
         update,
         allocated_bytes=allocated,
-        reserved_bytes=update.reserved_bytes + engine.device_bytes,
-        device_bytes=update.device_bytes + engine.device_bytes,
-        allocated_interval=shift(update.allocated_interval, engine.tensors),
-        reserved_interval=_widen(update.reserved_interval, engine.interval),
+        reserved_bytes=update.reserved_bytes + share.device_bytes,
+        device_bytes=update.device_bytes + share.device_bytes,
+        allocated_interval=shift(update.allocated_interval, share.tensors),
+        reserved_interval=_widen(update.reserved_interval, share.interval),
         device_interval=device,
         components=components,
         stages=(Stage(0, allocated, update.steady_bytes),),
@@ -75,7 +74,7 @@ def decide_by_phase(
     added: Estimate,
     update: Estimate,
     phase: Phase,
-    resident: EngineShare,
+    resident: GpuShare,
     question: TrainQuestion,
     static_memory: StaticMemory,
 ) -> Estimate:
@@ -84,7 +83,7 @@ def decide_by_phase(
     The update may yet take more, at the upper end of its interval.
     """
     outside = update.device_bytes - update.reserved_bytes
-    engine, allocated = phase.engine, phase.tensors + phase.engine.tensors
+    engine, allocated = phase.share, phase.tensors + phase.share.tensors
     device = phase.reserved_bytes + outside
     interval = _widen(shift(phase.spread, device - engine.device_bytes), engine.interval)
     limit = update.device_interval.high + resident.interval.high
@@ -121,7 +120,7 @@ def _explain(
     )
     return (
         *TrainFormulas(static_memory).build_components(notes, peak),
-        *phase.engine.components,
+        *phase.share.components,
         *(
             Component(
                 name,

@@ -1,10 +1,11 @@
 """Engine of a rollout on the trainer's GPUs, awake, synced and asleep."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from service.estimator.memory.offloading import count_ranks_per_node
 from service.estimator.memory.overheads.overheads import get_context_overhead
+from service.estimator.reinforcement.share import NOTHING, OTHER, GpuShare
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.generation import Rollout, RolloutEngine
 from service.estimator.values.layout import Layout
@@ -13,43 +14,12 @@ from service.estimator.values.workload import Engine, ServeWorkload, TrainWorklo
 
 AnswerReplica = Callable[[ServeWorkload, Layout], Estimate]
 
-WEIGHTS, KV_CACHE, OTHER = "engine_weights", "engine_kv_cache", "engine_other"
+WEIGHTS, KV_CACHE = "engine_weights", "engine_kv_cache"
 """Components of a rollout's engine beside the trainer's."""
 _NAMES = {"weights": WEIGHTS, "kv_cache": KV_CACHE}
 _ASLEEP_SOURCE = "vLLM 0.33.0, v1/worker/gpu_worker.py, sleep; device_allocator/cumem.py"
 _HOST_LEVEL = 1
 _FIELDS = frozenset(item.name for item in fields(Rollout))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineShare:
-    """Bytes of a GPU that an engine holds at one time.
-
-    ``tensors`` are PyTorch's allocated bytes, ``outside`` all others; ``interval`` is of both.
-    """
-
-    components: tuple[Component, ...]
-    tensors: int
-    outside: int
-    interval: Interval
-
-    @property
-    def device_bytes(self) -> int:
-        """All bytes."""
-        return self.tensors + self.outside
-
-    @property
-    def parts(self) -> Mapping[str, int]:
-        """Tensors by component."""
-        parts: dict[str, int] = {}
-        for part in self.components:
-            if part.name != OTHER:
-                parts[part.name] = parts.get(part.name, 0) + part.bytes
-        unnamed = self.tensors - sum(parts.values())
-        return parts | ({OTHER: unnamed} if unnamed else {})
-
-
-NOTHING = EngineShare(components=(), tensors=0, outside=0, interval=Interval(0, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +29,9 @@ class RolloutMemory:
     ``synced`` has its weights and no pool.
     """
 
-    awake: EngineShare
-    synced: EngineShare
-    resident: EngineShare
+    awake: GpuShare
+    synced: GpuShare
+    resident: GpuShare
     """What is there while the trainer works."""
     serving: Serving | None
     host_bytes_per_node: int
@@ -139,7 +109,7 @@ def _share_weights(replica: Estimate) -> RolloutMemory:
         _rename(part) for part in replica.components if part.name in {"kv_cache", "activations"}
     ]
     interval = replica.allocated_interval
-    awake = EngineShare(
+    awake = GpuShare(
         components=(*parts, *_fill(tensors - sum(part.bytes for part in parts), replica)),
         tensors=tensors,
         outside=0,
@@ -155,7 +125,7 @@ def _share_weights(replica: Estimate) -> RolloutMemory:
     )
 
 
-def _take(replica: Estimate, *, tensors: int, shared: int) -> EngineShare:
+def _take(replica: Estimate, *, tensors: int, shared: int) -> GpuShare:
     """Return an engine of whose tensors so many are on the GPU.
 
     Those are its weights first. ``shared`` bytes of its context are the trainer's.
@@ -170,7 +140,7 @@ def _take(replica: Estimate, *, tensors: int, shared: int) -> EngineShare:
     ]
     unnamed = tensors + outside - sum(part.bytes for part in parts)
     device, gone = replica.device_interval, replica.allocated_bytes - tensors + shared
-    return EngineShare(
+    return GpuShare(
         components=(*parts, *_fill(unnamed, replica)),
         tensors=tensors,
         outside=outside,

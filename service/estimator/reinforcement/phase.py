@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 
 from service.estimator.memory.phase_peaks import Parts
-from service.estimator.reinforcement.engine import EngineShare
+from service.estimator.reinforcement.share import GpuShare
 from service.estimator.values.result import Interval
 
 LOG_PROBS, ROLLOUT, WEIGHT_SYNC = "log_probs", "rollout", "weight_sync"
+VALUES, CRITIC_UPDATE = "values", "critic_update"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """A phase with the trainer's tensors and the engine beside them.
+    """A phase with the trainer's tensors, and engine and critic beside them.
 
     ``slack`` is what the trainer's allocator holds beyond its tensors, ``spread`` how far its bytes
     may be off.
@@ -19,7 +20,7 @@ class Phase:
 
     name: str
     parts: Parts
-    engine: EngineShare
+    share: GpuShare
     slack: int
     spread: Interval
 
@@ -30,5 +31,5 @@ class Phase:
 
     @property
     def reserved_bytes(self) -> int:
-        """Bytes of the trainer's allocator, and of the engine."""
-        return self.tensors + self.slack + self.engine.device_bytes
+        """Bytes of the trainer's allocator, and of what is beside it."""
+        return self.tensors + self.slack + self.share.device_bytes

@@ -1,4 +1,4 @@
-"""Words about who generates: a caller of transformers, or a policy's rollout.
+"""Words about who generates for a policy, and who values it.
 
 Names are those of the HTTP contract.
 """
@@ -64,7 +64,7 @@ class Rollout:
     own_process: bool = False
     """Whether the engine runs beside the trainer's process, with a CUDA context of its own."""
     offload_parameters: bool = False
-    """Whether the trainer's weights are on the host while the engine generates."""
+    """Whether the trainer's weights are on the host while the engine, or a critic, works."""
     offload_optimizer: bool = False
     """Whether the optimizer's states are on the host but for the update."""
     bucket_bytes: int = 0
@@ -86,6 +86,42 @@ class Rollout:
         if not 0 <= self.sleep_level <= MAX_SLEEP_LEVEL:
             message = f"sleep_level is {self.sleep_level}; it is 0, 1 or {MAX_SLEEP_LEVEL}"
             raise InvalidInputError(message, field="workload.rollout.sleep_level")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Critic:
+    """Value model of a policy, on the same GPUs (arXiv:1707.06347).
+
+    ``config`` is its config.json as text, ``spec`` our own specification of one that came
+    otherwise; both None for the policy's own architecture. ``name`` is its name in the catalogue.
+    None of the others is as the policy has it.
+    """
+
+    config: str | None = None
+    spec: str | None = None
+    name: str | None = None
+    adapters: bool = False
+    """Whether it has the policy's kind of adapters; else all of its weights are trained."""
+    micro_batch_size: int | None = None
+    sequence_length: int | None = None
+    values_batch_size: int | None = None
+    """Sequences of a forward pass alone; None is a micro batch."""
+    checkpointed: bool | None = None
+    """Whether its layers are computed again in backward."""
+    offload_parameters: bool = False
+    """Whether its weights are on the host while others work."""
+    offload_optimizer: bool = False
+    """Whether its optimizer's states are on the host but for its update."""
+    own_process: bool = False
+    """Whether it runs beside the policy's process, with a CUDA context of its own."""
+
+    def __post_init__(self) -> None:
+        """Refuse counts below one."""
+        for name in ("micro_batch_size", "sequence_length", "values_batch_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                message = f"{name} is {value}; it must be 1 or more"
+                raise InvalidInputError(message, field=f"workload.critic.{name}")
 
 
 class PolicyFields(Protocol):
@@ -119,6 +155,10 @@ class PolicyFields(Protocol):
     def rollout(self) -> Rollout | None:
         """Engine on the same GPUs."""
 
+    @property
+    def critic(self) -> Critic | None:
+        """Value model on the same GPUs."""
+
 
 def check_policy(workload: PolicyFields) -> None:
     """Refuse what only trainers of a policy, or of a preference, have.
@@ -138,7 +178,7 @@ def check_policy(workload: PolicyFields) -> None:
     if is_policy and reference is Reference.PRECOMPUTED:
         message = "reference precomputed with trainer grpo, whose sequences are new: say model"
         raise InvalidInputError(message, field="workload.reference")
-    for name in ("completion_length", "log_prob_batch_size", "rollout", "entropy_bonus"):
+    for name in ("completion_length", "log_prob_batch_size", "rollout", "critic", "entropy_bonus"):
         if getattr(workload, name) not in {None, False} and not is_policy:
             message = f"{name} is trainer grpo's, and trainer is {trainer}"
             raise InvalidInputError(message, field=f"workload.{name}")

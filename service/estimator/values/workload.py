@@ -15,7 +15,7 @@ from service.estimator.values.batches import (
 )
 from service.estimator.values.dtypes import CacheType, DType
 from service.estimator.values.errors import InvalidInputError
-from service.estimator.values.generation import Client, Rollout, Sampling, check_policy
+from service.estimator.values.generation import Client, Critic, Rollout, Sampling, check_policy
 from service.estimator.values.losses import PAIRED_TRAINERS, Kernels, Loss, Reference, Trainer
 from service.estimator.values.megatron import MegatronOptions
 from service.estimator.values.optimizers import OptimizerName
@@ -164,6 +164,7 @@ class TrainWorkload:
     """With trainer ``grpo``: the loss has the entropy in it, as verl computes it."""
     rollout: Rollout | None = None
     """With trainer ``grpo``: the engine on the same GPUs; None is one elsewhere."""
+    critic: Critic | None = None
     evaluation: Evaluation | None = None
     loss: Loss = Loss.FULL_LOGITS
     kernels: Kernels = Kernels.TORCH
@@ -208,13 +209,12 @@ class TrainWorkload:
         """Refuse counts below one and a method that contradicts its adapters."""
         for name in ("sequence_length", "micro_batch_size", "gradient_accumulation_steps"):
             check_at_least(f"workload.{name}", getattr(self, name))
-        if not (adapts := self.method in {Method.LORA, Method.QLORA}) and self.lora is not None:
-            message = f'"lora" is given but method is {self.method.value!r}, not "lora" or "qlora"'
-        elif adapts and self.lora is None:
-            message = f"method {self.method.value!r} needs adapters"
-        else:
+        if (adapts := self.method in {Method.LORA, Method.QLORA}) is (self.lora is not None):
             self._check_options()
             return
+        message = f"method {self.method.value!r} needs adapters"
+        if not adapts:
+            message = f'"lora" is given but method is {self.method.value!r}, not "lora" or "qlora"'
         raise InvalidInputError(message, field="workload.lora")
 
     @property

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TypeVar
 
 from service.estimator.values.batches import Evaluation
-from service.estimator.values.generation import Rollout
+from service.estimator.values.generation import Critic, Rollout
 from service.estimator.values.layout import Layout
 from service.estimator.values.megatron import MegatronOptions
 from service.estimator.values.precision import Precision
@@ -78,6 +78,23 @@ def _render_parts(value: Offload | Rollout | Evaluation | MegatronOptions) -> di
     }
 
 
+def _render_model(value: Critic | Speculative) -> dict[str, object]:
+    """Return a second model as it was asked for, without defaults."""
+    model = (
+        value.name
+        or (value.config and {"hf_config": json.loads(value.config)})
+        or (value.spec and {"architecture": json.loads(value.spec)})
+    )
+    parts = {
+        field.name: to_json_value(getattr(value, field.name))
+        for field in fields(value)
+        if field.name not in {"name", "config", "spec"}
+        and getattr(value, field.name) != field.default
+    }
+    word = "draft" if isinstance(value, Speculative) else "model"
+    return ({word: model} if model else {}) | parts
+
+
 def _render_fields(value: Offload | Rollout | Evaluation | MegatronOptions) -> dict[str, object]:
     return {field.name: to_json_value(getattr(value, field.name)) for field in fields(value)}
 
@@ -101,13 +118,7 @@ def to_json_value(value: object) -> object:
                 "dropout": value.dropout,
                 **({"kernels": list(value.kernels)} if value.kernels else {}),
             }
-        case Speculative():
-            draft = (
-                value.name
-                or (value.config and {"hf_config": json.loads(value.config)})
-                or (value.spec and {"architecture": json.loads(value.spec)})
-            )
-            head = {} if value.head is None else {"head": value.head.value}
-            return {"num_tokens": value.num_tokens} | ({"draft": draft} if draft else {}) | head
+        case Critic() | Speculative():
+            return _render_model(value)
         case _:
             return value

@@ -76,6 +76,10 @@ from .constraints import Constraints
 from .constraints_allow_item import ConstraintsAllowItem
 from .constraints_frameworks_item import ConstraintsFrameworksItem
 from .context_method import ContextMethod
+from .critic_model import CriticModel
+from .critic_model_architecture import CriticModelArchitecture
+from .critic_model_hf_config import CriticModelHfConfig
+from .critic_request import CriticRequest
 from .cross_entropy_fusion import CrossEntropyFusion
 from .d_type import DType
 from .decision_answer import DecisionAnswer
@@ -491,6 +495,10 @@ __all__ = (
     "ConstraintsAllowItem",
     "ConstraintsFrameworksItem",
     "ContextMethod",
+    "CriticModel",
+    "CriticModelArchitecture",
+    "CriticModelHfConfig",
+    "CriticRequest",
     "CrossEntropyFusion",
     "DecisionAnswer",
     "DecisionPage",

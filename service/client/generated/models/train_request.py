@@ -21,6 +21,7 @@ from ..models.trainer import Trainer, check_trainer
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
+    from ..models.critic_request import CriticRequest
     from ..models.evaluation_request import EvaluationRequest
     from ..models.inputs_request import InputsRequest
     from ..models.lora_request import LoraRequest
@@ -62,6 +63,8 @@ class TrainRequest:
             `micro_batch_size`.
         entropy_bonus (bool | Unset): Of `grpo`: the entropy of whole logits is in the loss (verl).
         rollout (RolloutRequest | Unset): The engine that generates completions on the trainer's GPUs.
+        critic (CriticRequest | Unset): The value model that PPO trains beside a policy, as sharded and in the same
+            formats.
         evaluation (EvaluationRequest | Unset): An evaluation between training steps (`eval_strategy` of transformers'
             Trainer).
         kernels (Kernels | Unset): Kernels that replace a model's own operations.
@@ -121,6 +124,7 @@ class TrainRequest:
     log_prob_batch_size: int | Unset = UNSET
     entropy_bonus: bool | Unset = UNSET
     rollout: RolloutRequest | Unset = UNSET
+    critic: CriticRequest | Unset = UNSET
     evaluation: EvaluationRequest | Unset = UNSET
     kernels: Kernels | Unset = UNSET
     keeps_logits: bool | Unset = UNSET
@@ -216,6 +220,10 @@ class TrainRequest:
         rollout: dict[str, Any] | Unset = UNSET
         if not isinstance(self.rollout, Unset):
             rollout = self.rollout.to_dict()
+
+        critic: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.critic, Unset):
+            critic = self.critic.to_dict()
 
         evaluation: dict[str, Any] | Unset = UNSET
         if not isinstance(self.evaluation, Unset):
@@ -345,6 +353,8 @@ class TrainRequest:
             field_dict["entropy_bonus"] = entropy_bonus
         if rollout is not UNSET:
             field_dict["rollout"] = rollout
+        if critic is not UNSET:
+            field_dict["critic"] = critic
         if evaluation is not UNSET:
             field_dict["evaluation"] = evaluation
         if kernels is not UNSET:
@@ -410,6 +420,7 @@ class TrainRequest:
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.critic_request import CriticRequest  # noqa: PLC0415
         from ..models.evaluation_request import EvaluationRequest  # noqa: PLC0415
         from ..models.inputs_request import InputsRequest  # noqa: PLC0415
         from ..models.lora_request import LoraRequest  # noqa: PLC0415
@@ -531,6 +542,13 @@ class TrainRequest:
             rollout = UNSET
         else:
             rollout = RolloutRequest.from_dict(_rollout)
+
+        _critic = d.pop("critic", UNSET)
+        critic: CriticRequest | Unset
+        if isinstance(_critic, Unset):
+            critic = UNSET
+        else:
+            critic = CriticRequest.from_dict(_critic)
 
         _evaluation = d.pop("evaluation", UNSET)
         evaluation: EvaluationRequest | Unset
@@ -673,6 +691,7 @@ class TrainRequest:
             log_prob_batch_size=log_prob_batch_size,
             entropy_bonus=entropy_bonus,
             rollout=rollout,
+            critic=critic,
             evaluation=evaluation,
             kernels=kernels,
             keeps_logits=keeps_logits,

@@ -4,7 +4,7 @@ from service.estimator.model.weights.scheme import Packing
 from service.estimator.rules.grammar.conditions import Field
 from service.estimator.values.batches import Evaluation, Inputs, Lengths, SequencePacking
 from service.estimator.values.dtypes import CacheType, DType
-from service.estimator.values.generation import Client, Rollout, Sampling
+from service.estimator.values.generation import Client, Critic, Rollout, Sampling
 from service.estimator.values.layout import ContextMethod, Sharding
 from service.estimator.values.losses import Kernels, Loss, Reference, Trainer
 from service.estimator.values.megatron import MegatronOptions, TransformerImpl
@@ -113,6 +113,7 @@ class WorkloadFields:
     trainer: Field[Trainer] = Field("workload.trainer")
     reference: Field[Reference | None] = Field("workload.reference")
     rollout: Field[Rollout | None] = Field("workload.rollout")
+    critic: Field[Critic | None] = Field("workload.critic")
     evaluation: Field[Evaluation | None] = Field("workload.evaluation")
     loss: Field[Loss] = Field("workload.loss")
     kernels: Field[Kernels] = Field("workload.kernels")

@@ -3,18 +3,17 @@
 Names and defaults are those of OpenRLHF 0.11 (``openrlhf/cli/train_ppo_ray.py``).
 """
 
+from service.formats.launches.policies.openrlhf_critic import read_critic
 from service.formats.launches.policies.openrlhf_keys import FLAGS, MANY, UNMODELLED, WITHOUT_EFFECT
 from service.formats.launches.sources.argv import Grammar, read_argv
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
-from service.formats.launches.trainers.unmodelled_trainers import CRITIC_APART
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
 OPENRLHF = "0.11.2"
 _SOURCE = f"OpenRLHF {OPENRLHF}, openrlhf/cli/train_ppo_ray.py"
-_WITH_CRITIC = "gae"
 _GRAMMAR = Grammar(flags=FLAGS, many=MANY)
 _PRECISIONS = {"bf16": "deepspeed_bf16"}
 _ATTENTION = {
@@ -34,13 +33,7 @@ def read_openrlhf(handed_in: HandedIn, draft: Draft) -> None:
     command = handed_in.command
     if command is not None:
         settings = read_argv(command.arguments, _GRAMMAR, where=command.where).merge(settings)
-    estimator = _take(settings, "algo.advantage.estimator", _WITH_CRITIC)
-    if estimator.as_text() == _WITH_CRITIC:
-        raise estimator.refuse(
-            "reinforce, rloo, reinforce_baseline, group_norm or dr_grpo: a critic has no model "
-            f"here; {CRITIC_APART}"
-        )
-    draft.note(estimator, "advantages without a critic")
+    read_critic(handed_in, settings, draft, _take)
     name = settings.take("actor.model_name_or_path")
     if name is None:
         draft.ask("model", "actor.model_name_or_path names no model")

@@ -4,6 +4,11 @@ Names and defaults are those of verl 0.9 (``verl/trainer/config/_generated_ppo_t
 ``verl/workers/engine/fsdp/transformer_impl.py`` and ``verl/workers/engine_workers.py``).
 """
 
+from service.formats.launches.policies.verl_critic import (
+    compare_critic,
+    is_with_critic,
+    read_critic,
+)
 from service.formats.launches.policies.verl_keys import ABOVE_ONE, UNMODELLED, WITHOUT_EFFECT
 from service.formats.launches.policies.verl_rollout import read_rollout
 from service.formats.launches.policies.verl_settings import (
@@ -19,28 +24,20 @@ from service.formats.launches.policies.verl_step import read_reference, read_ste
 from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
-from service.formats.launches.trainers.unmodelled_trainers import CRITIC_APART
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings
 
-_WITH_CRITIC = "gae"
-"""Advantages of a critic (``verl/trainer/ppo/utils.py``, ``need_critic``)."""
 _SHARDING = {"fsdp": "fsdp1", "fsdp2": "fsdp2"}
 
 
 def read_verl(handed_in: HandedIn, draft: Draft) -> None:
     """Read a configuration of verl's trainer of policies."""
     settings = _gather(handed_in, draft)
-    estimator = take(settings, "algorithm.adv_estimator", "gae")
-    critic = take(settings, "critic.enable", value=False)
-    if estimator.as_text() == _WITH_CRITIC or critic.as_bool():
-        raise estimator.refuse(
-            "grpo, rloo, reinforce_plus_plus or another without a critic, which has no model here: "
-            + CRITIC_APART
-        )
-    draft.note(estimator, "advantages without a critic")
+    has_critic = is_with_critic(settings, draft)
+    if has_critic:
+        compare_critic(settings, draft)
     name = settings.take(f"{MODEL}.path")
     if name is None:
         draft.ask("model", "actor_rollout_ref.model.path names no model")
@@ -54,6 +51,8 @@ def read_verl(handed_in: HandedIn, draft: Draft) -> None:
     draft.put("workload.allocator", "expandable_segments")
     trainer = _read_trainer(settings, draft)
     _read_layout(trainer)
+    if has_critic:
+        read_critic(trainer, handed_in, name)
     _read_batch(trainer)
     read_reference(trainer)
     read_step(trainer)

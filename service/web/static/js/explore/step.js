@@ -13,7 +13,8 @@ const DEVICE = "device";
 const ORDER = [
   ...["weights", "adapters", "master_weights", "gradients", "optimizer_states", "activations", "logits", "kv_cache"],
   ...["recurrent_state", "gathered_weights", "communication_buffers", "temporaries", "cuda_graphs", "sampler_state", "request_table"],
-  ...["engine_weights", "engine_kv_cache", "engine_other", "library_workspaces", "allocator_slack", "device_context"],
+  ...["engine_weights", "engine_kv_cache", "engine_other", "critic_weights", "critic_optimizer_states", "critic_activations", "critic_other", "critic_context"],
+  ...["library_workspaces", "allocator_slack", "device_context"],
 ];
 
 /** Return `show(answer)` and `png()` of the chart in `element`, with its legend in `legend`. */

@@ -126,8 +126,8 @@ def test_what_has_no_term_is_ignored_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("--algo.advantage.estimator gae", "a critic has no model here"),
-        ("--algo.advantage.estimator gae", "the critic by itself"),
+        ("--algo.advantage.estimator gae --train.colocate_all", "updated at the same time"),
+        ("--algo.advantage.estimator gae --train.colocate_all", "the critic by itself"),
         ("--ds.ring_attn_size 3", "a divisor of the 8 GPUs"),
         ("--actor.optim lion", "expected one of adam, muon"),
         ("--ds.param_dtype fp16", "expected one of bf16"),
@@ -137,6 +137,32 @@ def test_what_has_no_model_is_refused(arguments: str, words: str) -> None:
     """With what has one."""
     with pytest.raises(LaunchFormatError, match=words):
         _import(arguments)
+
+
+def test_a_critic_on_the_same_gpus_sleeps_in_its_own_process() -> None:
+    """It begins from the reward model, which nobody here knows, with the policy's batches."""
+    imported = _import(
+        "--algo.advantage.estimator gae --train.colocate_all --ds.enable_sleep "
+        "--critic.model_name_or_path org/critic --critic.optim adam --critic.adam.lr 9e-6"
+    )
+
+    assert get_part(imported, "workload")["critic"] == {
+        "model": "org/critic",
+        "adapters": False,
+        "offload_optimizer": True,
+        "own_process": True,
+    }
+    assert "--critic.adam.lr" in imported.without_effect
+
+
+def test_a_critic_on_gpus_of_its_own_is_another_question() -> None:
+    """It is told how that is asked."""
+    imported = import_launch(
+        command=f"{_PROGRAM} --algo.advantage.estimator gae --actor.model_name_or_path gpt2"
+    )
+
+    assert "critic" not in get_part(imported, "workload")
+    assert any("the critic has GPUs of its own" in warning for warning in imported.warnings)
 
 
 def test_its_question_has_an_answer() -> None:

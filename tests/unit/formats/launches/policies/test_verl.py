@@ -137,8 +137,6 @@ def test_a_yaml_is_read_as_its_overrides_are() -> None:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("algorithm.adv_estimator=gae", "without a critic, which has no model here"),
-        ("algorithm.adv_estimator=gae", "--head token_classification --num-labels 1"),
         ("actor_rollout_ref.actor.strategy=megatron", "on Megatron-LM has no term"),
         ("actor_rollout_ref.rollout.name=trtllm", "expected one of vllm, sglang"),
         ("actor_rollout_ref.actor.ulysses_sequence_parallel_size=3", "a divisor of the 8 GPUs"),
@@ -149,12 +147,6 @@ def test_what_has_no_term_is_refused(override: str, words: str) -> None:
     """With what has one."""
     with pytest.raises(LaunchFormatError, match=words):
         _import(_MICRO, override)
-
-
-def test_a_critic_is_the_default_and_has_no_model() -> None:
-    """Nobody who leaves the estimator out trains without one."""
-    with pytest.raises(LaunchFormatError, match="adv_estimator is 'gae'"):
-        import_launch(command=f"{_PROGRAM} actor_rollout_ref.model.path=gpt2")
 
 
 def test_every_key_is_accounted_for() -> None:
