@@ -10,9 +10,9 @@ COPIES_LOGITS_BEFORE = (4, 49)
 """The loss shifted its logits by a contiguous copy of them; since then it shifts the labels
 (transformers PR #35646).
 """
-RETURNS_FP32_BEFORE = (4, 45)
+RETURNS_FP32_BEFORE = (4, 46)
 """Models cast their logits to fp32 themselves and returned those; since then the loss does
-(transformers PR #31292).
+(``forward`` of 4.45.2 and 4.46.0 beside each other, after transformers PR #31292).
 """
 STACKS_EXPERTS_SINCE = (5, 0)
 """Experts became stacked parameters; before, each was a module of linear layers, which loaders

@@ -21,9 +21,10 @@ from service.estimator.passes.preference_losses import (
 from service.estimator.passes.step import ModelWalk
 from service.estimator.passes.whole_logits import record_logits
 from service.estimator.tape import sizes
+from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.elementwise import cast
+from service.estimator.tape.ops.elementwise import cast, chain
 from service.estimator.tape.ops.loss.fused_losses import (
     ceil_div_size,
     compute_compiled_loss,
@@ -136,6 +137,8 @@ def _record_full_logits(
     (``ops/triton/cross_entropy.py``).
     """
     tape, logits = walk.tape, record_logits(walk, hidden)
+    if walk.ctx.settings.returns_fp32:
+        logits = chain(tape, logits, _upcast)
     if config.kind is not Loss.FUSED_CROSS_ENTROPY:
         labels = allocate_shifted_labels(tape)
         loss = compute_compiled_loss(tape, logits)
@@ -149,12 +152,17 @@ def _record_full_logits(
     return loss
 
 
+def _upcast(tape: Tape, logits: Value) -> Value:
+    """Return logits in fp32."""
+    return cast(tape, logits, DType.FP32, category=Category.LOGITS)
+
+
 def _record_in_place_loss(walk: ModelWalk, logits: Value) -> Value:
     """Record a loss over an fp32 copy, shifted where code is older."""
     tape = walk.tape
     is_copied = walk.ctx.settings.copies_logits
     labels = () if is_copied else allocate_shifted_labels(tape)
-    upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
+    upcast = _upcast(tape, logits)
     if is_copied:
         shifted = copy_shifted(tape, upcast)
         loss = compute_shifted_in_place_loss(tape, shifted)

@@ -40,6 +40,9 @@ _MISSING = """\
 
 - **Reserved and device bytes of single cards** (adapters): readings lie 1.3 to 1.9 GB above the answer. Their sources do not
   say what loading the checkpoint left reserved. Steady readings have 17 MB more: two workspaces of cuBLAS and the batch.
+- **foak's adapters under FSDP** read one fp32 copy of all adapters more at their peak (52 MB of Mistral 7B); its code takes
+  them out of FSDP, but readings between steps are those of shards. Device bytes of FSDP's ranks lie up to 28 % above the answer
+  with adapters and 23 % below where all weights are trained.
 - **What loading needs** (inference): readings of Qwen2.5's docs and of LitGPT have their highest moment since the process began.
   AWQ checkpoints of Qwen2.5 up to 3B hold a head beside the table that it is tied to, and both are there until they are tied: more
   than one token of prompt needs (20 to 33 % short). LitGPT packs its head too, from fp16, and a prompt's product unpacks it to fp16

@@ -1,10 +1,11 @@
-"""Foak's autograd functions: attention's projections over nf4 with their adapters.
+"""Foak's autograd functions: attention's projections over 4 bits with their adapters.
 
 fms-acceleration-foak 0.7 ``fused_ops/unsloth_lora/bnb/fast_lora.py`` (``LoRA_QKV``, ``LoRA_W``) and
 ``utils.py`` (``matmul_lora``, ``fast_dequantize``), which began as an older Unsloth's. A weight is
 dequantised into a new tensor each time, an adapter's product is another tensor of the output's
 size, and each layer drops its input for itself. The gradient of what query, key and value read is
-written over it.
+written over it, but for GPTQ's (``gptq/fast_lora.py``), whose three weights are all there before
+the first product.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from service.estimator.model.adapters.fused_layer import (
     send_input_gradient,
 )
 from service.estimator.model.adapters.site import Site
+from service.estimator.model.weights.scheme import Packing
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Parameter, Value, Work, count_bytes
@@ -26,10 +28,15 @@ from service.estimator.values.workload import Lora
 class _Layer(DequantisedLayer):
     """One of a function's layers."""
 
+    @property
+    def is_gptq(self) -> bool:
+        """Whether the functions are those for GPTQ's weights."""
+        return self.site.is_packed_as(Packing.GPTQ)
+
     def multiply(self, x: Value, lora: Lora) -> tuple[Value, Value]:
         """Return the layer's product, and the input that its adapter read."""
         tape, numel, (down, up) = self._tape, self.site.output_numel, self.factors
-        weight = self.dequantise()
+        weight = [] if self.is_gptq else self.dequantise()
         product = make(tape, numel, self.dtype, Work.PRODUCT)
         tape.use_workspace()
         tape.release(*weight)
@@ -96,7 +103,10 @@ def project_separately(
     ``in_place``: the gradient of ``x`` is written over it.
     """
     tape, layers = sites[0].tape, [_Layer(site, lora, x.dtype) for site in sites]
+    ahead = [part for layer in layers if layer.is_gptq for part in layer.dequantise()]
     outputs, reads = zip(*(layer.multiply(x, lora) for layer in layers), strict=True)
+    tape.release(*ahead)
+    writes_over = in_place and not layers[0].is_gptq
 
     def backward(_: Storage) -> None:
         gradients = [layer.differentiate() for layer in layers]
@@ -105,7 +115,7 @@ def project_separately(
             weight = layer.dequantise()
             if summed is not None:
                 tape.release(tape.scratch(x.numel, x.dtype), *weight)
-            elif in_place and x.storage is not None:
+            elif writes_over and x.storage is not None:
                 summed = tape.hold(x.storage)
                 tape.release(*weight)
             else:

@@ -30,6 +30,11 @@ def suits_kernels(case: Case) -> bool:
     return get_base_packing(case) in {None, Packing.BLOCKS_4BIT}
 
 
+def suits_foak(case: Case) -> bool:
+    """Return whether foak's functions can read the base weights."""
+    return get_base_packing(case) in {None, Packing.BLOCKS_4BIT, Packing.GPTQ}
+
+
 def is_int8(case: Case) -> bool:
     """Return whether base weights are LLM.int8()'s."""
     return get_base_packing(case) is Packing.INT8_ROWS

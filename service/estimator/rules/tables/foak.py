@@ -6,7 +6,7 @@ from service.estimator.rules.grammar.rule import Rule, Topic, unmodelled
 from service.estimator.rules.predicates.lora_kernels import (
     has_plain_variant,
     joins_gated,
-    suits_kernels,
+    suits_foak,
 )
 from service.estimator.rules.predicates.models import get_training
 from service.estimator.values.losses import FOAK_FAMILIES, Kernels, Loss, Trainer
@@ -19,6 +19,11 @@ _ADAPTED = all_of(_FOAK, is_given(workload.lora))
 _BASE = (workload.lora, workload.method, workload.framework_version, workload.quantization_bits)
 
 _PLUGIN = "fms-acceleration-foak 0.7"
+
+UNTRAINED_NORMS = all_of(_FOAK, is_in(workload.frozen, ("norm",)))
+"""Norms without a gradient are parameters of the flat one, which has no state of theirs
+(``_flat_param.py``, ``_is_grad_none_mask``).
+"""
 
 FOAK = (
     Rule(
@@ -56,10 +61,12 @@ FOAK = (
     ),
     Rule(
         when=_ADAPTED,
-        require=satisfies(suits_kernels, *_BASE),
+        require=satisfies(suits_foak, *_BASE),
         field=workload.kernels.path,
         topic=Topic.ADAPTERS,
-        refusal=unmodelled("kernels foak over weights of {model.packing}", "nf4", "16 bits"),
+        refusal=unmodelled(
+            "kernels foak over weights of {model.packing}", "nf4", "GPTQ", "16 bits"
+        ),
         source=f"{_PLUGIN} fused_ops/unsloth_lora/gptq",
     ),
     Rule(

@@ -36,6 +36,10 @@ _GEMMA2 = {
 }
 
 CONFIGS: Mapping[str, Config] = {
+    # Table 4 of arXiv:2408.13359; steady bytes of training say that its tables are tied.
+    "ibm/PowerLM-3b": _decoder(
+        "granite", "49152 2304 40 36 36 9216 4096", tie_word_embeddings=True
+    ),
     "codellama/CodeLlama-7b-hf": _decoder("llama", "32016 4096 32 32 32 11008 16384"),
     "meta-llama/Llama-3.1-8B-Instruct": _decoder("llama", "128256 4096 32 32 8 14336 131072"),
     "meta-llama/Meta-Llama-3-8B": _decoder("llama", "128256 4096 32 32 8 14336 8192"),

@@ -50,13 +50,13 @@ def test_releases_before_4_49_hold_fourteen_bytes_per_logit() -> None:
     assert new == loss_bytes(None)
 
 
-def test_releases_before_4_45_return_fp32_logits() -> None:
+def test_releases_before_4_46_return_fp32_logits() -> None:
     """The model drops its 16-bit logits; a loop that keeps the outputs holds four bytes instead of
     two.
     """
     logits = VOCABULARY * TOKENS
 
-    assert loss_bytes("4.48.1") - loss_bytes("4.44.2") == pytest.approx(2 * logits, rel=0.01)
+    assert loss_bytes("4.48.1") - loss_bytes("4.45.2") == pytest.approx(2 * logits, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,8 @@ def test_releases_before_4_45_return_fp32_logits() -> None:
         ("5.23", False, False),
         ("4.49.0", False, False),
         ("4.48.1", True, False),
+        ("4.46.0", True, False),
+        ("4.45.2", True, True),
         ("4.38", True, True),
     ],
 )

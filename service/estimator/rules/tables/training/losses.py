@@ -54,6 +54,9 @@ _LIGER = is_in(workload.kernels, Kernels.LIGER)
 
 _OWN_KERNELS = is_not_in(workload.kernels, Kernels.TORCH)
 
+_FOAK_FLAT = all_of(is_in(workload.kernels, Kernels.FOAK), is_in(layout.sharding, Sharding.FSDP1))
+"""Foak patches modules and functions, and leaves the units of FSDP1 as they are."""
+
 _MONKEY_PATCH = "liger-kernel 0.8 transformers/monkey_patch.py"
 
 _TRL = "trl 1.16 trainer/utils.py, add_fused_lm_head"
@@ -274,7 +277,7 @@ LOSSES = (
     ),
     Rule(
         when=_OWN_KERNELS,
-        require=is_at_most(layout.zero_stage, 2),
+        require=any_of(is_at_most(layout.zero_stage, 2), _FOAK_FLAT),
         topic=Topic.LOSS,
         refusal=unmodelled(
             "kernels {workload.kernels} over sharded weights",

@@ -22,7 +22,7 @@ from service.estimator.rules.grammar.rule import (
     unmodelled,
 )
 from service.estimator.rules.predicates.models import is_text_decoder
-from service.estimator.rules.tables.foak import FOAK
+from service.estimator.rules.tables.foak import FOAK, UNTRAINED_NORMS
 from service.estimator.rules.tables.lora_kernels import LORA_KERNELS
 from service.estimator.rules.tables.megatron_options import make_options_rule
 from service.estimator.rules.tables.own_code import IMAGES, make_flash_rule
@@ -134,7 +134,7 @@ _RULES = (
     ),
     Rule(
         when=_FLAT,
-        require=is_in(workload.frozen, ()),
+        require=any_of(is_in(workload.frozen, ()), UNTRAINED_NORMS),
         topic=Topic.FLAT,
         refusal=unmodelled(
             "frozen modules in flat parameters with trained ones, whose gradients FSDP1 makes all "

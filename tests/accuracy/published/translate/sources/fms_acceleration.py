@@ -85,10 +85,6 @@ def _find_unworded(row: Mapping[str, Any]) -> str | None:
         return "fused experts, for which the contract has no word"
     if not (kernels["foak"] or kernels["fused_lora"]):
         return None
-    if row["parallelism"]["dp_shard"] > 1:
-        return "foak's kernels over sharded weights, for which there is no term"
-    if kernels["fused_lora"] and _is_gptq(row):
-        return "foak's adapters over GPTQ's weights, for which there is no term"
     if "bigcode" in row["model"]["hf_id"]:
         return "foak's loss without its norms and rotation (gpt_bigcode)"
     return None
