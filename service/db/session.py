@@ -11,7 +11,7 @@ from functools import partial
 from psycopg import errors
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, InvalidRequestError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session, configure_mappers, sessionmaker
 
@@ -24,6 +24,9 @@ STATEMENT_TIMEOUT_S = 30
 ANSWER_TIMEOUT_S = 35
 """When a client gives up by its own clock: after the server would have."""
 IDLE_IN_TRANSACTION_TIMEOUT_S = 60
+_NO_ANSWER = "the database does not answer; try again"
+_PINGS_FAILED = "This connection is closed"
+"""What a pool says whose pings failed twice (SQLAlchemy 2.0 pool/base.py, ``_checkout``)."""
 
 # Postgres refuses NaN in JSON; refusing it here names the place that made it.
 _dump_json = partial(json.dumps, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
@@ -105,6 +108,9 @@ def transaction(sessions: sessionmaker[Session]) -> Iterator[Session]:
         # Of a connection that is being made SQLAlchemy does not say that it is invalid.
         is_given_up = isinstance(error.orig, errors.IdleInTransactionSessionTimeout)
         if isinstance(error, OperationalError) or error.connection_invalidated or is_given_up:
-            message = "the database does not answer; try again"
-            raise UnavailableError(message) from error
+            raise UnavailableError(_NO_ANSWER) from error
         raise
+    except InvalidRequestError as error:
+        if str(error) != _PINGS_FAILED:
+            raise
+        raise UnavailableError(_NO_ANSWER) from error

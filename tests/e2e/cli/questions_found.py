@@ -79,7 +79,19 @@ MODELS = (
 )
 
 COMMANDS = (
-    ask("Which task?", "fit llama-3.1-8b --gpu B200", REFUSED, "--task train or --task serve"),
+    ask(
+        "Does it run at all?",
+        "fit llama-3.1-8b --gpu B200",
+        FITS,
+        "15.73 GiB per GPU",
+        "--num-sequences and --prompt-tokens for your load, or --task train",
+    ),
+    ask(
+        "Which task?",
+        "ceilings llama-3.1-8b --gpu B200 --maximize num_images",
+        REFUSED,
+        "--task train or --task serve",
+    ),
     ask("On which GPU?", f"fit llama-3.1-8b {SERVE} {ONE}", REFUSED, "--gpu-memory 80Gi"),
     ask(
         "A word with a letter missing?",

@@ -74,7 +74,8 @@ def test_nothing_is_lost_nothing_twice_and_nothing_wrong() -> None:
         executions = count_executions(sessions)
 
     assert found == []
-    assert executions >= NUM_JOBS
+    # A job that is cancelled while it waits never begins.
+    assert executions >= sum(job.cancelled is None for job in happened.jobs)
     assert len({struck.what for struck in happened.strikes}) >= 3, (
         "hardly anything was struck, so this tested nothing"
     )

@@ -99,7 +99,8 @@ def test_nothing_is_lost_where_the_network_between_hosts_fails() -> None:
     struck = {fault.what for fault in happened.strikes}
     assert found == []
     assert len(happened.jobs) == NUM_JOBS
-    assert executions >= NUM_JOBS
+    # A job that is cancelled while it waits never begins.
+    assert executions >= sum(job.cancelled is None for job in happened.jobs)
     assert struck & OF_NETWORK, f"no fault of the network among {struck}"
     assert struck - OF_NETWORK, "faults of the network alone"
 

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine, select, text
-from sqlalchemy.exc import IntegrityError, InvalidRequestError
+from sqlalchemy import Engine, event, select, text
+from sqlalchemy.exc import DisconnectionError, IntegrityError, InvalidRequestError
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.base.errors import (
@@ -156,6 +156,19 @@ def test_a_transaction_that_its_server_gave_up(sessions: sessionmaker[Session]) 
 
     with pytest.raises(UnavailableError), transaction(sessions) as session:
         session.execute(text(given_up))
+
+
+def test_a_pool_whose_connections_do_not_answer(database_url: str) -> None:
+    """It tries twice, and its own error is an outage: a reconciler goes on after it."""
+    engine, sessions = sessions_on(database_url)
+
+    def lose_connection(*_: object) -> None:
+        raise DisconnectionError
+
+    event.listen(engine, "checkout", lose_connection)
+    with pytest.raises(UnavailableError, match="does not answer"):
+        names(sessions)
+    engine.dispose()
 
 
 def test_a_pool_that_is_used_up(database_url: str) -> None:

@@ -17,6 +17,7 @@ _PER_LAYER_LISTS = (
     "layer_types",
     "layers_block_type",
     "mlp_layer_types",
+    "indexer_types",
     "no_rope_layers",
     "attention_layers",
 )
