@@ -4,21 +4,17 @@ They are asked by name as those of the catalogue are, and after them: a stored m
 name comes first. Read when a name is asked for that nothing else has.
 """
 
-import json
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from service.base.gzip_json import decode_gzip_json
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.memo import keep_latest
 
 LISTED = Path(__file__).with_name("listed_models.json.gz")
-_GZIP = 31
-"""zlib's ``wbits`` of a gzip file; the module gzip would be loaded with every command."""
 _MAX_BUILT = 32
 """Models that a process keeps built."""
 
@@ -48,7 +44,7 @@ def load_listed_architecture(name: str) -> Architecture:
 
 @cache
 def _index_by_name() -> Mapping[str, ListedModel]:
-    document: dict[str, Any] = json.loads(zlib.decompress(LISTED.read_bytes(), _GZIP))
+    document = decode_gzip_json(LISTED.read_bytes())
     package = document["package"]
     index: dict[str, ListedModel] = {}
     for entry_name, ids in document["same"].items():

@@ -6,7 +6,6 @@ catalogue does not have.
 """
 
 import json
-import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -14,13 +13,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from service.base.gzip_json import decode_gzip_json
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.memo import keep_latest
 
 _FOLDER = Path(__file__).with_name("recordings")
 _PACKED = Path(__file__).with_name("packed_models.json")
-_GZIP = 31
-"""zlib's ``wbits`` of a gzip file; the module gzip would be loaded with every command."""
 _MAX_DECODED = 32
 """Recordings that a process keeps decoded, a megabyte or two each."""
 
@@ -75,7 +73,7 @@ def load_recorded_architecture(name: str) -> Architecture:
     # A cold command that names another model does not pay for this.
     recorded = import_module("service.estimator.model.recorded.architecture")
     decoding = import_module("service.estimator.model.recorded.decoding")
-    document = json.loads(zlib.decompress(read_packed_recording(name), wbits=_GZIP))
+    document = decode_gzip_json(read_packed_recording(name))
     architecture: Architecture = recorded.build_recorded(decoding.decode_recording(document))
     return architecture
 

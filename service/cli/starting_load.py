@@ -2,16 +2,20 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 
 from service.base.errors import InvalidRequestError
 from service.cli.model_files.tasks import infer_task
 from service.cli.schema_flags import translate_to_flags
 from service.formats.launches.values.launch import STARTING_LOAD
 
-_LOAD = {f"workload.{name}": value for name, value in STARTING_LOAD.items()}
-_NAMING_A_LOAD = frozenset(
-    {*_LOAD, "launch_files", "min_num_sequences", "min_tokens_per_second", "workload.inputs"}
+LOAD: Mapping[str, int] = {f"workload.{name}": value for name, value in STARTING_LOAD.items()}
+_BOUNDS = (
+    *("global_batch_size", "max_hours", "max_prefill_time_s", "max_step_time_s"),
+    *("max_time_per_output_token_s", "min_num_sequences", "min_tokens_per_second"),
 )
+"""What a search must reach: nothing of it is said of one request."""
+_NAMING_A_LOAD = frozenset({*LOAD, *_BOUNDS, "frameworks", "launch_files", "workload.inputs"})
 
 
 def assume_starting_load(options: argparse.Namespace, *, engine: str | None = None) -> None:
@@ -28,7 +32,7 @@ def assume_starting_load(options: argparse.Namespace, *, engine: str | None = No
     task = _find_task(options, flags)
     if task == "train":
         return
-    for field, value in _LOAD.items():
+    for field, value in LOAD.items():
         setattr(options, field, value)
     with_engine = ""
     if engine is not None and "workload.engine" not in flags:
@@ -39,7 +43,7 @@ def assume_starting_load(options: argparse.Namespace, *, engine: str | None = No
     sys.stderr.write(
         f"headroom: no {unsaid} is named, so this answers whether one request of "
         f"{STARTING_LOAD['prompt_tokens']} tokens can be served{with_engine}; say "
-        f"{translate_to_flags(' and '.join(_LOAD))} for your load{other}\n"
+        f"{translate_to_flags(' and '.join(LOAD))} for your load{other}\n"
     )
 
 

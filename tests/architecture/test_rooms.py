@@ -50,6 +50,7 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
         "service.base.count_errors",
         "service.base.errors",
         "service.base.explain_errors",
+        "service.base.gzip_json",
         "service.base.hub_errors",
         "service.base.packages",
         "service.base.recording_errors",

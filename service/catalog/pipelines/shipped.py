@@ -1,14 +1,12 @@
 """Recorded pipelines of diffusers that a release ships, by name."""
 
-import gzip
-import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from service.base.errors import UnknownModelError
+from service.base.gzip_json import decode_gzip_json
 from service.estimator.pipelines.decoding import read_pipeline
 from service.estimator.pipelines.recording import RecordedPipeline
 from service.estimator.values.errors import NotModelledError
@@ -109,7 +107,4 @@ def load_pipeline(name: str) -> RecordedPipeline:
 
 @cache
 def _load(name: str) -> RecordedPipeline:
-    document: dict[str, Any] = json.loads(
-        gzip.decompress((_FOLDER / f"{name}{_SUFFIX}").read_bytes())
-    )
-    return read_pipeline(document, name)
+    return read_pipeline(decode_gzip_json((_FOLDER / f"{name}{_SUFFIX}").read_bytes()), name)

@@ -18,9 +18,9 @@ from service.cli.flags import collect_fields, get_gpu
 from service.cli.launch.texts import decode_text
 from service.cli.model_files.naming import get_model, name_model
 from service.cli.schema_flags import translate_to_flags
-from service.cli.starting_load import prints_bare
+from service.cli.starting_load import LOAD, prints_bare
 from service.formats.launches.values.fields import place_field
-from service.formats.launches.values.launch import STARTING_LOAD, Launcher
+from service.formats.launches.values.launch import Launcher
 from service.terminal.arguments import format_choices, make_choice_reader
 
 _LAUNCHERS = tuple(launcher.value for launcher in Launcher)
@@ -184,17 +184,16 @@ def _read_file(path: Path) -> dict[str, str]:
 
 def _assume_load(answer: dict[str, Any], gaps: Sequence[str]) -> tuple[str, ...]:
     """Give a server without a load one request; returns open fields."""
-    load = {f"workload.{name}": value for name, value in STARTING_LOAD.items()}
-    if answer["question"]["workload"]["task"] != "serve" or load.keys().isdisjoint(gaps):
+    if answer["question"]["workload"]["task"] != "serve" or LOAD.keys().isdisjoint(gaps):
         return tuple(gaps)
-    for field in load.keys() & set(gaps):
-        place_field(answer["question"], field, load[field])
-    fields = translate_to_flags(" and ".join(field for field in load if field in gaps))
+    for field in LOAD.keys() & set(gaps):
+        place_field(answer["question"], field, LOAD[field])
+    fields = translate_to_flags(" and ".join(field for field in LOAD if field in gaps))
     sys.stderr.write(
         "headroom: the launch does not say its load, so this answers whether the engine starts and "
         f"has room for one request; say {fields} for yours\n"
     )
-    return tuple(field for field in gaps if field not in load)
+    return tuple(field for field in gaps if field not in LOAD)
 
 
 def _fill_gaps(answer: dict[str, Any], gaps: Sequence[str]) -> bool:

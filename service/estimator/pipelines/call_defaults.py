@@ -6,7 +6,7 @@ from service.estimator.pipelines.recording import RecordedPipeline
 from service.estimator.values.errors import InvalidInputError
 
 _LATENT_PIXELS = 8
-"""Pixels of a latent's side: four levels of ``block_out_channels``, of each that is listed."""
+"""Pixels of a latent's side, by the four levels of Stable Diffusion's ``block_out_channels``."""
 
 
 class CallSize(NamedTuple):
@@ -17,15 +17,16 @@ class CallSize(NamedTuple):
     num_frames: int = 1
 
 
+_SQUARE = CallSize(1024, 1024)
 _SIZES = {
-    "Flux2KleinPipeline": CallSize(128 * _LATENT_PIXELS, 128 * _LATENT_PIXELS),
-    "Flux2Pipeline": CallSize(128 * _LATENT_PIXELS, 128 * _LATENT_PIXELS),
-    "FluxPipeline": CallSize(128 * _LATENT_PIXELS, 128 * _LATENT_PIXELS),
+    "Flux2KleinPipeline": _SQUARE,
+    "Flux2Pipeline": _SQUARE,
+    "FluxPipeline": _SQUARE,
     "HunyuanVideoPipeline": CallSize(720, 1280, 129),
     "LTXPipeline": CallSize(512, 704, 161),
-    "QwenImagePipeline": CallSize(128 * _LATENT_PIXELS, 128 * _LATENT_PIXELS),
+    "QwenImagePipeline": _SQUARE,
     "WanPipeline": CallSize(480, 832, 81),
-    "ZImagePipeline": CallSize(1024, 1024),
+    "ZImagePipeline": _SQUARE,
 }
 """Defaults of ``__call__``, or its ``default_sample_size`` (diffusers 0.42.1, pipelines)."""
 

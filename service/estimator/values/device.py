@@ -86,6 +86,16 @@ class Device:
         """Properties that decide its kernels and contexts."""
         return self.name, self.vendor, self.compute_capability, self.num_processors
 
+    @property
+    def is_blackwell(self) -> bool:
+        """Whether it is a data-center Blackwell, of compute capability 10."""
+        return (self.compute_capability or "").startswith("10.")
+
+    @property
+    def is_hopper(self) -> bool:
+        """Whether it is a Hopper, or may be one."""
+        return (self.compute_capability or "9.0").startswith("9.")
+
     def list_warnings(self, dtype: DType) -> tuple[str, ...]:
         """Return warnings about arithmetic in ``dtype`` and about the vendor.
 

@@ -26,7 +26,6 @@ from service.planner.plans.refusals import (
     explain_too_expensive,
     explain_too_few,
     find_refusal,
-    list_spreading_engines,
     make_contradiction_error,
 )
 from service.planner.plans.relaxations import find_smallest_change, search_beyond
@@ -215,10 +214,8 @@ def _plan_without_winners(
         closest = nearer
     tried = [count for count in counts if space.list_options(count)]
     placeable = list_placeable(space.counts, offer)
-    spreading = list_spreading_engines(search.evaluator.architecture, question)
-    reason = explain_no_plan(
-        question, offer, tried, closest, placeable=placeable, spreading=spreading
-    )
+    model = search.evaluator.architecture
+    reason = explain_no_plan(question, offer, tried, closest, placeable=placeable, model=model)
     unused = (
         ""
         if space.list_options(counts[-1])

@@ -28,19 +28,19 @@ def explain_no_plan(
     closest: Rejection,
     *,
     placeable: Sequence[int] = (),
-    spreading: Sequence[str] = (),
+    model: Architecture,
 ) -> str:
     """Explain why no number of GPUs is enough.
 
     Of those that are ``placeable``, ``counts`` have layouts and are within the budget.
-    ``spreading`` engines share the weights where the requested one does not.
     """
     closest_is = f"the closest is {closest.num_gpus}: {closest.reason}"
     budget = question.limits.max_cost_per_hour
     if budget is not None and placeable and (offer.cost_per_hour(placeable[-1]) or 0) > budget:
         return f"{_explain_budget(question, offer, counts)}; {closest_is}"
     if isinstance(question.workload, ServeWorkload) and closest.missing_bytes:
-        advice = f"; engine {' or '.join(spreading)} spreads its weights" if spreading else ""
+        spreading = " or ".join(_list_spreading_engines(model, question))
+        advice = f"; engine {spreading} spreads its weights" if spreading else ""
         return (
             f"one replica does not fit on {_format_gpus(closest.num_gpus)}: {closest.reason}; more "
             f"replicas do not shrink it{advice}"
@@ -59,7 +59,7 @@ def explain_no_plan(
     return f"max_gpus is {max_gpus}, and no number up to it is enough; {closest_is}"
 
 
-def list_spreading_engines(model: Architecture, question: Question) -> tuple[str, ...]:
+def _list_spreading_engines(model: Architecture, question: Question) -> tuple[str, ...]:
     """Return the engines that share a model's weights between GPUs.
 
     None are named where the requested one does so itself, or has no second GPU.

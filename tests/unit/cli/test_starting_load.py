@@ -58,3 +58,14 @@ def test_part_of_a_load_is_asked_for_the_other(
 
     assert code == 2
     assert lacks in told
+
+
+@pytest.mark.parametrize("bound", ["--global-batch-size", "--min-num-sequences"])
+def test_a_bound_says_nothing_of_one_request(
+    capsys: pytest.CaptureFixture[str], bound: str
+) -> None:
+    """What a search must reach belongs to a load, which is asked for."""
+    code, _, told = ask(capsys, "how-many", *_MODEL, bound, "8")
+
+    assert code == 2
+    assert "which task?" in told

@@ -20,7 +20,6 @@ from service.estimator.values.errors import NotModelledError
 BLOCK_TOKENS = 64
 """Tokens of a block that the indexer's kernels take (``DeepseekV32IndexerBackend``)."""
 _SCALED, _SCALE_BYTES = 128, 4
-_HOPPER, _BLACKWELL = 9, 10
 _AUTOMATIC = (
     "the engine keeps an fp8 cache of {family} on this GPU unless --kv-cache-dtype says otherwise: "
     "say kv_cache_dtype fp8 for it"
@@ -54,7 +53,7 @@ def check_kernels(model: Architecture, device: Device) -> None:
     vLLM 0.33.0, ``platforms/cuda.py``, ``_get_backend_priorities``: compute capability 9 and 10,
     and 12 by a kernel with a layout of its own.
     """
-    if find_sparse(model) is not None and get_major(device) not in {_HOPPER, _BLACKWELL}:
+    if find_sparse(model) is not None and not (device.is_hopper or device.is_blackwell):
         raise NotModelledError(
             f"{model.family} on {device.name}, of compute capability "
             f"{device.compute_capability or 'unknown'}: its kernels of sparse attention",
@@ -63,18 +62,13 @@ def check_kernels(model: Architecture, device: Device) -> None:
         )
 
 
-def get_major(device: Device) -> int:
-    """Return the first number of a compute capability, Hopper's without one."""
-    return int((device.compute_capability or "9.0").partition(".")[0])
-
-
 def keep_scales(
     ranks: Sequence[Rank], model: Architecture, cache_dtype: DType, device: Device
 ) -> tuple[Rank, ...]:
     """Return ranks whose fp8 latents have scales, where the kernels read these."""
     attention = find_sparse(model)
     plain = attention is None or cache_dtype is not DType.FP8
-    if attention is None or plain or get_major(device) == _BLACKWELL:
+    if attention is None or plain or device.is_blackwell:
         return tuple(ranks)
     extra = attention.latent_size // _SCALED * _SCALE_BYTES
     extra += attention.rope_dim * (DType.BF16.bytes_per_element - 1)
@@ -93,10 +87,6 @@ def warn_of_format(
 
     ``families`` are those whose cache it keeps in fp8 on Blackwell.
     """
-    is_automatic = (
-        model.family in families
-        and get_major(device) == _BLACKWELL
-        and cache_dtype is not DType.FP8
-    )
+    is_automatic = model.family in families and device.is_blackwell and cache_dtype is not DType.FP8
     text = _AUTOMATIC.format(family=model.family)
     return (text,) if is_automatic else ()

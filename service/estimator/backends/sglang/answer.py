@@ -144,7 +144,7 @@ def _fill_pool(question: ServeQuestion, cache: PassCache) -> FilledPool:
         warnings=warn_of_format(model, workload.kv_cache_dtype, device, families=_FP8_FAMILIES),
     )
     if keeps_states(model) and workload.kv_pool_tokens is not None:
-        limits = replace(limits, warnings=(_UNLIMITED,))
+        limits = replace(limits, warnings=(*limits.warnings, _UNLIMITED))
     else:
         # A page has one token (``_apply_token_constraints``).
         memories, limits = limit_tokens(memories, limits, workload.kv_pool_tokens)

@@ -139,7 +139,7 @@ def _list_warnings(question: ServeQuestion, settings: VllmSettings) -> tuple[str
     if settings.tower is not None:
         return settings.tower.list_warnings()
     formats = warn_of_cache(model, workload.kv_cache_dtype, question.device)
-    return formats or list_idle_limits(model, workload)
+    return (*formats, *list_idle_limits(model, workload))
 
 
 def _get_budget(

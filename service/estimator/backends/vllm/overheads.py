@@ -117,7 +117,7 @@ def count_captured_sizes(
     (1024 on data-centre Blackwells since 0.28); whole to as many tokens as there are sequences
     (``config/vllm.py``, ``_set_cudagraph_sizes``; ``v1/cudagraph_dispatcher.py``).
     """
-    wide = release.version >= _WIDER_CAPTURES and _is_blackwell(device)
+    wide = release.version >= _WIDER_CAPTURES and device.is_blackwell
     most = min(2 * max_num_sequences, _LARGEST_BLACKWELL_CAPTURE if wide else _LARGEST_CAPTURE)
     sizes = [
         size for size in (1, 2, 4, *range(8, 256, 8), *range(256, most + 1, 16)) if size <= most
@@ -180,7 +180,7 @@ def estimate_attention_workspace(release: VllmRelease, device: Device) -> Memory
 
     They are the default of data-centre Blackwells, and get it when the pool is there already.
     """
-    size = _FLASHINFER_WORKSPACE if release.compiles and _is_blackwell(device) else 0
+    size = _FLASHINFER_WORKSPACE if release.compiles and device.is_blackwell else 0
     return MemoryPart(
         name="library_workspaces",
         bytes=size,
@@ -192,10 +192,6 @@ def estimate_attention_workspace(release: VllmRelease, device: Device) -> Memory
         source="vLLM 0.33.0, envs.py, VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE",
         budgeted=False,
     )
-
-
-def _is_blackwell(device: Device) -> bool:
-    return (device.compute_capability or "").startswith("10.")
 
 
 def communicator_bytes(gpu: GpuProperties, layout: Layout, gpu_name: str) -> int:

@@ -231,9 +231,8 @@ def get_block_tokens(version: Version, device: Device, *, latent: bool, cache_dt
         return BLOCK_TOKENS
     if version < _BACKENDS_CHOOSE:
         return LATENT_BLOCK_TOKENS
-    major = (device.compute_capability or "9.0").partition(".")[0]
-    if major == "10":
+    if device.is_blackwell:
         return _BLACKWELL_BLOCK_TOKENS
-    if major == "9" and cache_dtype is DType.FP8:
+    if device.is_hopper and cache_dtype is DType.FP8:
         return LATENT_BLOCK_TOKENS
     return BLOCK_TOKENS

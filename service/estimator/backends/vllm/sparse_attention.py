@@ -10,7 +10,6 @@ from service.estimator.backends.paged_pool.sparse_latents import (
     NO_WORK,
     SparseWork,
     find_sparse,
-    get_major,
     warn_of_format,
 )
 from service.estimator.backends.vllm.settings import VllmSettings
@@ -29,7 +28,6 @@ _KEY_BYTES = 132
 _TOP_K_WORKSPACE = 1 << 20
 _KERNEL_HEADS = 64
 """Heads that FlashMLA's kernels of prefill take at least (``prefill_padding``)."""
-_BLACKWELL = 10
 _FEW_HEADS = 16
 _FP8_FAMILIES = frozenset({"glm_moe_dsa"})
 """Families whose cache is in fp8 on Blackwell unless somebody says otherwise."""
@@ -78,9 +76,8 @@ def _count_kernel_bytes(
     few heads others (``platforms/cuda.py``, ``_get_backend_priorities``).
     """
     row, latent = widths
-    on_blackwell = get_major(device) == _BLACKWELL
     padded = ceil_div(heads, _KERNEL_HEADS) * _KERNEL_HEADS
-    if on_blackwell:
+    if device.is_blackwell:
         elements = num_tokens * padded * row if not context and heads > _FEW_HEADS else 0
     elif context:
         elements = num_tokens * heads * (row + latent) + context * row
