@@ -34,7 +34,7 @@ _MEANINGS: Mapping[type[StrEnum], Mapping[str, tuple[str, StrEnum]]] = MappingPr
             "ppo": (f"{_NO_CRITIC}: say 'grpo'", Trainer.GRPO),
             "rm": ("say 'reward'", Trainer.REWARD),
             "ipo": ("it is a loss of TRL's dpo: say 'dpo'", Trainer.DPO),
-            "rloo": ("it has no term: say 'grpo', which has the same phases", Trainer.GRPO),
+            "rloo": ("say 'grpo', which has the same phases and tensors", Trainer.GRPO),
             "dapo": ("it is a loss of grpo: say 'grpo'", Trainer.GRPO),
         },
         Engine: {

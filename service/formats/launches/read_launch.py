@@ -29,6 +29,7 @@ _MODULES = {
     Launcher.TRL_CPO: "trainers.trainer",
     Launcher.TRL_REWARD: "trainers.trainer",
     Launcher.TRL_GRPO: "policies.trl_grpo",
+    Launcher.TRL_RLOO: "policies.trl_rloo",
     Launcher.VERL: "policies.verl",
     Launcher.OPENRLHF: "policies.openrlhf",
     Launcher.ACCELERATE: "trainers.trainer",

@@ -4,6 +4,8 @@ Names and defaults are those of TRL 1.16 (``trl/trainer/grpo_config.py`` and
 ``trl/generation/vllm_generation.py``).
 """
 
+from dataclasses import dataclass
+
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.lowering import lower_trainer
@@ -15,15 +17,14 @@ from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
 
-_SOURCE = f"TRL {TRL}, trl/trainer/grpo_config.py"
+_SOURCE = f"TRL {TRL}, trl/trainer"
 _OLDER = {"max_completion_length": 256, "vllm_mode": "server"}
 """Defaults of TRL 0.14 to 1.0 that are others now."""
 _BATCHED_TOKENS = 4096
 """``max_num_batched_tokens`` of its engine (``vllm_generation.py``, ``_init_vllm``)."""
 _SLEEP_LEVEL = 2
 _MODES = {"colocate": True, "server": False}
-_LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "luspo", "cispo", "sapo", "vespo")
-_FLAGS = frozenset(
+FLAGS = frozenset(
     {
         *("use_vllm", "vllm_enable_sleep_mode", "sync_ref_model", "cast_lm_head_to_fp32"),
         *("use_transformers_paged", "use_transformers_continuous_batching", "scale_rewards"),
@@ -50,35 +51,69 @@ _UNMODELLED = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """One of TRL's trainers of policies.
+
+    ``penalty`` is the default of ``beta``, whose sign decides whether a reference is held;
+    ``older_penalty`` is that of some releases before 1.0, None where it has always been the same.
+    """
+
+    client: Client
+    config: str
+    penalty: float
+    older_penalty: str | None = None
+    losses: tuple[str, ...] = ()
+    without_effect: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """Where its defaults stand."""
+        return f"{_SOURCE}/{self.config}"
+
+
+_GRPO = Policy(
+    client=Client.GRPO,
+    config="grpo_config.py",
+    penalty=0.0,
+    older_penalty="before 0.19 beta is 0.04, and a reference is held: say beta where it is",
+    losses=("dapo", "grpo", "bnpo", "dr_grpo", "luspo", "cispo", "sapo", "vespo"),
+)
+
+
 def read_grpo(handed_in: HandedIn, draft: Draft) -> None:
     """Read the arguments of a script with GRPOTrainer."""
-    training = gather_arguments(handed_in, _FLAGS)
+    read_policy(_GRPO, gather_arguments(handed_in, FLAGS), handed_in, draft)
+
+
+def read_policy(policy: Policy, training: Settings, handed_in: HandedIn, draft: Draft) -> None:
+    """Read the arguments of a script that trains a policy by TRL."""
     note_config(training, handed_in, draft, is_required=True)
-    setup = gather_setup(Client.GRPO, training, draft)
-    _add_older_defaults(setup, draft)
+    setup = gather_setup(policy.client, training, draft)
+    _add_older_defaults(policy, setup, draft)
     _read_lengths(training, draft)
-    _read_reference(setup, draft)
+    _read_reference(policy, setup, draft)
     steps = _read_generation_steps(training, draft)
     _read_rollout(training, steps, draft)
-    losses = take_word(training, "loss_type")
+    losses = take_word(training, "loss_type") if policy.losses else None
     if losses is not None:
-        losses.as_choice({name: name for name in _LOSSES})
+        losses.as_choice({name: name for name in policy.losses})
         draft.note(losses, "a loss of the same log-probabilities")
     _read_rewards(training, draft)
     for name, reason in _UNMODELLED.items():
         draft.ignore_switch(training.take(name), reason)
-    lower_trainer(setup, draft, handed_in, _WITHOUT_EFFECT)
+    lower_trainer(setup, draft, handed_in, (*_WITHOUT_EFFECT, *policy.without_effect))
 
 
-def _add_older_defaults(setup: TrainerSetup, draft: Draft) -> None:
+def _add_older_defaults(policy: Policy, setup: TrainerSetup, draft: Draft) -> None:
     """Add the defaults of a release before 1.0."""
     if setup.trl_before is None:
         return
     for name, value in _OLDER.items():
         setup.training.add(name, make_default(name, value, "TRL before 1.0"))
     put_older_loss(setup, draft, SCORED)
-    if "beta" not in setup.training:
-        draft.warn("before 0.19 beta is 0.04, and a reference is held: say beta where it is")
+    if policy.older_penalty is not None and "beta" not in setup.training:
+        draft.warn(policy.older_penalty)
 
 
 def _read_lengths(training: Settings, draft: Draft) -> None:
@@ -101,8 +136,8 @@ def _read_lengths(training: Settings, draft: Draft) -> None:
         draft.ask("workload.sequence_length", why)
 
 
-def _read_reference(setup: TrainerSetup, draft: Draft) -> None:
-    beta = _take(setup.training, "beta", 0.0)
+def _read_reference(policy: Policy, setup: TrainerSetup, draft: Draft) -> None:
+    beta = setup.training.take("beta") or make_default("beta", policy.penalty, policy.source)
     if beta.as_float():
         # Adapters that are switched off leave the reference.
         word = "adapters_off" if len(setup.adapters) > 0 else "model"
@@ -190,7 +225,7 @@ def _read_rewards(training: Settings, draft: Draft) -> None:
 
 
 def _take(training: Settings, name: str, value: object) -> Setting:
-    return training.take(name) or make_default(name, value, _SOURCE)
+    return training.take(name) or make_default(name, value, f"{_SOURCE}/grpo_config.py")
 
 
 READERS = {

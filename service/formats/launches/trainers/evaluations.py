@@ -90,7 +90,7 @@ def _read_strategy(strategy: Setting) -> str:
 def _find_obstacle(setup: TrainerSetup, settings: dict[str, Setting], draft: Draft) -> str | None:
     """Return why an evaluation has no term, None where it has one."""
     generates = settings.get("predict_with_generate")
-    if setup.client is Client.GRPO or (generates is not None and generates.as_bool()):
+    if setup.client.is_policy or (generates is not None and generates.as_bool()):
         return "it generates"
     shares = draft.get("layout.context_parallel")
     if isinstance(shares, int) and shares > 1:

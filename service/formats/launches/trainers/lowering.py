@@ -72,7 +72,7 @@ def lower_trainer(
 
 def _read_lengths(setup: TrainerSetup, draft: Draft) -> None:
     training = setup.training
-    if setup.client is Client.GRPO:
+    if setup.client.is_policy:
         return  # Prompts and completions have lengths of their own.
     length = training.take(*_LENGTHS)
     if length is None and setup.client.is_trl:

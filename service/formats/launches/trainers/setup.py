@@ -24,11 +24,17 @@ class Client(StrEnum):
     CPO = "cpo"
     REWARD = "reward"
     GRPO = "grpo"
+    RLOO = "rloo"
 
     @property
     def is_trl(self) -> bool:
         """Whether it is one of TRL's."""
         return self is not Client.TRAINER
+
+    @property
+    def is_policy(self) -> bool:
+        """Whether its sequences are generated."""
+        return self in {Client.GRPO, Client.RLOO}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,9 @@ def read_trl(setup: TrainerSetup, draft: Draft) -> None:
     elif setup.client in UNREFERRED:
         _read_pairs(setup, draft)
     else:
-        draft.put("workload.trainer", setup.client.value)
+        # A policy's step is GRPO's, whatever it makes of the rewards.
+        word = Client.GRPO if setup.client.is_policy else setup.client
+        draft.put("workload.trainer", word.value)
     if setup.client in {Client.DPO, Client.KTO}:
         _read_preferences(setup, draft)
     offloads = setup.training.take("activation_offloading")

@@ -19,7 +19,8 @@ SCORED: Release = (1, 15)
 """Release since which DPO's and KTO's logits are never whole."""
 SCORED_BY_KERNEL: Release = (1, 14)
 """Release since which ORPO's and CPO's log-probabilities are a kernel's."""
-_PREFERENCES = frozenset({Client.DPO, Client.KTO, Client.ORPO, Client.CPO, Client.GRPO})
+_POLICIES = frozenset(client for client in Client if client.is_policy)
+_PREFERENCES = _POLICIES | {Client.DPO, Client.KTO, Client.ORPO, Client.CPO}
 _LACKED: Mapping[str, tuple[Release, frozenset[Client]]] = {
     "max_seq_length": ((0, 20), frozenset({Client.SFT})),
     "use_liger": ((0, 18), frozenset({Client.SFT})),

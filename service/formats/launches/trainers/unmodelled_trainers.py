@@ -12,7 +12,7 @@ from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import is_unset
 
 _STEMS = {
-    **{stem: stem.upper() for stem in ("bco", "ppo", "rloo", "gkd", "xpo")},
+    **{stem: stem.upper() for stem in ("bco", "ppo", "gkd", "xpo")},
     **{stem: stem.upper() for stem in ("prm", "tpo", "gold", "sdft", "sdpo", "ssd", "mpo")},
     "async_grpo": "asynchronous GRPO",
     "nash_md": "Nash-MD",
@@ -63,8 +63,8 @@ def refuse_unmodelled(command: Command | None) -> None:
         return
     message = (
         f"{command.program} trains by {_STEMS[match[1]]}, which has no model here; trl_sft, "
-        "trl_dpo, trl_kto, trl_orpo, trl_cpo, trl_reward and trl_grpo have: say launcher where it "
-        "is one of these"
+        "trl_dpo, trl_kto, trl_orpo, trl_cpo, trl_reward, trl_grpo and trl_rloo have: say launcher "
+        "where it is one of these"
     )
     if _STEMS[match[1]] == "PPO":
         models = "It trains a value model, too, and holds a reference and a reward model"
@@ -101,8 +101,8 @@ def refuse_preferences(handed_in: HandedIn) -> None:
                 message = (
                     f"{setting.key} is an argument of TRL's trainers of preferences and policies, "
                     "which hold more than plain training; say launcher: one of trl_dpo, trl_kto, "
-                    "trl_orpo, trl_cpo, trl_grpo, or trainer or trl_sft where the script has it "
-                    "for itself"
+                    "trl_orpo, trl_cpo, trl_grpo, trl_rloo, or trainer or trl_sft where the "
+                    "script has it for itself"
                 )
                 raise LaunchFormatError(message, where=setting.where, field="launcher")
 

@@ -28,6 +28,7 @@ class Launcher(StrEnum):
     TRL_CPO = "trl_cpo"
     TRL_REWARD = "trl_reward"
     TRL_GRPO = "trl_grpo"
+    TRL_RLOO = "trl_rloo"
     AXOLOTL = "axolotl"
     LLAMAFACTORY = "llamafactory"
     UNSLOTH = "unsloth"

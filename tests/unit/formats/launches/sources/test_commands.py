@@ -156,7 +156,7 @@ def test_a_program_tells_its_launcher(command: str, launcher: str) -> None:
     ("command", "reason"),
     [
         ("python examples/bco.py --model_name_or_path a/b --learning_rate 1", "trains by BCO"),
-        ("trl rloo --model_name_or_path a/b --learning_rate 1", "trains by RLOO"),
+        ("trl distillation --model_name_or_path a/b --learning_rate 1", "trains by distillation"),
         ("python x/nash_md.py --max_new_tokens 64", "trains by Nash-MD"),
         ("tune run lora_finetune_single_device --config llama3/8B", "torchtune's recipes"),
         ("torchrun m.py --micro-batch-size 1 --tensor-model-parallel-size 2", "no launcher"),

@@ -58,7 +58,7 @@ def test_scripts_of_pairs_without_a_reference_tell_their_trainer(
     assert import_launch(command=command).launcher is launcher
 
 
-@pytest.mark.parametrize("program", ["run_bco.py", "train_ppo.py", "trl.scripts.rloo"])
+@pytest.mark.parametrize("program", ["run_bco.py", "train_ppo.py", "trl.scripts.distillation"])
 def test_scripts_of_other_trainers_are_refused(program: str) -> None:
     """The refusal names what the script trains by."""
     with pytest.raises(LaunchFormatError, match="which has no model here"):
