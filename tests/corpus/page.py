@@ -20,9 +20,9 @@ own, whose arguments are nobody else's, is no known launcher.
 
 `make parsers PYTHON_OF_PARSERS=PYTHON` compares every value that is used with those of the
 launchers' own parsers: axolotl 0.19's schema, LLaMA-Factory 0.9.5's parser, `HfArgumentParser` over
-TRL 1.16 and accelerate 1.15's launcher. Of 217, 59 and 14 files of axolotl, LLaMA-Factory and
-accelerate that both read, no value differs; a few files and commands of each are compared in the
-suite.
+TRL 1.16, accelerate 1.15's launcher and ms-swift 4.6's arguments. Of 217, 59 and 14 files of
+axolotl, LLaMA-Factory and accelerate that both read, no value differs; a few files and commands of
+each are compared in the suite.
 
 | project | launches | imported | read | without effect | ignored | asked | refused |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |

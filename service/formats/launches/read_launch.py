@@ -36,6 +36,7 @@ _MODULES = {
     Launcher.DEEPSPEED: "trainers.trainer",
     Launcher.AXOLOTL: "recipes.axolotl",
     Launcher.LLAMAFACTORY: "recipes.llamafactory",
+    Launcher.MS_SWIFT: "ms_swift.swift",
     Launcher.UNSLOTH: "recipes.unsloth",
     Launcher.MEGATRON: "pretraining.megatron",
     Launcher.NEMO: "pretraining.nemo",

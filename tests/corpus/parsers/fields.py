@@ -137,11 +137,67 @@ def list_accelerate_fields(values: Values) -> Iterator[tuple[str, object]]:
     yield "layout.data_parallel", ranks
 
 
+def list_ms_swift_fields(values: Values) -> Iterator[tuple[str, object]]:
+    """Yield fields and values of ms-swift's arguments."""
+    kind = values.get("rlhf_type")
+    yield from _list_same({key: value for key, value in values.items() if key != "max_length"})
+    if kind != "grpo":
+        yield "workload.sequence_length", values["max_length"]
+    is_full, quantised = values["tuner_type"] == "full", "quant_method" in values
+    yield "workload.method", "full" if is_full else "qlora" if quantised else "lora"
+    if not is_full:
+        yield from _list_adapters(values, "lora_rank", "target_modules")
+        yield "workload.lora.dropout", values["lora_dropout"]
+        yield "workload.lora.dtype", {"bfloat16": "bf16"}.get(values.get("lora_dtype", ""))
+    if quantised:
+        yield "workload.quantization_bits", values["quant_bits"]
+    if values.get("quant_bits") == 4:
+        yield "workload.double_quantization", values["bnb_4bit_use_double_quant"]
+    runs = values["gradient_checkpointing"]
+    yield "workload.activation_checkpointing", "full" if runs else "none"
+    yield "workload.gradient_clipping", values["max_grad_norm"] > 0
+    half = next((half for half in ("bf16", "fp16") if values[half]), None)
+    yield "workload.precision", _POLICIES[values["torch_dtype"].removeprefix("torch."), half]
+    free = "padding_free" if values["padding_free"] else None
+    yield "workload.packing", "packed" if values["packing"] else free
+    evaluates = values["eval_strategy"] != "no"
+    batch = values["per_device_eval_batch_size"] if evaluates else None
+    yield "workload.evaluation.batch_size", batch
+    if kind is not None:
+        yield from _list_preferences(values, kind, is_full=is_full)
+
+
+def _list_preferences(values: Values, kind: str, *, is_full: bool) -> Iterator[tuple[str, object]]:
+    """Yield what ms-swift's trainers of preferences and policies have."""
+    yield "workload.trainer", {"rm": "reward"}.get(kind, kind)
+    refers = kind in {"dpo", "kto"} or (kind == "grpo" and values["beta"] != 0)
+    reference = "model" if is_full else "adapters_off"
+    yield "workload.reference", reference if refers else None
+    if kind != "grpo":
+        return
+    completion = values["max_completion_length"]
+    yield "workload.completion_length", completion
+    yield "workload.sequence_length", values["max_length"] + completion
+    rollout = "workload.rollout"
+    yield f"{rollout}.engine", "vllm" if values["use_vllm"] else "transformers"
+    rows = values["per_device_train_batch_size"] * values["steps_per_generation"]
+    if not values["use_vllm"]:
+        yield f"{rollout}.num_sequences", rows
+        return
+    yield f"{rollout}.max_num_sequences", rows * values["vllm_tensor_parallel_size"]
+    yield f"{rollout}.gpu_memory_fraction", values["vllm_gpu_memory_utilization"]
+    yield f"{rollout}.sleep_level", values["sleep_level"]
+    yield f"{rollout}.enforce_eager", values["vllm_enforce_eager"]
+    yield f"{rollout}.offload_parameters", values["offload_model"]
+    yield f"{rollout}.offload_optimizer", values["offload_optimizer"]
+
+
 FIELDS: Mapping[str, Callable[[Values], Iterator[tuple[str, object]]]] = {
     "axolotl": list_axolotl_fields,
     "llamafactory": list_llamafactory_fields,
     "trl": list_trl_fields,
     "accelerate": list_accelerate_fields,
+    "ms_swift": list_ms_swift_fields,
 }
 """By the name of the parser."""
 

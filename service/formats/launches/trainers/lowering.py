@@ -106,8 +106,10 @@ def _read_step(setup: TrainerSetup, draft: Draft) -> None:
     norm = training.take("max_grad_norm") or make_default("max_grad_norm", 1.0, _SOURCE)
     draft.put("workload.gradient_clipping", norm.as_float() > 0.0, norm)
     limit = training.take("save_total_limit")
-    if limit is not None:
-        draft.put("workload.save_total_limit", limit.as_int(minimum=1), limit)
+    if limit is not None and limit.as_int(minimum=None) > 0:
+        draft.put("workload.save_total_limit", limit.as_int(), limit)
+    elif limit is not None:
+        draft.note(limit, "every checkpoint is kept")
     _read_checkpointing(setup, draft)
 
 

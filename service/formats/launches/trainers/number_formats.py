@@ -7,7 +7,7 @@ from service.formats.launches.trainers.setup import TRANSFORMERS, TRL, TrainerSe
 from service.formats.launches.trainers.trl_releases import BF16, show_release
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Checkpoint
-from service.formats.launches.values.settings import Setting, is_default, make_default
+from service.formats.launches.values.settings import Setting, make_default
 
 DTYPES = {
     **dict.fromkeys(("float32", "fp32", "torch.float32", "float"), "fp32"),
@@ -47,9 +47,10 @@ class NumberFormats:
 def read_formats(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> NumberFormats:
     """Return the number formats that a trainer runs with."""
     weights, dtype = _read_weights(setup, draft, handed_in)
+    is_silent = all(setup.training.peek(half) is None for half in ("bf16", "fp16"))
     autocast, switch = read_autocast(setup)
     is_open = setup.trl_before is not None and setup.trl_before > BF16
-    if is_open and switch is not None and is_default(switch):
+    if is_open and switch is not None and is_silent:
         why = f"TRL has bf16 on since {show_release(BF16)}, and which this is is not said"
         choices = (
             (_POLICIES[weights, "bf16"], _POLICIES[weights, None]) if weights != "fp16" else ()

@@ -126,7 +126,7 @@ def _open_objects(training: Settings) -> Settings:
     opened: dict[str, Setting] = {}
     for name, setting in training.take_all().items():
         if name in _OBJECTS and str(setting.value).lstrip().startswith("{"):
-            for key, leaf in _parse_object(setting).take_all().items():
+            for key, leaf in parse_object(setting).take_all().items():
                 opened[f"{name}.{key}"] = Setting(
                     key=f"{setting.key}.{key}", value=leaf.value, where=setting.where
                 )
@@ -135,7 +135,11 @@ def _open_objects(training: Settings) -> Settings:
     return Settings(opened)
 
 
-def _parse_object(setting: Setting) -> Settings:
+def parse_object(setting: Setting) -> Settings:
+    """Return the keys of an option that is JSON.
+
+    Raises LaunchFormatError for what is none.
+    """
     try:
         value = json.loads(str(setting.value))
     except (ValueError, RecursionError):

@@ -31,6 +31,7 @@ class Launcher(StrEnum):
     TRL_RLOO = "trl_rloo"
     AXOLOTL = "axolotl"
     LLAMAFACTORY = "llamafactory"
+    MS_SWIFT = "ms_swift"
     UNSLOTH = "unsloth"
     MEGATRON = "megatron"
     VERL = "verl"

@@ -108,8 +108,8 @@ def test_options_that_are_mostly_foreign_are_another_programs() -> None:
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
-        ("swift sft", "ms-swift's arguments have no reader here"),
-        ("deepspeed --num_gpus 2 --module swift.cli.sft", "ms-swift's arguments have no reader"),
+        ("megatron rlhf", "Megatron-SWIFT's arguments have no reader here"),
+        ("deepspeed --num_gpus 2 --module swift.cli.deploy", "swift deploy trains nothing"),
         ("xtuner train", "XTuner's configurations have no reader here"),
         ("ollama run", "ask of llama-server"),
         ("somebodys train", "somebodys .*no launcher is known by it"),
