@@ -123,6 +123,6 @@ def _find_cheaper_run(
     for count in counts:
         if count > winners[0].num_gpus:
             limit = WORTHWHILE * best.seconds_per_token * best.num_gpus / count
-            better = next(search.iter_best(count, faster_than=limit), None)
+            better = next(search.iter_best(count, faster_than=limit, more_follow=True), None)
             best = better if better is not None and better.seconds_per_token < limit else best
     return (best,)

@@ -102,3 +102,34 @@ def get_kind(option: LayoutOption, batch: Batch) -> object:
         option.quantization,
         batch.checkpointing_index,
     )
+
+
+def get_length_group(option: LayoutOption, batch: Batch) -> object:
+    """Return the key of options that differ in sequence splitting only.
+
+    They differ in context-parallel ranks and in how many ranks share a sequence alone.
+    """
+    layout = option.layout
+    degrees = (
+        layout.tensor_parallel,
+        layout.pipeline_parallel,
+        layout.expert_parallel,
+        layout.shards,
+        layout.zero_stage,
+    )
+    return option.strategy.name, degrees, option.offload, option.quantization, batch
+
+
+def get_shard_group(option: LayoutOption, batch: Batch) -> object:
+    """Return the key of options that differ in state shards only.
+
+    They differ in how many ranks share their states, and in nothing else.
+    """
+    layout = option.layout
+    degrees = (
+        layout.tensor_parallel,
+        layout.pipeline_parallel,
+        layout.expert_parallel,
+        layout.context_parallel,
+    )
+    return option.strategy.name, degrees, layout.zero_stage, option.offload, batch

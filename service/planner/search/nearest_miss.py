@@ -6,10 +6,10 @@ It takes as few estimates as tell it.
 from collections.abc import Callable, Iterable, Sequence
 
 from service.estimator.values.workload import TrainWorkload
-from service.planner.search.layout_options import Batch, LayoutOption
+from service.planner.search.layout_options import Batch, LayoutOption, get_shard_group
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.memory_bounds import MemoryBounds
-from service.planner.search.replays import TriedBatch, get_shard_group
+from service.planner.search.tried_batches import TriedBatch
 
 Miss = tuple[LayoutOption, Batch]
 

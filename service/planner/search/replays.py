@@ -4,13 +4,14 @@ Their numbers do not suffice.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Estimate
 from service.estimator.values.workload import Framework, Workload
 from service.planner.fit.evaluator import Evaluator
 from service.planner.search.layout_options import Batch, LayoutOption
+from service.planner.search.tried_batches import TriedBatch, TriedBatches
 
 MAX_REPLAYED = 3
 """Configurations of one GPU count that are replayed although their numbers do not suffice.
@@ -21,18 +22,6 @@ _REPLAYED = frozenset({None, Framework.TRANSFORMERS})
 """Only transformers' steps and replicas, which no framework trains, are replayed: what other
 frameworks reserve is a ratio in either answer.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class TriedBatch:
-    """Result of one batch of a layout.
-
-    There is no estimate where it was refused.
-    """
-
-    batch: Batch
-    estimate: Estimate | None
-    missing_bytes: int
 
 
 def find_nearest_to_replay(
@@ -84,32 +73,49 @@ def _remove_holes(estimate: Estimate) -> Estimate:
     )
 
 
-def get_length_group(option: LayoutOption, batch: Batch) -> object:
-    """Return the key of options that differ in sequence splitting only.
+class PossibleBatches:
+    """Batches that have room by their numbers or without holes."""
 
-    They differ in context-parallel ranks and in how many ranks share a sequence alone.
-    """
-    layout = option.layout
-    degrees = (
-        layout.tensor_parallel,
-        layout.pipeline_parallel,
-        layout.expert_parallel,
-        layout.shards,
-        layout.zero_stage,
-    )
-    return option.strategy.name, degrees, option.offload, option.quantization, batch
+    def __init__(self, batches: TriedBatches, at_best: TriedBatches) -> None:
+        """Join the batches by their numbers and by those without any hole."""
+        self._batches, self._at_best = batches, at_best
 
+    def is_open(self, option: LayoutOption) -> bool:
+        """Return whether some batch of an option may have room."""
+        return self._batches.is_open(option) or (
+            may_be_replayed(option) and self._at_best.is_open(option)
+        )
 
-def get_shard_group(option: LayoutOption, batch: Batch) -> object:
-    """Return the key of options that differ in state shards only.
+    def fits(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether a batch may have room."""
+        return self._batches.fits(option, batch) or (
+            may_be_replayed(option) and self._at_best.fits(option, batch)
+        )
 
-    They differ in how many ranks share their states, and in nothing else.
-    """
-    layout = option.layout
-    degrees = (
-        layout.tensor_parallel,
-        layout.pipeline_parallel,
-        layout.expert_parallel,
-        layout.context_parallel,
-    )
-    return option.strategy.name, degrees, layout.zero_stage, option.offload, batch
+    def is_ruled_out(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether a batch has failed in more shards, without holes too."""
+        return self._batches.has_failed_on_more_shards(option, batch) and (
+            not may_be_replayed(option) or self._at_best.has_failed_on_more_shards(option, batch)
+        )
+
+    def try_smallest(self, option: LayoutOption) -> bool:
+        """Return whether the least batch of an option fits by its numbers.
+
+        Where it does not it rules others out.
+        """
+        batch = self._batches.get_smallest(option)
+        if self._batches.fits(option, batch):
+            return True
+        if may_be_replayed(option):
+            self._at_best.fits(option, batch)
+        return False
+
+    def stays_too_large(self, option: LayoutOption) -> bool:
+        """Return whether no batch of an option may have room on fewer."""
+        return self._batches.stays_too_large(option) and (
+            not may_be_replayed(option) or self._at_best.stays_too_large(option)
+        )
+
+    def has_failed_on_more_shards(self, option: LayoutOption, batch: Batch) -> bool:
+        """Return whether a batch has failed in more shards without holes."""
+        return self._at_best.has_failed_on_more_shards(option, batch)

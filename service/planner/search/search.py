@@ -11,11 +11,13 @@ from service.estimator.values.workload import ServeWorkload
 from service.planner.fit.candidates import Candidate, Rejection, make_rejection
 from service.planner.fit.evaluator import Evaluator, memoize_evaluator
 from service.planner.search.candidate_builder import CandidateBuilder, iter_by_counted_time
+from service.planner.search.failed_shards import FailuresAhead
 from service.planner.search.layout_options import Batch, LayoutOption, get_kind
 from service.planner.search.layouts import SearchSpace
 from service.planner.search.memory_bounds import MemoryBounds
 from service.planner.search.nearest_miss import NearestMiss
 from service.planner.search.replays import (
+    PossibleBatches,
     find_nearest_to_replay,
     make_at_best,
     may_be_replayed,
@@ -23,7 +25,7 @@ from service.planner.search.replays import (
 from service.planner.search.splits import Split
 from service.planner.search.step_times import StepTimes
 from service.planner.search.time_limits import explain_too_slow
-from service.planner.search.tried_batches import PossibleBatches, TriedBatches
+from service.planner.search.tried_batches import TriedBatches
 
 _PROBED_AFTER = 4
 """Numbers of GPUs that are too few before the largest is looked at."""
@@ -56,6 +58,7 @@ class Search:
         self._batches = TriedBatches(evaluator, space, self.pruned)
         at_best = TriedBatches(make_at_best(evaluator), space, Counter())
         self.possible = PossibleBatches(self._batches, at_best)
+        self._failures_ahead = FailuresAhead(space, self.possible)
         self.step_times = StepTimes(evaluator, space)
         self._candidates = CandidateBuilder(evaluator, space, self._batches)
         self._nearest_miss = NearestMiss(space, self.memory_bounds, self._batches.try_smallest)
@@ -151,26 +154,32 @@ class Search:
         *,
         faster_than: float | None = None,
         among: Iterable[LayoutOption] | None = None,
+        more_follow: bool = False,
     ) -> Iterator[Candidate]:
         """Yield the sufficient candidates on so many GPUs, fastest first.
 
-        They are as they are shown; each strategy and recomputation comes once.
+        They are as they are shown; each strategy and recomputation comes once. Where more GPUs
+        follow, a batch without room is looked at there at once.
         """
         seen: set[object] = set()
+        has_room = self._failures_ahead if more_follow else self.possible
         options = self._filter_by_time(
             self.memory_bounds.list_feasible(num_gpus)
             if among is None
             else self.memory_bounds.filter_by_states(among),
         )
         timed = self.step_times.iter_by_time(
-            options, self.memory_bounds.list_fitting_batches, is_open=self.possible.is_open
+            options,
+            self.memory_bounds.list_fitting_batches,
+            is_open=self.possible.is_open,
+            is_ruled_out=self.possible.is_ruled_out,
         )
 
         def count_seconds(option: LayoutOption, batch: Batch) -> float | None:
             if (
                 get_kind(option, batch) in seen
                 or not self.step_times.can_be_in_time(option, batch)
-                or not self.possible.fits(option, batch)
+                or not has_room.fits(option, batch)
             ):
                 return None
             return self.step_times.get_counted_seconds(option, batch)

@@ -4,8 +4,9 @@ They are per token of the whole job, and against the limits of a question.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import count, dropwhile
 from math import floor, inf, log10
 
 from service.estimator.speed.throughput import find_untimed_reason, make_step_timer
@@ -98,11 +99,12 @@ class StepTimes:
         batches: Callable[[LayoutOption], Sequence[Batch]],
         *,
         is_open: Callable[[LayoutOption], bool],
+        is_ruled_out: Callable[[LayoutOption, Batch], bool] = lambda _option, _batch: False,
     ) -> Iterator[tuple[float, LayoutOption, Batch]]:
         """Yield the batches of the open options by bounded time.
 
         Of equally fast ones the simplest comes first. An option is looked into when nothing that is
-        known is faster than it can be at best.
+        known is faster than it can be at best. Batches that are ruled out are not timed.
         """
         order = count()
         heap: list[_HeapEntry] = [
@@ -120,7 +122,10 @@ class StepTimes:
                 following: Sequence[Chain] = [chain[1:]] if len(chain) > 1 else []
             else:
                 following = self._list_chains(batches(option))
-            for candidate in following:
+            for chain_left in following:
+                candidate = tuple(dropwhile(partial(is_ruled_out, option), chain_left))
+                if not candidate:
+                    continue
                 seconds = self.get_seconds_per_token(option, candidate[0])
                 rank = rank_complexity(option, candidate[0])
                 heappush(heap, (round_time(seconds), rank, next(order), option, candidate))

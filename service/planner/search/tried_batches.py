@@ -1,6 +1,7 @@
 """Batches that a search has estimated, and what they rule out."""
 
 from collections import Counter
+from dataclasses import dataclass
 
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.result import Estimate
@@ -8,14 +9,25 @@ from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.known_refusals import KnownRefusals
 from service.planner.fit.verdict import missing_bytes
 from service.planner.search.failed_shards import FailedShards
-from service.planner.search.layout_options import Batch, LayoutOption
-from service.planner.search.layouts import SearchSpace
-from service.planner.search.replays import (
-    TriedBatch,
+from service.planner.search.layout_options import (
+    Batch,
+    LayoutOption,
     get_length_group,
     get_shard_group,
-    may_be_replayed,
 )
+from service.planner.search.layouts import SearchSpace
+
+
+@dataclass(frozen=True, slots=True)
+class TriedBatch:
+    """Result of one batch of a layout.
+
+    There is no estimate where it was refused.
+    """
+
+    batch: Batch
+    estimate: Estimate | None
+    missing_bytes: int
 
 
 class TriedBatches:
@@ -73,12 +85,16 @@ class TriedBatches:
                 return not tried.missing_bytes
             if tried.missing_bytes and batch.dominates(tried.batch):
                 self._pruned["monotone"] += 1
+                self._failed_shards.record_larger(option, batch, than=tried.batch)
                 return False
         if self._has_failed_elsewhere(option, batch):
             return False
         single = batch.with_micro_batch_size(1)
         grows = batch.micro_batch_size > 1 and single in self._space.list_batches(option)
-        if grows and (not self.fits(option, single) or self._exceeds_by_convexity(option, batch)):
+        if grows and (
+            self._exceeds_smaller(option, batch, than=single)
+            or self._exceeds_by_convexity(option, batch)
+        ):
             return False
         if not self._try_batch(option, batch).missing_bytes:
             return True
@@ -192,6 +208,13 @@ class TriedBatches:
             self._pruned["longer_sequences"] += 1
         return failed
 
+    def _exceeds_smaller(self, option: LayoutOption, batch: Batch, *, than: Batch) -> bool:
+        """Return whether a smaller batch is too large."""
+        exceeds = not self.fits(option, than)
+        if exceeds:
+            self._failed_shards.record_larger(option, batch, than=than)
+        return exceeds
+
     def _exceeds_by_convexity(self, option: LayoutOption, batch: Batch) -> bool:
         """Return whether a batch is too large by extrapolation.
 
@@ -204,17 +227,16 @@ class TriedBatches:
             or double not in self._space.list_batches(option)
         ):
             return False
-        if not self.fits(option, double):
+        if self._exceeds_smaller(option, batch, than=double):
             return True
         single_bytes, double_bytes = (
             self._get_needed_bytes(option, batch.with_micro_batch_size(size)) for size in (1, 2)
         )
-        too_large = (
-            single_bytes + (double_bytes - single_bytes) * (batch.micro_batch_size - 1)
-            > self._evaluator.device.usable_bytes
-        )
-        self._pruned["convex"] += too_large
-        return too_large
+        least_bytes = single_bytes + (double_bytes - single_bytes) * (batch.micro_batch_size - 1)
+        short_bytes = least_bytes - self._evaluator.device.usable_bytes
+        self._failed_shards.record(option, batch, short_bytes)
+        self._pruned["convex"] += short_bytes > 0
+        return short_bytes > 0
 
     def _get_needed_bytes(self, option: LayoutOption, batch: Batch) -> int:
         tried = self.find_tried(option, batch)
@@ -253,45 +275,3 @@ class TriedBatches:
     def _keep_tried(self, option: LayoutOption, tried: TriedBatch) -> TriedBatch:
         self._tried.setdefault(option, []).append(tried)
         return tried
-
-
-class PossibleBatches:
-    """Batches that have room by their numbers or without holes."""
-
-    def __init__(self, batches: TriedBatches, at_best: TriedBatches) -> None:
-        """Join the batches by their numbers and by those without any hole."""
-        self._batches, self._at_best = batches, at_best
-
-    def is_open(self, option: LayoutOption) -> bool:
-        """Return whether some batch of an option may have room."""
-        return self._batches.is_open(option) or (
-            may_be_replayed(option) and self._at_best.is_open(option)
-        )
-
-    def fits(self, option: LayoutOption, batch: Batch) -> bool:
-        """Return whether a batch may have room."""
-        return self._batches.fits(option, batch) or (
-            may_be_replayed(option) and self._at_best.fits(option, batch)
-        )
-
-    def try_smallest(self, option: LayoutOption) -> bool:
-        """Return whether the least batch of an option fits by its numbers.
-
-        Where it does not it rules others out.
-        """
-        batch = self._batches.get_smallest(option)
-        if self._batches.fits(option, batch):
-            return True
-        if may_be_replayed(option):
-            self._at_best.fits(option, batch)
-        return False
-
-    def stays_too_large(self, option: LayoutOption) -> bool:
-        """Return whether no batch of an option may have room on fewer."""
-        return self._batches.stays_too_large(option) and (
-            not may_be_replayed(option) or self._at_best.stays_too_large(option)
-        )
-
-    def has_failed_on_more_shards(self, option: LayoutOption, batch: Batch) -> bool:
-        """Return whether a batch has failed in more shards without holes."""
-        return self._at_best.has_failed_on_more_shards(option, batch)

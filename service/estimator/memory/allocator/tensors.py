@@ -5,6 +5,8 @@ They are weights, states and temporaries, each in the order it is made.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, groupby
+from operator import attrgetter
 
 from service.estimator.memory.allocator.replay import GroupUpdate, JobTensors
 from service.estimator.memory.fsdp_buffers import NO_BUCKETS, Buckets
@@ -139,14 +141,17 @@ def _iter_rebuilt_buckets(gradients: Sequence[int]) -> Iterator[int]:
     yield filled
 
 
-def split_bytes(total: int, numels: Sequence[int]) -> Iterator[int]:
-    """Yield the bytes of each tensor of a part by its elements.
+def split_bytes(total: int, numels: Sequence[int]) -> list[int]:
+    """Return the bytes of each tensor of a part by its elements.
 
     The part has ``total`` of them.
     """
     elements = sum(numels)
-    if total and elements:
-        yield from (total * numel // elements for numel in numels)
+    if not total or not elements:
+        return []
+    # Layers are alike: a few sizes make up hundreds of tensors.
+    parts = {numel: total * numel // elements for numel in set(numels)}
+    return [parts[numel] for numel in numels]
 
 
 def _split_local(
@@ -157,7 +162,10 @@ def _split_local(
 
 def _list_numels(tensors: Iterable[TrainedTensor]) -> list[int]:
     """Return the elements of every tensor, layer by layer."""
-    return [tensor.numel for tensor in unroll(tuple(tensors))]
+    numels: list[int] = []
+    for count, members in groupby(tensors, key=attrgetter("count")):
+        numels += [tensor.numel for tensor in members] * count
+    return numels
 
 
 def _iter_states(
@@ -182,9 +190,11 @@ def _iter_states(
         return
     count = STEP_COUNT_BYTES if optimizer.step_counts_on_device else 0
     numels = _list_numels(tensors)
-    for size in split_bytes(max(total - count * len(numels), 0), numels):
-        yield count
-        yield from [size // optimizer.num_states] * optimizer.num_states
+    sizes = split_bytes(max(total - count * len(numels), 0), numels)
+    parts = {
+        size: (count, *[size // optimizer.num_states] * optimizer.num_states) for size in set(sizes)
+    }
+    yield from chain.from_iterable(map(parts.__getitem__, sizes))
 
 
 def _list_step_events(
