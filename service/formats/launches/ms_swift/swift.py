@@ -7,17 +7,15 @@ ms-swift 4.6, ``swift/arguments/*``, ``swift/pipelines/train/*``, ``swift/traine
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from service.formats.launches.ms_swift.megatron_swift import KEYS, read_megatron_swift
 from service.formats.launches.ms_swift.swift_engines import put_engines
 from service.formats.launches.ms_swift.swift_keys import (
     MANY,
-    OF_PICTURES,
-    OFF,
     POLICY_WITHOUT_EFFECT,
     SWIFT,
-    UNMODELLED,
     WITHOUT_EFFECT,
 )
-from service.formats.launches.ms_swift.swift_methods import read_method
+from service.formats.launches.ms_swift.swift_methods import name_unmodelled, read_method
 from service.formats.launches.ms_swift.swift_policy import read_policy
 from service.formats.launches.ms_swift.swift_step import (
     put_attention,
@@ -40,7 +38,7 @@ from service.formats.launches.trainers.unmodelled_trainers import CRITIC_APART
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
-from service.formats.launches.values.settings import Settings, is_unset, make_default
+from service.formats.launches.values.settings import Settings, make_default
 
 _SOURCE = f"ms-swift {SWIFT}, swift/arguments"
 _GRAMMAR = Grammar(many=MANY)
@@ -60,8 +58,9 @@ _CLIENTS = {
     "rm": Client.REWARD,
     "grpo": Client.GRPO,
 }
-_OF_MEGATRON = ("micro_batch_size", "train_iters", "tensor_model_parallel_size", "train.gpus")
-"""Keys of Megatron-SWIFT, which trains by Megatron-LM."""
+_MEGATRON = (
+    "preferences and policies on Megatron-LM have no term: megatron sft and pt have, and swift rlhf"
+)
 _OLD_TRL = (1, 0)
 """It needs a TRL before 1.0 (``requirements/framework.txt``)."""
 
@@ -69,13 +68,16 @@ _OLD_TRL = (1, 0)
 def read_swift(handed_in: HandedIn, draft: Draft) -> None:
     """Read a command of ms-swift and the file that it names."""
     kind, config = _gather(handed_in, draft)
-    for key in _OF_MEGATRON:
+    if _is_megatron(config, handed_in):
+        if kind == "rlhf":
+            raise LaunchFormatError(_MEGATRON, where=_find_place(handed_in), field="launcher")
+        _read_task(config, Client.TRAINER, draft)
+        read_megatron_swift(config, _open_environment(config, handed_in), draft)
+        return
+    for key in sorted(KEYS):
         other = config.peek(key)
         if other is not None:
-            raise other.refuse(
-                "a key of swift sft, pt or rlhf: those of Megatron-SWIFT are not read; ask by "
-                "fields with framework megatron"
-            )
+            raise other.refuse("a key of swift sft, pt or rlhf: it is one of megatron sft and pt")
     handed_in = _open_environment(config, handed_in)
     client = _read_client(kind, config, draft)
     name = config.take("model")
@@ -110,7 +112,7 @@ def _build_setup(
     put_loss(config, training, client, draft)
     if client.is_policy:
         read_policy(config, training, draft, adapts=len(adapters) > 0)
-    _read_unmodelled(config, draft)
+    name_unmodelled(config, draft)
     return TrainerSetup(
         client=client,
         model_name=model_name,
@@ -122,6 +124,18 @@ def _build_setup(
         measures=False,
         trl_before=None if client is Client.TRAINER else _OLD_TRL,
     )
+
+
+def _is_megatron(config: Settings, handed_in: HandedIn) -> bool:
+    """Return whether Megatron-LM trains: by the program, or by a file's keys."""
+    command = handed_in.command
+    if command is None:
+        return any(name in config for name in KEYS)
+    return command.program == "megatron" or "._megatron." in command.program
+
+
+def _find_place(handed_in: HandedIn) -> str | None:
+    return None if handed_in.command is None else handed_in.command.where
 
 
 def _gather(handed_in: HandedIn, draft: Draft) -> tuple[str, Settings]:
@@ -210,28 +224,12 @@ def _read_task(config: Settings, client: Client, draft: Draft) -> None:
         draft.drop(labels)
 
 
-def _read_unmodelled(config: Settings, draft: Draft) -> None:
-    for key, reason in UNMODELLED.items():
-        setting = config.take(key)
-        if setting is None:
-            continue
-        is_off = is_unset(setting) or str(setting.value).strip().casefold() in OFF
-        if is_off:
-            draft.drop(setting)
-        else:
-            draft.ignore(setting, reason)
-    for key in OF_PICTURES:
-        setting = config.take(key)
-        if setting is not None:
-            draft.ignore(setting, "workload.inputs says which images a row has")
-
-
 READERS = {
     Launcher.MS_SWIFT: Reader(
         launcher=Launcher.MS_SWIFT,
         versions={"ms-swift": SWIFT, "transformers": TRANSFORMERS, "peft": PEFT},
         read=read_swift,
-        programs=frozenset({"swift", "swift.cli.*"}),
+        programs=frozenset({"swift", "swift.cli.*", "megatron"}),
         marks=frozenset(
             {
                 *("tuner_type", "train_type", "rlhf_type", "split_dataset_ratio", "attn_impl"),

@@ -17,6 +17,7 @@ MANY = frozenset(
         *("external_plugins", "custom_register_path", "custom_dataset_info", "callbacks"),
         *("model_name", "model_author", "new_special_tokens", "interleave_prob", "stop_words"),
         *("vllm_server_host", "vllm_server_base_url", "vllm_server_port", "chord_sft_dataset"),
+        *("recompute_modules", "moe_router_load_balancing_type", "cp_comm_type"),
         *("vllm_server_group_port", "galore_target_modules", "label_names", "reft_layers"),
     }
 )

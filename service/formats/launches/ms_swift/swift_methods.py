@@ -3,7 +3,13 @@
 ms-swift 4.6, ``pipelines/train/tuner.py``, ``arguments/tuner_args.py`` and ``quant_args.py``.
 """
 
-from service.formats.launches.ms_swift.swift_keys import ADAPTERS, OFF, SWIFT
+from service.formats.launches.ms_swift.swift_keys import (
+    ADAPTERS,
+    OF_PICTURES,
+    OFF,
+    SWIFT,
+    UNMODELLED,
+)
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings, is_unset, make_default
 
@@ -103,3 +109,19 @@ def _read_bits(config: Settings, model: Settings, draft: Draft, *, is_full: bool
     model.add(f"quantization_config.{name}", switch)
     if compute is not None:
         model.add("quantization_config.bnb_4bit_compute_dtype", compute)
+
+
+def name_unmodelled(config: Settings, draft: Draft) -> None:
+    """Name what counts and has no word here."""
+    for key, reason in UNMODELLED.items():
+        setting = config.take(key)
+        if setting is None:
+            continue
+        if is_unset(setting) or str(setting.value).strip().casefold() in OFF:
+            draft.drop(setting)
+        else:
+            draft.ignore(setting, reason)
+    for key in OF_PICTURES:
+        setting = config.take(key)
+        if setting is not None:
+            draft.ignore(setting, "workload.inputs says which images a row has")

@@ -29,6 +29,7 @@ WINDOWS = ".exe"
 _COMPONENTS = ":"
 _SLURM = frozenset({"srun", "sbatch", "salloc"})
 _AXOLOTL_STARTS = {"accelerate": ACCELERATE, "torchrun": TORCHRUN}
+_SWIFT = ("swift/cli", "swift/cli/_megatron")
 _AXOLOTL = frozenset({"train"})
 """Commands of axolotl that start a launcher (axolotl 0.19, ``cli/main.py``)."""
 
@@ -40,7 +41,7 @@ def read_program(
 
     TRL's command hands what its script does not know to accelerate, which it starts.
     """
-    program = PurePosixPath(tokens[0]).name.removesuffix(WINDOWS)
+    program = _name_program(PurePosixPath(tokens[0]))
     if program == _COMPONENTS and starters.keys() & _SLURM:
         message = (
             "':' begins another component of a heterogeneous job, which is read from #SBATCH "
@@ -70,6 +71,18 @@ def read_program(
     if tokens[1] in _LAUNCHED_BY_TRL:
         starters.setdefault("accelerate", read_argv(launched, ACCELERATE, where=where))
     return f"{program} {tokens[1]}", arguments
+
+
+def _name_program(path: PurePosixPath) -> str:
+    """Return a program's name: its path's last part, or a module's.
+
+    ms-swift's have the names of others' scripts (``swift/cli/sft.py``).
+    """
+    folder = path.parent.as_posix()
+    for package in _SWIFT:
+        if path.suffix == ".py" and f"/{folder}".endswith(f"/{package}"):
+            return f"{package.replace('/', '.')}.{path.stem}"
+    return path.name.removesuffix(WINDOWS)
 
 
 def _start_axolotl(tokens: list[str], starters: dict[str, Settings], where: str) -> list[str]:

@@ -30,8 +30,6 @@ _SCRIPT = re.compile(rf"(?:trl |run_|train_|finetune_)?({_NAMES})(?:_\w+)?(?:\.p
 """TRL's own scripts and commands (TRL 1.16, ``trl/scripts`` and ``examples/scripts``)."""
 _PROGRAMS = {
     "tune": "torchtune's recipes have no reader here",
-    "megatron": "Megatron-SWIFT's arguments have no reader here: ask of pretrain_gpt.py, or by "
-    "fields with framework megatron",
     "xtuner": "XTuner's configurations have no reader here",
     "ollama": "Ollama sets llama.cpp's options by itself: ask of llama-server -m FILE.gguf, or by "
     "fields with engine llama_cpp",

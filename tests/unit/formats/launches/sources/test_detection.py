@@ -108,7 +108,7 @@ def test_options_that_are_mostly_foreign_are_another_programs() -> None:
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
-        ("megatron rlhf", "Megatron-SWIFT's arguments have no reader here"),
+        ("megatron rlhf", "preferences and policies on Megatron-LM have no term"),
         ("deepspeed --num_gpus 2 --module swift.cli.deploy", "swift deploy trains nothing"),
         ("xtuner train", "XTuner's configurations have no reader here"),
         ("ollama run", "ask of llama-server"),
