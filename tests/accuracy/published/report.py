@@ -59,6 +59,10 @@ _MISSING = """\
 - **Layers that predict further tokens on Megatron-LM**: the one run reads 5.6 % and 48 MiB more; the cause is not known.
 - **Mixtral before transformers 5** ran its experts in a loop, which is not recorded: its rows are 5 to 8 % high.
 - **B200** in torchtitan's table reserves 14 % less than the answer, MI300X what it says: the cause is not known.
+- **torchtitan** reserves 3 to 6 % more than the answer where full recomputation leaves the logits at the peak, compiled or not, and
+  2 to 4 % less where single operations are kept and compiled: what inductor's code holds is not read, and no replay of these runs
+  has shown the rest.
+- **SGLang** beside a desktop (WSL) found 0.6 to 1.1 GiB taken: such logs are left out.
 - **torchtune's 8-bit row** does not name the library of its optimizer.
 - **SiLU's backward** is the composite of the traces (docs/accuracy.md): 2 to 4 % too much where a recomputed layer decides.
 - **Time**: LLM Foundry's MPT ran attention kernels of 2023; torchao's and torchtitan's H100 may draw 500 W only; what networks

@@ -186,7 +186,7 @@ def _rows(rows: Iterable[tuple[str, Ends, str]]) -> Iterator[str]:
 
 def _numbers(values: Sequence[int]) -> list[str]:
     return wrap(
-        ", ".join(f"{value:_}" for value in values) + ",",
+        ", ".join(map(str, values)) + ",",
         _WIDTH,
         initial_indent=" " * 8,
         subsequent_indent=" " * 8,

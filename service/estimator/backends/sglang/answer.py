@@ -43,6 +43,10 @@ from service.estimator.backends.paged_pool.sparse_latents import (
 from service.estimator.backends.paged_pool.split_pool import SplitPool
 from service.estimator.backends.pass_cache import PassCache
 from service.estimator.backends.sglang.backend import NEWEST, OLDEST
+from service.estimator.backends.sglang.before_pool import (
+    get_communicator_bytes,
+    get_context_bytes,
+)
 from service.estimator.backends.sglang.beside_pool import (
     list_graph_parts,
     make_free_part,
@@ -64,7 +68,6 @@ from service.estimator.backends.sglang.states import (
     get_recurrence_dtype,
 )
 from service.estimator.backends.vllm.answer import format_weights_formula
-from service.estimator.backends.vllm.overheads import communicator_bytes
 from service.estimator.memory.kv_cache import is_latent, keeps_states
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.memory.question import ServeQuestion
@@ -89,7 +92,6 @@ _FP8_FAMILIES = frozenset({"deepseek_v32", "glm_moe_dsa"})
 """Families whose cache is fp8 on Blackwell (``arg_groups``, ``_dsa_kv_cache_dtype_default``)."""
 _LOADED = 120 * MIB
 """Libraries that loading brings: 15.11 GiB less for weights of 14.99 (0.4.4)."""
-_HOPPER_CONTEXT, _CONTEXT, _COMMUNICATOR = 520 * MIB, 280 * MIB, 450 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,8 +187,6 @@ def _resolve_settings(
         )
         if reads_images(model, workload):
             fraction = adjust_for_images(fraction, model.spec)
-    ranks = layout.tensor_parallel * layout.pipeline_parallel
-    communicators = communicator_bytes(get_gpu_properties(device), layout, device.name)
     return SglangSettings(
         fraction=fraction,
         # Ranks that attend for themselves read a share of a chunk each (0.5,
@@ -194,8 +194,8 @@ def _resolve_settings(
         chunk_tokens=chunk // layout.data_parallel if layout.expert_parallel > 1 else chunk,
         max_model_len=_resolve_max_model_len(model, workload),
         free_bytes=device.usable_bytes
-        - _get_context_bytes(device)
-        - (max(_COMMUNICATOR, communicators) if ranks > 1 else 0),
+        - get_context_bytes(device)
+        - get_communicator_bytes(layout, device),
         image_bytes=get_embedding_cache_bytes(version) if reads_images(model, workload) else 0,
     )
 
@@ -207,10 +207,6 @@ def _resolve_max_model_len(model: Architecture, workload: ServeWorkload) -> int:
     length = workload.resolve_max_model_len(positions)
     given = workload.max_model_len or positions
     return length if given else max(length, CONTEXT_TOKENS)
-
-
-def _get_context_bytes(device: Device) -> int:
-    return _HOPPER_CONTEXT if get_gpu_properties(device).is_hopper_or_later else _CONTEXT
 
 
 def _build_rank_memory(
@@ -255,7 +251,7 @@ def _build_rank_memory(
             make_request_table(workload, pool, settings.max_model_len),
             make_measured_part(
                 "device_context",
-                _get_context_bytes(device),
+                get_context_bytes(device),
                 "one context per process",
                 MemoryLedger.DEVICE,
                 budgeted=False,
@@ -290,7 +286,7 @@ def _build_pool(
 
 
 def _make_communicator_part(device: Device, settings: SglangSettings) -> MemoryPart:
-    size = device.usable_bytes - _get_context_bytes(device) - settings.free_bytes
+    size = device.usable_bytes - get_context_bytes(device) - settings.free_bytes
     return make_measured_part(
         "communication_buffers", size, "one communicator", MemoryLedger.DEVICE, budgeted=False
     )

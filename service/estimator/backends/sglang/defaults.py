@@ -1,8 +1,8 @@
 """Defaults of an SGLang server by the GPU's memory and by release.
 
 They are ``chunked_prefill_size``, the largest captured decode batch, and ``mem_fraction_static``:
-0.4.6, 0.5.5, 0.5.9, 0.5.10, 0.5.13 to 0.5.17, ``srt/server_args.py``; 0.5.19 to 0.5.23,
-``srt/arg_groups/memory_hook.py`` (``handle_gpu_memory_settings``).
+0.4.0 to 0.4.10, 0.5.1 to 0.5.5, 0.5.9, 0.5.10, 0.5.13 to 0.5.17, ``srt/server_args.py``; 0.5.19 to
+0.5.23, ``srt/arg_groups/memory_hook.py`` (``handle_gpu_memory_settings``).
 """
 
 from service.estimator.model.architecture import Architecture
@@ -13,7 +13,12 @@ from service.estimator.values.speculative import Speculative
 from service.estimator.values.units import MIB
 from service.estimator.values.workload import ServeWorkload
 
-_COMPUTED_FRACTION = Version(0, 5)
+_LESS_OF_LARGE, _SHARE_OF_LARGE = Version(0, 4, 5), Version(0, 4, 7)
+_TIERS, _COMPUTED_FRACTION = Version(0, 4, 8), Version(0, 5, 3)
+"""What is kept free goes by the GPU's tier (0.4.7.post1 to 0.5.2), then by what it computes at
+once."""
+_OLD_SMALL_MIB, _OLD_HUGE_MIB = 35 * 1024, 160 * 1024
+_ANCIENT_SMALL_MIB, _BLACKWELL_MIB = 25_000, 180_000
 _ATTENTION_RANKS = Version(0, 5, 9)
 """Ranks that attend for themselves pad their batches, more from 300 on."""
 _MANY_BATCHES = 300
@@ -38,6 +43,8 @@ _PREFILL_GRAPH_MIB = 8
 
 def get_chunk_tokens(version: Version, memory_mib: int) -> int:
     """Return ``chunked_prefill_size``'s default."""
+    if version < _COMPUTED_FRACTION:
+        return _get_old_chunk_tokens(version, memory_mib)
     if memory_mib < (_SMALL_MIB if version >= _WIDER_MIDDLE else _MIDDLE_MIB):
         return 2048
     if memory_mib < _LARGE_MIB:
@@ -55,8 +62,10 @@ def get_memory_fraction(
     speculative: Speculative | None = None,
 ) -> float:
     """Return ``mem_fraction_static``'s default."""
+    if version < _TIERS:
+        return _get_tabled_fraction(version, memory_mib, layout)
     if version < _COMPUTED_FRACTION:
-        return _get_tabled_fraction(memory_mib, layout)
+        return _get_tiered_fraction(memory_mib, layout, speculative)
     return _compute_fraction(
         version, memory_mib, chunk_tokens, layout, latent=latent, speculative=speculative
     )
@@ -86,15 +95,48 @@ def adjust_for_images(fraction: float, spec: DecoderSpec) -> float:
     return fraction * _VIT_FACTOR * max(0.8, min(1.05, 1.0 - 0.1 * (score - 1.0)))
 
 
-def _get_tabled_fraction(memory_mib: int, layout: Layout) -> float:
-    """Return the default until 0.4.
+def _get_old_chunk_tokens(version: Version, memory_mib: int) -> int:
+    small_mib = _OLD_SMALL_MIB if version >= _TIERS else _ANCIENT_SMALL_MIB
+    if memory_mib < small_mib:
+        return 2048
+    return 16384 if version >= _SHARE_OF_LARGE and memory_mib >= _OLD_HUGE_MIB else 8192
 
-    It goes by the number of ranks, and is 13 GiB less on large GPUs.
+
+def _get_tabled_fraction(version: Version, memory_mib: int, layout: Layout) -> float:
+    """Return the default until 0.4.7.
+
+    It goes by the number of ranks; of GPUs beyond 80 GiB all but 13 GiB since 0.4.5, and since
+    0.4.7 by a share that is larger the more they have.
     """
-    if memory_mib > 80 * 1024:
-        return (memory_mib - 13 * 1024) / memory_mib
     steps = ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88))
-    return next(fraction for ranks, fraction in steps if layout.tensor_parallel >= ranks)
+    ranks = layout.tensor_parallel * layout.pipeline_parallel
+    tabled = next(fraction for least, fraction in steps if ranks >= least)
+    if version < _LESS_OF_LARGE or memory_mib <= 80 * 1024:
+        return tabled
+    if version < _SHARE_OF_LARGE:
+        return (memory_mib - 13 * 1024) / memory_mib
+    if memory_mib > _BLACKWELL_MIB:
+        return 0.79
+    if memory_mib <= 96 * 1024:
+        return 0.88
+    return min(0.88 + 48 * 1024 * 0.12 / memory_mib, (memory_mib - 18 * 1024) / memory_mib)
+
+
+def _get_tiered_fraction(memory_mib: int, layout: Layout, speculative: Speculative | None) -> float:
+    """Return the default of 0.4.8 to 0.5.2."""
+    ranks = layout.tensor_parallel * layout.pipeline_parallel
+    if memory_mib < _OLD_SMALL_MIB:
+        reserved = 2.8 + ranks / 10
+    elif memory_mib < 90 * 1024:
+        reserved = 9.5 + ranks / 2
+    elif memory_mib < _OLD_HUGE_MIB:
+        reserved = 12 + ranks / 2
+    else:
+        reserved = 32.0
+    reserved_mib = reserved * 1024 + _get_guessing_mib(speculative)
+    if layout.expert_parallel > 1 and layout.data_parallel > 1:
+        reserved_mib += 4 * 1024
+    return max(0.0, round((memory_mib - reserved_mib) / memory_mib, 3))
 
 
 def _compute_fraction(
@@ -106,7 +148,7 @@ def _compute_fraction(
     latent: bool,
     speculative: Speculative | None,
 ) -> float:
-    """Return the default since 0.5.
+    """Return the default since 0.5.3.
 
     What activations and graphs are estimated at is left out.
     """

@@ -169,7 +169,7 @@ def _build_rank_memory(
     It has the rank's fixed parts and the pool that it could have.
     """
     gpu, release = get_gpu_properties(device), settings.release
-    communicators = communicator_bytes(gpu, layout, device.name) if release.compiles else 0
+    communicators = communicator_bytes(gpu, layout, device) if release.compiles else 0
     sequences = None if workload.enforce_eager else settings.max_num_sequences
     parts = (
         make_exact_part(
@@ -186,7 +186,7 @@ def _build_rank_memory(
             sequences=sequences,
             has_adapters=workload.max_loras is not None,
         ),
-        estimate_non_torch(release, gpu, layout, device.name),
+        estimate_non_torch(release, gpu, layout, device),
         estimate_context(release, gpu, communicators),
         *([] if is_encoder(rank.model) else [estimate_attention_workspace(release, device)]),
     )

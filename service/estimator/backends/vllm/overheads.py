@@ -9,7 +9,7 @@ from service.estimator.backends.paged_pool.memory_parts import MemoryLedger, Mem
 from service.estimator.backends.paged_pool.rank_memory import Rank
 from service.estimator.backends.vllm.release import VllmRelease
 from service.estimator.memory.overheads.gpu_properties import GpuProperties, get_gpu_properties
-from service.estimator.values.device import Device
+from service.estimator.values.device import UNKNOWN_VENDOR, Device
 from service.estimator.values.engine_versions import Version
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Basis
@@ -42,9 +42,18 @@ _OVER_PCIE_LOGS = (
     "start-up logs of vLLM: two RTX 4090 0.25 GiB (number 13061), RTX 3090 0.20 GiB (pull request "
     "14447)"
 )
-_WITHOUT_FABRIC = ("A10", "A10G", "A16", "A40", "L20", "L4", "L40", "L40S", "RTX", "T4")
+_WITHOUT_FABRIC = frozenset(
+    {
+        *("A2", "A10", "A10G", "A16", "A40", "L2", "L20", "L4", "L40", "L40S"),
+        *("P4", "P40", "Quadro", "RTX", "T4", "TITAN"),
+    }
+)
 """Cards that reach each other over PCIe, or in pairs by a bridge: NCCL opens few channels, with a
 buffer for each.
+"""
+_SMALLEST_WITH_FABRIC = 36 * GIB
+"""All cards of the catalogue below this but P100 and V100 have none: neither has one of which only
+the memory is known.
 """
 
 _MEASURED_SIZES = 51
@@ -66,14 +75,14 @@ _WHOLE_ALONE = frozenset({"whisper"})
 
 
 def estimate_non_torch(
-    release: VllmRelease, gpu: GpuProperties, layout: Layout, gpu_name: str
+    release: VllmRelease, gpu: GpuProperties, layout: Layout, device: Device
 ) -> MemoryPart:
     """Return the driver's memory beyond the initial context.
 
     It is kernels, libraries and communicators.
     """
     num_ranks = layout.tensor_parallel
-    if num_ranks > 1 and gpu_name.partition("-")[0] in _WITHOUT_FABRIC:
+    if num_ranks > 1 and is_without_fabric(device):
         return _make_part("communication_buffers", _OVER_PCIE, num_ranks, _OVER_PCIE_LOGS)
     if not release.compiles:
         size = _OLD_ONE_GPU + (_OLD_COMMUNICATOR if num_ranks > 1 else 0)
@@ -194,7 +203,14 @@ def estimate_attention_workspace(release: VllmRelease, device: Device) -> Memory
     )
 
 
-def communicator_bytes(gpu: GpuProperties, layout: Layout, gpu_name: str) -> int:
+def is_without_fabric(device: Device) -> bool:
+    """Return whether such cards reach each other over PCIe alone."""
+    if device.vendor == UNKNOWN_VENDOR:
+        return device.usable_bytes < _SMALLEST_WITH_FABRIC
+    return device.name.partition("-")[0] in _WITHOUT_FABRIC
+
+
+def communicator_bytes(gpu: GpuProperties, layout: Layout, device: Device) -> int:
     """Return the bytes of a rank's communicators as they are made.
 
     They are made before any weight is loaded.
@@ -202,9 +218,7 @@ def communicator_bytes(gpu: GpuProperties, layout: Layout, gpu_name: str) -> int
     single_rank = layout.tensor_parallel * layout.pipeline_parallel == 1
     return (
         0
-        if single_rank
-        or not gpu.is_hopper_or_later
-        or gpu_name.partition("-")[0] in _WITHOUT_FABRIC
+        if single_rank or not gpu.is_hopper_or_later or is_without_fabric(device)
         else _COMMUNICATORS
     )
 

@@ -18,6 +18,15 @@ _GPUS = {
     "NVIDIA A100-SXM4-40GB": "A100-SXM4-40GB",
 }
 _FORMATS = {"fp16": "fp16", "bf16": "bf16", None: "bf16"}
+_SGLANG = {
+    "sgl_qwen3_14b_tp4": ("RTX-4090", "0.5.9", 4),
+    "sgl_qwen3_06b_16g": ("RTX-5080", "0.4.10", 1),
+    "sgl_l31_8b_80g_jan": ("H100-SXM5-80GB", "0.4.1", 1),
+    "sgl_l31_8b_pr4760": ("H100-SXM5-80GB", "0.4.4", 1),
+}
+"""Cards that the pages of SGLang's logs name, the release of their month, and the ranks: what a
+desktop leaves of a card is in no log.
+"""
 _UNNAMED = {
     "0.6.x V0": "0.6.5",
     "0.6.5 dev (Dec 2024)": "0.6.5",
@@ -28,7 +37,10 @@ _UNNAMED = {
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a vLLM server whose memory, fraction and longest sequence its log states."""
+    """Yield a server of vLLM or SGLang whose memory and fraction its log or page states."""
+    if row["id"] in _SGLANG:
+        yield _sglang_case(row)
+        return
     framework, serving, hardware = row["software"]["framework"], row["serving"], row["hardware"]
     if framework not in {"vLLM", "SGLang"}:
         message = "an engine of its own"
@@ -49,6 +61,35 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         message = "GGUF weights in vLLM, or ROCm"
         raise Untranslatable(message)
     yield _case(row, serving)
+
+
+def _sglang_case(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the case of a log that prints its pool alone: what loading took is more than the
+    weights.
+    """
+    gpu, version, ranks = _SGLANG[row["id"]]
+    fraction = row["serving"].get("mem_fraction_static")
+    pools = {"kv_cache_memory", "kv_cache_tokens"}
+    return {
+        "id": row["id"],
+        "group": row["weight_group"],
+        "class": "sglang",
+        "source": str(row["source"].get("url") or row["source"].get("title")),
+        "model": model_named(row["model"]["hf_id"].replace("Meta-Llama-3.1-8B", "Llama-3.1-8B")),
+        "workload": {
+            "task": "serve",
+            "engine": "sglang",
+            "engine_version": version,
+            "num_sequences": 1,
+            "prompt_tokens": 1024,
+            "weight_dtype": "bf16",
+        }
+        | ({} if fraction is None else {"gpu_memory_fraction": fraction}),
+        "layout": {"tensor_parallel": ranks},
+        "gpu": gpu,
+        "outcome": row["outcome"],
+        "readings": [one for one in _readings(row) if one["quantity"] in pools],
+    }
 
 
 def _case(row: Mapping[str, Any], serving: Mapping[str, Any]) -> dict[str, Any]:

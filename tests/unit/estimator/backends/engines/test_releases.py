@@ -200,6 +200,33 @@ def test_sglang_leaves_room_for_what_it_captures(
 
 
 @pytest.mark.parametrize(
+    ("version", "memory_gib", "chunk", "fraction"),
+    [
+        ("0.4.4", 141, 8192, 0.88),
+        ("0.4.6", 141, 8192, 128 / 141),
+        ("0.4.7", 80, 8192, 0.88),
+        ("0.4.7", 141, 8192, 123 / 141),
+        ("0.4.7", 180, 16384, 0.79),
+        # 2.8 GiB and a tenth a rank; 9.5 and a half; 12 and a half; 32
+        ("0.4.8", 24, 2048, round(1 - 2.9 / 24, 3)),
+        ("0.4.10", 80, 8192, 0.875),
+        ("0.5.2", 141, 8192, round(1 - 12.5 / 141, 3)),
+        ("0.5.1", 180, 16384, round(1 - 32 / 180, 3)),
+    ],
+)
+def test_sglang_kept_free_what_its_table_said(
+    version: str, memory_gib: int, chunk: int, fraction: float
+) -> None:
+    """One GPU's defaults of 0.4.0 to 0.5.2 (``srt/server_args.py``, ``__post_init__``)."""
+    release, memory_mib = parse_version(version), memory_gib * 1024
+
+    assert get_chunk_tokens(release, memory_mib) == chunk
+    assert get_memory_fraction(release, memory_mib, chunk, Layout(), latent=False) == pytest.approx(
+        fraction
+    )
+
+
+@pytest.mark.parametrize(
     ("version", "guessing", "reserved_mib"),
     [
         ("0.5.13", Speculative(num_tokens=3), 13904),
