@@ -10,6 +10,7 @@ from service.formats.launches.policies.verl_critic import (
     read_critic,
 )
 from service.formats.launches.policies.verl_keys import ABOVE_ONE, UNMODELLED, WITHOUT_EFFECT
+from service.formats.launches.policies.verl_megatron import refuse_megatron
 from service.formats.launches.policies.verl_rollout import read_rollout
 from service.formats.launches.policies.verl_settings import (
     ACTOR,
@@ -25,7 +26,6 @@ from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.values.draft import Draft
-from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings
 
@@ -35,6 +35,9 @@ _SHARDING = {"fsdp": "fsdp1", "fsdp2": "fsdp2"}
 def read_verl(handed_in: HandedIn, draft: Draft) -> None:
     """Read a configuration of verl's trainer of policies."""
     settings = _gather(handed_in, draft)
+    strategy = settings.peek(f"{ACTOR}.strategy")
+    if strategy is not None:
+        refuse_megatron(settings, strategy)
     has_critic = is_with_critic(settings, draft)
     if has_critic:
         compare_critic(settings, draft)
@@ -90,7 +93,8 @@ def _read_overrides(handed_in: HandedIn, draft: Draft) -> Settings:
         text = str(option.value)
         if name.startswith("config_"):
             if "megatron" in text:
-                raise LaunchFormatError(_MEGATRON, where=command.where, field="command")
+                strategy = Setting(key=option.key, value="megatron", where=option.where)
+                overrides.setdefault(f"{ACTOR}.strategy", strategy)
             draft.note(option, "the defaults are those of verl's own trainer of policies")
         elif not name.startswith("argument_"):
             overrides[name] = option
@@ -99,9 +103,6 @@ def _read_overrides(handed_in: HandedIn, draft: Draft) -> Settings:
             unquoted = value.strip("'\"")
             overrides[key] = Setting(key=key, value=unquoted, where=command.where)
     return Settings(overrides)
-
-
-_MEGATRON = "a policy's trainer on Megatron-LM has no term; actor.strategy fsdp and fsdp2 have"
 
 
 def _read_trainer(settings: Settings, draft: Draft) -> VerlTrainer:
@@ -156,9 +157,7 @@ def _read_layout(trainer: VerlTrainer) -> None:
     draft, num_gpus = trainer.draft, trainer.num_gpus
     strategy = trainer.take(f"{ACTOR}.strategy", "fsdp")
     if str(strategy.value) not in _SHARDING:
-        raise LaunchFormatError(
-            f"{strategy.key} is {strategy.value!r}: {_MEGATRON}", where=strategy.where
-        )
+        raise strategy.refuse(f"one of {', '.join(_SHARDING)}")
     ulysses = trainer.take(f"{ACTOR}.ulysses_sequence_parallel_size", 1)
     degree = ulysses.as_int(minimum=1)
     if num_gpus % degree:

@@ -31,6 +31,8 @@ _ARITHMETIC: Mapping[type[ast.AST], Callable[[int, int], int]] = {
     ast.Mod: operator.mod,
 }
 _NAME = re.compile(r"(?<![\w{$])[A-Za-z_]\w*")
+_NUMBERS = re.compile(r"\s*\d+(\s+[+*/%-]\s+\d+)*\s*")
+"""Operands of ``expr``, each a word of its own."""
 _MAX_SUM = 200
 _MAX_DIGITS = 18
 """Of a whole number that a shell's 64 bits hold."""
@@ -118,7 +120,9 @@ class Variables:
         if piece.kind is PieceKind.TEXT:
             return piece.text
         if piece.kind is PieceKind.COMMAND:
-            return f"$({'_'.join(piece.text.split()[:1])})"
+            program, _, operands = piece.text.strip().partition(" ")
+            total = self._sum(operands) if program == "expr" else None
+            return f"$({program.split()[0] if program else ''})" if total is None else total
         if piece.kind is PieceKind.ARITHMETIC:
             return self._calculate(piece.text)
         return self._expand_parameter(piece.text)
@@ -186,6 +190,13 @@ class Variables:
             return str(_evaluate(ast.parse(expanded.strip(), mode="eval").body))
         except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
             return _mark("sum")
+
+    def _sum(self, operands: str) -> str | None:
+        """Return what ``expr`` writes, None for more than whole numbers."""
+        expanded = self._join_text(operands.replace("\\*", "*"))
+        is_plain = _NUMBERS.fullmatch(expanded) is not None and len(expanded) <= _MAX_SUM
+        total = self._calculate(expanded) if is_plain else _mark("sum")
+        return None if is_unknown(total) else total
 
     def _get_number(self, match: re.Match[str]) -> str:
         value = self.values.get(match[0])

@@ -21,6 +21,8 @@ def list_words(text: str) -> list[tuple[str, ...]]:
         ("A='--x 1'\nA=\"$A --y\"\nrun $A", ("run", "--x", "1", "--y")),
         ("run --n $((2 * 4))", ("run", "--n", "8")),
         ("N=2 G=4\nrun --n $((N*G))", ("run", "--n", "8")),
+        ("N=4\nrun --n $(expr 16 / $N) `expr 2 \\* 3`", ("run", "--n", "4", "6")),
+        ("run $(expr 16/4) $(expr $X + 1) $(expr a : b)", ("run", *["$(expr)"] * 3)),
         ("run ${A:-3} ${B:=4} $B", ("run", "3", "4", "4")),
         ("M=a/b\nrun ${M##*/}", ("run", "b")),
         ("run --a $B", ("run", "--a", "${B}")),
