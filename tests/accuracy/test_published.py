@@ -20,7 +20,7 @@ FLOORS = {
     ("vllm", "kv_cache_memory", "%"): (0.002, 0.009),
     ("vllm", "kv_cache_tokens", "%"): (0.002, 0.004),
     ("vllm", "max_concurrency", "%"): (0.002, 0.004),
-    ("sglang", "kv_cache_memory", "%"): (0.003, 0.012),
+    ("sglang", "kv_cache_memory", "%"): (0.004, 0.012),
     # One run of four, which predicts further tokens, has 48 MiB of 6.3 GB more.
     ("megatron", "memory_allocated_steady", "%"): (0.0005, 0.008),
     ("megatron", "max_memory_allocated", "%"): (0.05, 0.08),

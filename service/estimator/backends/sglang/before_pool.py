@@ -1,15 +1,17 @@
 """Context and communicators of SGLang, made before weights are loaded."""
 
-from service.estimator.backends.vllm.overheads import communicator_bytes, is_without_fabric
+from service.estimator.backends.vllm.overheads import is_without_fabric
 from service.estimator.memory.overheads.gpu_properties import get_gpu_properties
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 from service.estimator.values.units import MIB
 
-_HOPPER_CONTEXT, _CONTEXT, _COMMUNICATOR = 520 * MIB, 280 * MIB, 450 * MIB
-_OVER_PCIE = 160 * MIB
-"""What the start of communication took: 0.13 GiB of four L4 (0.4.3, NCCL 2.21.5), 0.19 of two RTX
-4090 (2026, NCCL 2.27.5)."""
+_HOPPER_CONTEXT, _CONTEXT = 520 * MIB, 280 * MIB
+_OVER_PCIE, _OVER_FABRIC, _OVER_HOPPERS_FABRIC = 195 * MIB, 250 * MIB, 1280 * MIB
+"""What the start of communication takes, medians of start-up logs, GiB ("Init torch distributed
+ends"). PCIe: 0.13 (four L4, 0.4.3), 0.19 and 0.23 (two cards of 24 GB, 2025 and 2026). A100: 0.22
+to 0.27 of 16 ranks (pull request 3888). H100 and H200: 1.19, 1.19, 1.25, 1.34 and 1.50 less free
+than beside a context, 2.01 in one (pull request 11716)."""
 
 
 def get_context_bytes(device: Device) -> int:
@@ -23,4 +25,5 @@ def get_communicator_bytes(layout: Layout, device: Device) -> int:
         return 0
     if is_without_fabric(device):
         return _OVER_PCIE
-    return max(_COMMUNICATOR, communicator_bytes(get_gpu_properties(device), layout, device))
+    is_hopper = get_gpu_properties(device).is_hopper_or_later
+    return _OVER_HOPPERS_FABRIC if is_hopper else _OVER_FABRIC

@@ -159,7 +159,7 @@ def test_sglang_chooses_its_fraction(gpu: str, ranks: int, version: str, fractio
     model = load_architecture(resolve_model("qwen3-0.6b"))
     answer = estimate(model, workload, layout=Layout(tensor_parallel=ranks), device=device)
     hopper = gpu[0] in "HB"
-    outside = (520 if hopper else 280) + ((1044 if hopper else 160) if ranks > 1 else 0)
+    outside = (520 if hopper else 280) + ((1280 if hopper else 195) if ranks > 1 else 0)
 
     assert answer.serving is not None
     assert answer.serving.budget_bytes / (device.usable_bytes - outside * 2**20) == pytest.approx(
