@@ -17,6 +17,7 @@ from service.formats.launches.ms_swift.swift_keys import (
 )
 from service.formats.launches.ms_swift.swift_methods import name_unmodelled, read_method
 from service.formats.launches.ms_swift.swift_policy import read_policy
+from service.formats.launches.ms_swift.swift_serving import SERVING, read_serving
 from service.formats.launches.ms_swift.swift_step import (
     put_attention,
     put_batch,
@@ -44,11 +45,7 @@ _SOURCE = f"ms-swift {SWIFT}, swift/arguments"
 _GRAMMAR = Grammar(many=MANY)
 _FILES = frozenset({".yaml", ".yml", ".json"})
 _COMMANDS = ("sft", "pt", "rlhf")
-_SERVED = {
-    **dict.fromkeys(("deploy", "infer", "app", "rollout"), "vllm serve, or generate"),
-    **dict.fromkeys(("export", "eval", "sample", "merge-lora", "web-ui"), "swift sft, pt or rlhf"),
-}
-"""Commands that train nothing, and what to ask in their place."""
+_HINT = "swift sft, pt or rlhf, or of a server by swift deploy, rollout or infer"
 _CLIENTS = {
     "dpo": Client.DPO,
     "kto": Client.KTO,
@@ -69,7 +66,7 @@ def read_swift(handed_in: HandedIn, draft: Draft) -> None:
     """Read a command of ms-swift and the file that it names."""
     kind, config = _gather(handed_in, draft)
     if _is_megatron(config, handed_in):
-        if kind == "rlhf":
+        if kind not in {"sft", "pt"}:
             raise LaunchFormatError(_MEGATRON, where=_find_place(handed_in), field="launcher")
         _read_task(config, Client.TRAINER, draft)
         read_megatron_swift(config, _open_environment(config, handed_in), draft)
@@ -79,6 +76,9 @@ def read_swift(handed_in: HandedIn, draft: Draft) -> None:
         if other is not None:
             raise other.refuse("a key of swift sft, pt or rlhf: it is one of megatron sft and pt")
     handed_in = _open_environment(config, handed_in)
+    if kind in SERVING:
+        read_serving(kind, config, handed_in, draft)
+        return
     client = _read_client(kind, config, draft)
     name = config.take("model")
     if name is None:
@@ -156,9 +156,8 @@ def _gather(handed_in: HandedIn, draft: Draft) -> tuple[str, Settings]:
     places = [word for word in positional if word is not None]
     if kind in {None, "main"}:
         kind = str(places.pop(0).value) if places else ""
-    if kind not in _COMMANDS:
-        hint = _SERVED.get(kind, "swift sft, pt or rlhf")
-        message = f"swift {kind} trains nothing that is read here: ask by {hint}"
+    if kind not in _COMMANDS and kind not in SERVING:
+        message = f"swift {kind} neither trains nor serves what is read here: ask of {_HINT}"
         raise LaunchFormatError(message, where=command.where, field="launcher")
     for place in places:
         if PurePosixPath(str(place.value)).suffix in _FILES:

@@ -143,7 +143,7 @@ def test_its_scripts_and_files_are_known() -> None:
     ("words", "refusal"),
     [
         ("rlhf --rlhf_type dpo", "preferences and policies on Megatron-LM have no term"),
-        ("export", "swift export trains nothing"),
+        ("export", "swift export neither trains nor serves"),
         ("sft --tuner_type lora_llm", "expected one of full, lora"),
         ("sft --task_type seq_cls", "--head sequence_classification"),
         ("sft --global_batch_size 12", "expected a multiple of 8"),

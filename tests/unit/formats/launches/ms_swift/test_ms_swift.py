@@ -179,8 +179,8 @@ def test_a_length_is_asked_where_nobody_says_it() -> None:
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
-        ("deploy", "swift deploy trains nothing that is read here: ask by vllm serve"),
-        ("export", "ask by swift sft, pt or rlhf"),
+        ("export", "swift export neither trains nor serves what is read here"),
+        ("deploy", "it runs its own generate"),
         ("sft --tuner_type adalora", "expected one of lora, full"),
         ("sft --quant_method hqq", "expected one of bnb"),
         ("sft --quant_method bnb", "expected quant_bits beside it, 4 or 8"),

@@ -109,7 +109,7 @@ def test_options_that_are_mostly_foreign_are_another_programs() -> None:
     ("program", "reason"),
     [
         ("megatron rlhf", "preferences and policies on Megatron-LM have no term"),
-        ("deepspeed --num_gpus 2 --module swift.cli.deploy", "swift deploy trains nothing"),
+        ("deepspeed --num_gpus 2 --module swift.cli.deploy", "it runs its own generate"),
         ("xtuner train", "XTuner's configurations have no reader here"),
         ("ollama run", "ask of llama-server"),
         ("somebodys train", "somebodys .*no launcher is known by it"),
