@@ -44,9 +44,9 @@ _MISSING = """\
   them out of FSDP, but readings between steps are those of shards. Device bytes of FSDP's ranks lie up to 28 % above the answer
   with adapters and 23 % below where all weights are trained.
 - **What loading needs** (inference): readings of Qwen2.5's docs and of LitGPT have their highest moment since the process began.
-  AWQ checkpoints of Qwen2.5 up to 3B hold a head beside the table that it is tied to, and both are there until they are tied: more
-  than one token of prompt needs (20 to 33 % short). LitGPT packs its head too, from fp16, and a prompt's product unpacks it to fp16
-  and copies that to bf16 (4 to 18 % short). AutoAWQ's benchmark multiplies 4096 x 4096 in fp32 first, more than short prompts need.
+  AWQ checkpoints of Qwen2.5 up to 3B hold a head beside the table that it is tied to, and both are there until they are tied, which is
+  counted. LitGPT packs its head too, from fp16, and a prompt's product unpacks it to fp16 and copies that to bf16 (4 to 18 % short).
+  AutoAWQ's benchmark multiplies 4096 x 4096 in fp32 first, more than short prompts need.
 - **Experts on Megatron**: readings of peaks lie up to 6 % above the answer, a few below; routing is assumed to be balanced, which
   nothing here tests. Two runs of one configuration differ by 1.1 GB, and the same test on another GPU by 250 MB of 3 GB.
 - **Small tests of Megatron-LM** read 1 to 6 MiB more between steps than the answer, in whole MiB, and 4 to 16 at their peak;

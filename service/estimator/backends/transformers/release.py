@@ -60,6 +60,10 @@ class TransformersRelease:
         awq = scheme is not None and scheme.packing is Packing.AWQ
         return awq and cache is Cache.STATIC and self.version < _WITHOUT_FUSED_AWQ
 
+    def loads_tied_heads(self, scheme: Scheme) -> bool:
+        """Return whether a checkpoint's head is loaded before it is tied."""
+        return scheme.packing is Packing.AWQ and self.version < _WITHOUT_FUSED_AWQ
+
     @property
     def frees_fused_projections(self) -> bool:
         """Whether fused modules drop the projections they are made of.

@@ -16,6 +16,7 @@ from service.estimator.backends.transformers.release import TransformersRelease,
 from service.estimator.backends.transformers.serving_replay import Replica, replay_replica
 from service.estimator.backends.transformers.stored_weights import (
     count_stored_weight_bytes,
+    count_untied_head_bytes,
     merged_projection_bytes,
 )
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
@@ -175,11 +176,12 @@ def _collect_phase_parts(
     )
     fused = release.has_fused_awq(scheme, workload.cache)
     prefill["kv_cache"] = caches.final if fused else caches.counters + prefill.get("kv_cache", 0)
-    merged_bytes = 0
+    spare_bytes = count_untied_head_bytes(model, release, scheme, workload.weight_dtype)
     if scheme is not None and fused and release.frees_fused_projections:
         merged_bytes = merged_projection_bytes(model, scheme, workload.weight_dtype)
+        spare_bytes = max(spare_bytes, merged_bytes)
     parts = {
-        "load": {"weights": weights, "temporaries": merged_bytes},
+        "load": {"weights": weights, "temporaries": spare_bytes},
         "prefill": prefill | {"weights": weights},
     }
     if count_cached_tokens(workload) == workload.prompt_tokens:

@@ -50,6 +50,21 @@ def merged_projection_bytes(model: Architecture, scheme: Scheme, dtype: DType) -
     )
 
 
+def count_untied_head_bytes(
+    model: Architecture, release: TransformersRelease, scheme: Scheme | None, dtype: DType
+) -> int:
+    """Return the bytes of a stored head beside the table that it is tied to.
+
+    AutoAWQ until 0.2.6 wrote both (``save_quantized``, ``shard_checkpoint``), and until
+    transformers 5 both were loaded before ``tie_weights`` drops one. Rotary tables, which no
+    checkpoint has, come to the GPU after that (``dispatch_model``).
+    """
+    if scheme is None or not model.tied or not release.loads_tied_heads(scheme):
+        return 0
+    head = model.vocab_size * model.spec.hidden_size * dtype.bytes_per_element
+    return max(0, head - release.table_bytes(model, dtype))
+
+
 def _dequantizing_buffer_bytes(model: Architecture, scheme: Scheme | None) -> int:
     """Return the bytes of ExLlama's dequantisation buffer.
 

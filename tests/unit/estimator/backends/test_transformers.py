@@ -46,6 +46,29 @@ def generate(prompt_tokens: int, **words: Any) -> float:  # noqa: ANN401 - each 
     return answer.allocated_bytes / GIB
 
 
+@pytest.mark.parametrize(
+    ("release", "tied", "heads"), [("4.46.0", 1, 1), ("4.46.0", 0, 0), ("5.0", 1, 0)]
+)
+def test_awq_loads_a_tied_head_beside_its_table(release: str, tied: int, heads: int) -> None:
+    """Qwen2.5-0.5B's docs read 0.68 GiB for one token of prompt: 0.43 of weights, 0.25 of a head
+    that AutoAWQ wrote beside the table, until both are tied.
+    """
+    config = QWEN_7B | {"hidden_size": 896, "tie_word_embeddings": bool(tied)}
+    config |= {"num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864}
+    workload = ServeWorkload(
+        num_sequences=1,
+        prompt_tokens=1,
+        quantization=Quantization.AWQ_INT4,
+        engine_version=release,
+    )
+    device = resolve_gpu("A100-SXM4-80GB").to_device()
+    answer = estimate(architecture_from_config(config), workload, layout=Layout(), device=device)
+    load = answer.instants[0]
+
+    assert load.name == "load"
+    assert load.parts["temporaries"] == heads * 152064 * 896 * 2
+
+
 def ask(**words: Any) -> Estimate:  # noqa: ANN401 - each word has its own type
     """Return the answer for two sequences of a small model."""
     return estimate(a_model(), a_serving(**words), layout=Layout(), device=a_device())
