@@ -80,9 +80,9 @@ In December 2026 sixteen runs were taken from public logs and answered before an
 `serving_logs`): five starts of vLLM, pools off by 0.00, 0.04, 0.28, 0.85 and 13.4 % (four nameless cards, told NVLink's communicators);
 seven of SGLang, 0.02, 0.3, 1.7, 8.0, 8.6, 12.4 and 14.1 % (its defaults by release, communicators over PCIe, two Windows desktops);
 four steps of torchtitan, 3.4 to 5.5 % short. Median 3.9 %, 90th percentile 12.9 %; one more ran out of memory, and was told so. What was
-found is mended: vLLM's and SGLang's are within 1.2 % but for the desktops. Configs that the tables above lack show more: LitGPT's
-StableLM Alpha trains within 0.3 % in twelve rows; foak's santacoder, whose model kept its loss in 16 bits until 4.49, is told 18 to
-31 % too much with all weights and 10 % too little with QLoRA; AutoAWQ's MPT is within 3 % up to 512 tokens and 12 % high at 2,048.
+found is mended: vLLM's and SGLang's are within 1.2 % but for the desktops. Models whose rows had been left out show more: AutoAWQ's MPT
+is within 3 % up to 512 tokens and 12 % high at 2,048; foak's santacoder, whose model kept its loss in 16 bits until 4.49, would be told
+18 to 31 % too much with all weights and 10 % too little with QLoRA (its readings hold the logits through backward too), and stays out.
 """
 
 

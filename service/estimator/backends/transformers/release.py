@@ -61,7 +61,7 @@ class TransformersRelease:
         return awq and cache is Cache.STATIC and self.version < _WITHOUT_FUSED_AWQ
 
     def loads_tied_heads(self, scheme: Scheme) -> bool:
-        """Return whether a checkpoint's head is loaded before it is tied."""
+        """Return whether a stored head is loaded, then tied."""
         return scheme.packing is Packing.AWQ and self.version < _WITHOUT_FUSED_AWQ
 
     @property

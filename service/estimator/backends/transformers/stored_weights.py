@@ -53,7 +53,7 @@ def merged_projection_bytes(model: Architecture, scheme: Scheme, dtype: DType) -
 def count_untied_head_bytes(
     model: Architecture, release: TransformersRelease, scheme: Scheme | None, dtype: DType
 ) -> int:
-    """Return the bytes of a stored head beside the table that it is tied to.
+    """Return the bytes of a head loaded beside its table.
 
     AutoAWQ until 0.2.6 wrote both (``save_quantized``, ``shard_checkpoint``), and until
     transformers 5 both were loaded before ``tie_weights`` drops one. Rotary tables, which no

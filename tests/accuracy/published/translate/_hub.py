@@ -93,6 +93,19 @@ CONFIGS: Mapping[str, Config] = {
     ),
     "Vicuna 7B": _decoder("llama", "32000 4096 32 32 32 11008 4096"),
     "Mistral 7B": _decoder("mistral", "32000 4096 32 32 8 14336 32768", sliding_window=4096),
+    "MPT 7B": {
+        "model_type": "mpt",
+        "vocab_size": 50432,
+        "d_model": 4096,
+        "n_layers": 32,
+        "n_heads": 32,
+        "expansion_ratio": 4,
+        "max_seq_len": 2048,
+        "no_bias": True,
+    },
+    "stabilityai/stablelm-base-alpha-3b": _decoder(
+        "gpt_neox", "50688 4096 16 32 32 16384 4096", rotary_pct=0.25
+    ),
     "TinyLlama 1B": _decoder("llama", "32000 2048 22 32 4 5632 2048"),
     "Llama 2 13B": _decoder("llama", "32000 5120 40 40 40 13824 4096"),
     "CodeLlama 34B": _decoder("llama", "32000 8192 48 64 8 22016 16384"),
