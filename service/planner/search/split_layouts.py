@@ -49,10 +49,17 @@ class SplitLayouts:
         yield from self._iter_legal(split, ranks)
 
     def _has_simpler(self, split: Split, ranks: int) -> bool:
-        """Return whether an earlier strategy of the framework is legal."""
+        """Return whether an earlier strategy of the framework is legal.
+
+        FSDP2 stands for no other: it gathers on a single rank too, which takes memory and time.
+        """
         splits = self._splits_by_degrees[split.strategy.framework, split.degrees]
         earlier = takewhile(lambda other: other is not split, splits)
-        return any(next(self._iter_legal(other, ranks), None) is not None for other in earlier)
+        return any(
+            next(self._iter_legal(other, ranks), None) is not None
+            for other in earlier
+            if other.strategy.sharding is not Sharding.FSDP2
+        )
 
     @cached_property
     def _splits_by_degrees(self) -> Mapping[tuple[Framework | None, Degrees], Sequence[Split]]:

@@ -239,14 +239,15 @@ class TriedBatches:
         return short_bytes > 0
 
     def _get_needed_bytes(self, option: LayoutOption, batch: Batch) -> int:
+        """Return bytes that a batch needs, which grow evenly."""
         tried = self.find_tried(option, batch)
         assert tried is not None  # noqa: S101 - what fits was tried,
         assert tried.estimate is not None  # noqa: S101 - and estimated
-        return (
-            tried.estimate.device_interval.high
-            if self._is_confident
-            else tried.estimate.device_bytes
-        )
+        estimate = tried.estimate
+        if self._is_confident:
+            return estimate.device_interval.high
+        # Cached memory is released where a job fills its GPU, so that holes grow no further.
+        return estimate.allocated_bytes + estimate.device_bytes - estimate.reserved_bytes
 
     def _try_batch(self, option: LayoutOption, batch: Batch) -> TriedBatch:
         workload, layout = self._space.build_config(option, batch)
