@@ -39,7 +39,10 @@ def format_change(change: Mapping[str, Any], assumptions: Sequence[str] = ()) ->
     left out: the object is sent whole.
     """
     assumed = {_shorten_path(text) for text in assumptions}
-    parts = [(name, f"{name} = {value}") for name, value in _flatten(change, "")]
+    parts = [
+        (name, f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}")
+        for name, value in _flatten(change, "")
+    ]
     changed = [text for name, text in parts if not _is_assumed(name, text, assumed)]
     return ", ".join(changed or [text for _, text in parts])
 

@@ -125,6 +125,19 @@ def count_global_batch(workload: TrainWorkload, layout: Layout) -> int:
     return per_rank * layout.data_parallel
 
 
+def _iter_item_effects(before: ServeWorkload, after: ServeWorkload) -> Iterator[Effect]:
+    for word, most, previous in (
+        ("videos", after.max_videos_per_prompt, before.max_videos_per_prompt),
+        ("images", after.max_images_per_prompt, before.max_images_per_prompt),
+    ):
+        if most is not None and most != previous:
+            yield _LIMIT, f"prompts have {f'at most {most}' if most else 'no'} {word}"
+
+
+def _list_host_words(workload: ServeWorkload) -> tuple[object, ...]:
+    return workload.gpu_layers, workload.cpu_moe_layers, workload.cpu_offload_gb
+
+
 def _iter_serving_effects(
     model: Architecture, before: ServeWorkload, after: ServeWorkload
 ) -> Iterator[Effect]:
@@ -137,12 +150,13 @@ def _iter_serving_effects(
         yield "cache", f"keys and values are rounded to {after.kv_cache_dtype.value}"
     if after.cache_type is not before.cache_type and after.cache_type is not None:
         yield "cache", f"keys and values are rounded to {after.cache_type.value}"
-    if after.gpu_layers != before.gpu_layers or after.cpu_moe_layers != before.cpu_moe_layers:
+    if _list_host_words(after) != _list_host_words(before):
         yield _LIMIT, "every token reads weights in the host's memory, for which no time is told"
     if after.num_sequences != before.num_sequences:
         run, asked_for = after.num_sequences, before.num_sequences
         number = f"{run:,} sequences run" if run > 1 else "1 sequence runs"
         yield "load", f"{number} at once, not {asked_for:,}"
+    yield from _iter_item_effects(before, after)
     if after.max_model_len is not None and after.max_model_len != before.max_model_len:
         yield _LIMIT, f"longer requests than {after.max_model_len:,} tokens are refused"
     if after.max_num_sequences != before.max_num_sequences:

@@ -1,10 +1,11 @@
-"""Steps of llama.cpp towards less memory on the same GPUs."""
+"""Steps towards less memory on the GPUs, with weights elsewhere."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from service.estimator.model.architecture import Architecture
 from service.estimator.values.dtypes import CacheType
+from service.estimator.values.units import GIB, ceil_div
 from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.planner.fit.evaluator import Config
 
@@ -17,6 +18,8 @@ _FILE_TYPES = (
 )
 """Mixtures of GGUF files, each of fewer bits than the one before."""
 _CACHE_TYPES = (CacheType.Q8_0, CacheType.Q4_0)
+_SHARES = 64
+"""Parts of the weights, of which ever more are left to the host."""
 
 
 def use_smaller_file(config: Config) -> Iterator[Config]:
@@ -45,6 +48,23 @@ def move_experts_to_host(model: Architecture, config: Config) -> Iterator[Config
                     (workload.cpu_moe_layers or 0) + 1, model.num_hidden_layers + 1
                 ):
                     yield replace(workload, cpu_moe_layers=number), layout
+
+
+def keep_weights_on_host(model: Architecture, config: Config) -> Iterator[Config]:
+    """Leave ever more GiB of each GPU's weights to the host.
+
+    vLLM and SGLang keep as many of the layers there, up to all of them.
+    """
+    match config:
+        case (ServeWorkload(engine=Engine.VLLM | Engine.SGLANG) as workload, layout):
+            ranks = layout.tensor_parallel * layout.pipeline_parallel
+            weights = model.counts.total * workload.weight_dtype.bytes_per_element
+            most = ceil_div(weights, ranks * GIB)
+            for size in sorted(
+                {ceil_div(most * share, _SHARES) for share in range(1, _SHARES + 1)}
+            ):
+                if size > (workload.cpu_offload_gb or 0):
+                    yield replace(workload, cpu_offload_gb=float(size)), layout
 
 
 def move_layers_to_host(model: Architecture, config: Config) -> Iterator[Config]:

@@ -124,6 +124,25 @@ def skip_cuda_graphs(config: Config) -> Iterator[Config]:
                 yield replace(workload, enforce_eager=True), layout
 
 
+def limit_items(model: Architecture, config: Config) -> Iterator[Config]:
+    """Profile vLLM's vision tower with no more than the load has.
+
+    Videos are left out first, then images beyond those of a prompt.
+    """
+    match config:
+        case (ServeWorkload(engine=Engine.VLLM, inputs=inputs) as workload, layout):
+            if not getattr(model.spec, "vision_hidden_size", 0):
+                return
+            images = inputs.num_images if inputs is not None else workload.num_images or 0
+            limited = workload
+            if not (inputs is not None and inputs.videos) and workload.max_videos_per_prompt != 0:
+                limited = replace(workload, max_videos_per_prompt=0)
+                yield limited, layout
+            most = workload.max_images_per_prompt
+            if most is None or most > images:
+                yield replace(limited, max_images_per_prompt=images), layout
+
+
 def drop_draft(config: Config) -> Iterator[Config]:
     """Serve without a draft model."""
     match config:

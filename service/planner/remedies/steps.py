@@ -54,11 +54,13 @@ STEPS: tuple[RemedyStep, ...] = (
 MODEL_STEPS: tuple[ModelStep, ...] = (
     training_steps.adapt_attention_only,
     serving_steps.leave_packed,
+    serving_steps.limit_items,
 )
 GRADED_MODEL_STEPS: tuple[ModelStep, ...] = (
     serving_steps.shorten_sequences,
     host_steps.move_experts_to_host,
     host_steps.move_layers_to_host,
+    host_steps.keep_weights_on_host,
 )
 GRADED_STEPS: tuple[RemedyStep, ...] = (
     policy_steps.shrink_engine,
@@ -89,6 +91,7 @@ _SHRINK_WEIGHTS = frozenset(
         host_steps.use_smaller_file,
         host_steps.move_experts_to_host,
         host_steps.move_layers_to_host,
+        host_steps.keep_weights_on_host,
         layout_steps.add_pipeline_stages,
         layout_steps.split_replica,
     }

@@ -47,6 +47,17 @@ GPT_OSS = {
     "vocab_size": 201088,
     "quantization_config": {"quant_method": "mxfp4"},
 }
+QWEN_VL = {
+    "model_type": "qwen2_5_vl",
+    "hidden_size": 2048,
+    "intermediate_size": 11008,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 2,
+    "vocab_size": 151936,
+    "max_position_embeddings": 128000,
+    "vision_config": {"depth": 2, "hidden_size": 1280, "out_hidden_size": 2048},
+}
 HUGE = {**LLAMA, "num_hidden_layers": 64, "hidden_size": 65536, "intermediate_size": 262144}
 TRAIN = {"task": "train", "sequence_length": 1024, "micro_batch_size": 16}
 SERVE = {"task": "serve", "num_sequences": 64, "prompt_tokens": 1024, "output_tokens": 64}
@@ -70,6 +81,16 @@ QUESTIONS: Mapping[str, Document] = {
         "workload": {**TRAIN, "framework": "megatron", "micro_batch_size": 32},
     },
     "vllm": {"gpu": {"memory_bytes": "4Gi"}, "workload": {**SERVE, "engine": "vllm"}},
+    "vllm, with a vision tower": {
+        "model": QWEN_VL,
+        "gpu": {"memory_bytes": "6Gi"},
+        "workload": {**SERVE, "engine": "vllm", "max_model_len": 32768},
+    },
+    "vllm, weights on the host": {
+        "model": {**LLAMA, "num_hidden_layers": 64},
+        "gpu": {"memory_bytes": "8Gi"},
+        "workload": {**SERVE, "engine": "vllm", "num_sequences": 1, "max_model_len": 2048},
+    },
     "sglang": {"gpu": {"memory_bytes": "4Gi"}, "workload": {**SERVE, "engine": "sglang"}},
     "generate": {"gpu": {"memory_bytes": "2Gi"}, "workload": SERVE},
     "llama.cpp": {"gpu": {"memory_bytes": "2Gi"}, "workload": {**SERVE, "engine": "llama_cpp"}},

@@ -1,4 +1,4 @@
-"""What helps llama.cpp: smaller files and caches, and layers or experts that the host keeps."""
+"""What helps llama.cpp and engines: smaller files and caches, and weights that the host keeps."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from service.estimator.values.workload import Engine, Quantization, ServeWorkloa
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.fit import assess_fit
 from service.planner.fit.verdict import Verdict
-from service.planner.remedies import host_steps
+from service.planner.remedies import host_steps, serving_steps
 from service.planner.remedies.effects import describe_effects
 from service.planner.remedies.find import find_changes
 from tests.unit.planner.builders import CHAT, ONE_GPU, a_subject
@@ -47,6 +47,59 @@ def test_the_host_keeps_as_little_as_is_needed(name: str, word: str) -> None:
         subject.architecture, (FILE, ONE_GPU), (remedy.workload, remedy.layout)
     )
     assert "host's memory" in effect
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
+def test_an_engine_leaves_as_few_weights_to_the_host_as_it_takes(engine: Engine) -> None:
+    """`cpu_offload_gb` was never offered: a sixty-fourth of the weights less does not fit."""
+    subject = _subject("qwen2.5-14b")
+    load = replace(CHAT, engine=engine, max_model_len=2048, num_sequences=1)
+    remedies = [
+        remedy
+        for remedy in find_changes(subject, load, ONE_GPU)
+        if isinstance(remedy.workload, ServeWorkload) and remedy.workload.cpu_offload_gb
+    ]
+
+    remedy = next(one for one in remedies if one.verdict is Verdict.FITS)
+    assert isinstance(remedy.workload, ServeWorkload)
+    size = remedy.workload.cpu_offload_gb
+    assert size is not None
+    assert assess_fit(subject, remedy.workload, remedy.layout).verdict is Verdict.FITS
+    less = replace(remedy.workload, cpu_offload_gb=size - 1)
+    assert assess_fit(subject, less, remedy.layout).verdict is not Verdict.FITS
+    effects = describe_effects(
+        subject.architecture, (load, ONE_GPU), (remedy.workload, remedy.layout)
+    )
+    assert any("host's memory" in effect for effect in effects)
+
+
+def test_a_vision_tower_is_profiled_with_what_the_load_has() -> None:
+    """A Qwen2.5-VL that is asked for text, or an image, never heard of `max_videos_per_prompt`:
+    videos go first, then images beyond those of a prompt; other engines and models have no tower
+    to limit.
+    """
+    model = a_subject("qwen2.5-vl-7b").architecture
+    text = replace(CHAT, engine=Engine.VLLM)
+
+    def list_limits(load: ServeWorkload) -> list[tuple[int | None, int | None]]:
+        steps = [config[0] for config in serving_steps.limit_items(model, (load, ONE_GPU))]
+        assert all(isinstance(step, ServeWorkload) for step in steps)
+        return [
+            (step.max_videos_per_prompt, step.max_images_per_prompt)
+            for step in steps
+            if isinstance(step, ServeWorkload)
+        ]
+
+    assert list_limits(text) == [(0, None), (0, 0)]
+    assert list_limits(replace(text, num_images=2)) == [(0, None), (0, 2)]
+    assert list_limits(replace(text, max_videos_per_prompt=0, max_images_per_prompt=0)) == []
+    assert list_limits(replace(text, engine=Engine.SGLANG)) == []
+    plain = a_subject("gpt2").architecture
+    assert list(serving_steps.limit_items(plain, (text, ONE_GPU))) == []
+    limited = replace(text, max_videos_per_prompt=0)
+    assert describe_effects(model, (text, ONE_GPU), (limited, ONE_GPU)) == (
+        "prompts have no videos",
+    )
 
 
 def test_files_and_caches_of_fewer_bits_are_tried() -> None:

@@ -190,6 +190,9 @@ def test_a_remedy_asked_by_itself_gives_the_same(
         after = fit(subject, remedy.workload, remedy.layout)
         assert after.verdict is remedy.verdict
         assert needed_bytes(before.estimate) - needed_bytes(after.estimate) == remedy.saves_bytes
+        if after.throughput is None:  # every token reads the host's memory
+            assert remedy.cost.gpu_time_ratio is None
+            continue
         ratio = _rate(before) / _rate(after)
         assert remedy.cost.gpu_time_ratio == pytest.approx(ratio, abs=0.001)
 
