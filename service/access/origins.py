@@ -23,8 +23,17 @@ _FORWARDED_STARTS = (b"x-forwarded", b"x-original-", b"x-envoy-", b"cf-")
 """What proxies name their own headers by: RFC 7239's forerunners, ingress-nginx's originals,
 Envoy's and Cloudflare's.
 """
+_COMMON = frozenset(
+    {
+        *(b"host", b"content-type", b"content-length", b"user-agent", b"accept", b"connection"),
+        *(b"accept-encoding", b"accept-language", b"authorization", b"x-api-key", b"x-request-id"),
+        *(b"traceparent", b"if-none-match", b"if-match", b"idempotency-key", b"cookie"),
+        *(b"origin", b"referer", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"),
+    }
+)
+"""Names that programs and browsers send: no proxy adds one, so that most requests have no other."""
 
-Headers = Mapping[bytes, str]
+Headers = Mapping[bytes, bytes]
 """Headers of a request by their names in small letters."""
 
 
@@ -49,7 +58,7 @@ class KnownNames:
         """
         if path.startswith(HOOKS) and b"origin" not in headers:
             return
-        host = headers.get(b"host")
+        host = _read(headers, b"host")
         if host is not None and not self._is_known(host):
             message = (
                 f"this server is not asked by the name {host!r}; an operator allows a name with "
@@ -65,12 +74,11 @@ class KnownNames:
         """
         if method in _SAFE_METHODS:
             return
-        origin = headers.get(b"origin")
+        origin, site = _read(headers, b"origin"), _read(headers, b"sec-fetch-site")
         if origin is not None and origin.lower() == self._origin:
             return
-        site = headers.get(b"sec-fetch-site")
         if site is None:
-            is_foreign = origin is not None and not _is_same_host(origin, headers.get(b"host"))
+            is_foreign = origin is not None and not _is_same_host(origin, _read(headers, b"host"))
         else:
             is_foreign = site not in {"none", "same-origin"}
         if is_foreign:
@@ -98,11 +106,13 @@ def explain_not_local(client: str | None, headers: Headers) -> str | None:
     """
     if client is not None and not _is_loopback(client):
         return f"came from {client}"
-    if any(name in _FORWARDED or name.startswith(_FORWARDED_STARTS) for name in headers):
+    if not headers.keys() <= _COMMON and any(
+        name in _FORWARDED or name.startswith(_FORWARDED_STARTS) for name in headers
+    ):
         return "came through a proxy"
     # A page that has its own name resolved to 127.0.0.1 would otherwise speak for whoever looks at
     # it.
-    host = headers.get(b"host")
+    host = _read(headers, b"host")
     if host is not None and not _is_local_host(host):
         return f"was meant for {host!r}"
     return _explain_cross_site(headers, host)
@@ -114,12 +124,17 @@ def _explain_cross_site(headers: Headers, host: str | None) -> str | None:
     Programs send neither ``Sec-Fetch-Site`` nor ``Origin``; returns ``None`` for a page of this
     very server.
     """
-    if headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
+    if headers.get(b"sec-fetch-site", b"none") not in {b"none", b"same-origin"}:
         return "was sent by another site's page"
-    origin = headers.get(b"origin")
+    origin = _read(headers, b"origin")
     if origin is not None and not _is_same_host(origin, host):
         return "was sent by another site's page"
     return None
+
+
+def _read(headers: Headers, name: bytes) -> str | None:
+    value = headers.get(name)
+    return None if value is None else value.decode("latin-1")
 
 
 def _is_same_host(origin: str, host: str | None) -> bool:

@@ -65,15 +65,14 @@ def make_application(
     )
     app.state.openapi = cache(partial(_encode_document, app, deps.version))
     routed: ASGIApp = OptionsMiddleware(app)
-    if fast_route is not None:
-        routed = FastPathMiddleware(routed, deps, fast_route)
-    outermost = RequestMiddleware(
+    edge = RequestMiddleware(
         routed if extension is None else extension.wrap(routed),
         deps.metrics,
         version=deps.version,
         access_log=deps.settings.access_log,
         record_change=deps.record_change,
     )
+    outermost: ASGIApp = edge if fast_route is None else FastPathMiddleware(edge, deps, fast_route)
     if extension is not None:
         extension.bind(outermost)
     return outermost

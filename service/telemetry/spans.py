@@ -73,6 +73,11 @@ def span(
     return tracing.span(name, kind=kind, parent=parent, began_ns=began_ns, attributes=attributes)
 
 
+def is_traced() -> bool:
+    """Return whether this process sends spans."""
+    return _Process.tracing is not None
+
+
 def get_traceparent() -> str | None:
     """Return the open span as a header, None where nothing is traced."""
     return None if _Process.tracing is None else _Process.tracing.traceparent()

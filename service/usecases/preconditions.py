@@ -48,6 +48,8 @@ def is_not_modified(if_none_match: str | None, etag: str) -> bool:
     """
     if if_none_match is None:
         return False
+    if if_none_match == f'"{etag}"':
+        return True
     return if_none_match.strip() == "*" or etag in {
         tag for _, tag in _parse_tags(if_none_match, "If-None-Match", etag)
     }

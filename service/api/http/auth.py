@@ -30,6 +30,7 @@ _ROOT = 0
 LOCAL_USER = Principal(name=keys.LOCAL, scopes=ALL_SCOPES)
 ANYBODY = Principal(name=keys.ANYBODY, scopes=ALL_SCOPES)
 _PRINCIPAL_KEY = "principal"
+_KEY_HEADERS = (b"authorization", b"x-api-key")
 _ISSUER_THREADS = 4
 """Threads that may wait for the issuer of tokens at once; everybody else is answered meanwhile."""
 
@@ -117,9 +118,10 @@ class Guard:
             await self._authorize(scope, operation.scope)
 
     async def _authorize(self, scope: HTTPScope, needed: Scope) -> Principal:
-        headers = _read_headers(scope)
+        # Of a header that comes twice the last counts.
+        headers = dict(scope["headers"])
         self._names.refuse_other_sites(scope["method"], headers)
-        text = read_key(scope)
+        text = None if headers.keys().isdisjoint(_KEY_HEADERS) else read_key(scope)
         if (
             text is not None
             and self._tokens is not None
@@ -221,10 +223,6 @@ def _read_password(credentials: str) -> str:
     except (binascii.Error, UnicodeDecodeError):
         return ""
     return text.partition(":")[2]
-
-
-def _read_headers(scope: HTTPScope) -> Headers:
-    return {name: value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def _format_scopes(scopes: frozenset[Scope]) -> str:

@@ -1,11 +1,13 @@
 """Fast path around the router, for the operation that is asked most.
 
-The router's own work takes longer than an answer from memory. What a client sees is the same on
-either way: admission, limits, refusals, the route's name in metrics and traces.
+The router's own work takes longer than an answer from memory, and so do the layers around it. What
+a client sees is the same on either way: ids, admission, limits, refusals, the route's name in
+metrics and traces.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from time import perf_counter
 
 from litestar import Request
 from litestar.enums import ScopeType
@@ -15,16 +17,19 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 from service.api.http.admission import admit_request
 from service.api.http.decoding import MAX_BODY_BYTES
 from service.api.http.dependencies import Dependencies
+from service.api.http.middleware import RequestMiddleware, ResponseSend, describe_span, open_request
 from service.api.http.operation import Operation
 from service.api.http.problems import CLIENT_LEFT, build_error_response
+from service.api.http.responses import BytesResponse
 from service.base.errors import BodyTooLargeError
+from service.telemetry.spans import NO_SPAN
 
 Respond = Callable[[Dependencies, HTTPScope, Receive, bytes], Awaitable[ASGIApp]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FastRoute:
-    """One POST operation of one path without parameters.
+    """One POST operation of one path without parameters, which changes nothing.
 
     The router has the same operation, and answers whatever spells the path otherwise.
     """
@@ -35,29 +40,49 @@ class FastRoute:
 
 
 class FastPathMiddleware:
-    """Middleware that answers one route itself and passes everything else on."""
+    """Outermost layer, which answers one route itself and passes everything else on."""
 
-    def __init__(self, app: ASGIApp, deps: Dependencies, route: FastRoute) -> None:
-        """Wrap ``app``."""
-        self._app = app
+    def __init__(self, edge: RequestMiddleware, deps: Dependencies, route: FastRoute) -> None:
+        """Wrap the layer that is outermost for all other routes."""
+        self._edge = edge
         self._deps = deps
         self._route = route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if (
-            scope["type"] == ScopeType.HTTP
-            and scope["path"] == self._route.path
-            and scope["method"] == "POST"
+            scope["type"] != ScopeType.HTTP
+            or scope["path"] != self._route.path
+            or scope["method"] != "POST"
         ):
-            response = await self._respond(scope, receive)
-            await response(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+            await self._edge(scope, receive, send)
+            return
+        request_id, request_span = open_request(scope)
+        with request_span as opened:
+            scope["state"] = {"request_id": request_id.decode()}
+            status, started = 0, perf_counter()
+            try:
+                response = await self._respond(scope, receive)
+                if isinstance(response, BytesResponse):
+                    status = response.status
+                    headers = [*response.headers, *self._edge.list_headers(request_id)]
+                    await send(
+                        {"type": "http.response.start", "status": status, "headers": headers}
+                    )
+                    await send(
+                        {"type": "http.response.body", "body": response.body, "more_body": False}
+                    )
+                else:
+                    outgoing = ResponseSend(send, self._edge.list_headers(request_id))
+                    await response(scope, receive, outgoing)
+                    status = outgoing.status
+            finally:
+                self._edge.observe(scope, self._route.path, status, perf_counter() - started)
+            if opened is not NO_SPAN:
+                describe_span(opened, scope, self._route.path, status)
 
     async def _respond(self, scope: HTTPScope, receive: Receive) -> ASGIApp:
         route = self._route
-        scope["path_template"] = route.path
         try:
             await admit_request(self._deps.guard, scope, route.operation)
             return await route.respond(self._deps, scope, receive, await _read(scope, receive))

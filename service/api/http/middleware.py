@@ -5,8 +5,8 @@ answered and records changes.
 """
 
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from random import getrandbits
 from time import perf_counter
@@ -25,7 +25,7 @@ from service.api.metrics.registry import Metrics
 from service.base.server_versions import HEADER
 from service.runtime.logs import get_logger
 from service.telemetry.origin import Origin, read_traceparent, set_origin
-from service.telemetry.spans import NO_SPAN, get_traceparent, span
+from service.telemetry.spans import NO_SPAN, get_traceparent, is_traced, span
 from service.telemetry.tracing import Kind, Span
 from service.usecases.access.keys import AuditEvent, Change, follow_change
 
@@ -74,18 +74,33 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
 
     async def _handle(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        request_id, parent = _read_ids(scope)
-        with _open_span(scope, parent) as request_span:
-            set_origin(
-                Origin(request_id=request_id.decode(), traceparent=get_traceparent() or parent)
-            )
-            outgoing = _ResponseSend(send, request_id, self._version)
+        request_id, request_span = open_request(scope)
+        with request_span as opened:
+            outgoing = ResponseSend(send, self.list_headers(request_id))
             change = Change()
+            scope["state"] = {"request_id": request_id.decode(), "change": change}
             with follow_change(change):
-                route = await self._measure(scope, receive, outgoing, change)
-            if request_span is not NO_SPAN:
-                _describe_span(request_span, scope, route, outgoing.status)
+                route = await self._measure(scope, receive, outgoing)
+            if opened is not NO_SPAN:
+                describe_span(opened, scope, route, outgoing.status)
         await self._audit_change(scope, outgoing.status, change)
+
+    def list_headers(self, request_id: bytes) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+        """Return the headers that every answer has."""
+        return (REQUEST_ID_HEADER, request_id), self._version
+
+    def observe(self, scope: HTTPScope, route: str, status: int, seconds: float) -> None:
+        """Count a request that was answered, and log it."""
+        self._metrics.observe(scope["method"], route, status, seconds)
+        if self._access_log:
+            log.info(
+                "request.answered",
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                duration_ms=round(seconds * 1000, 3),
+                request_id=scope["state"]["request_id"],
+            )
 
     async def _audit_change(self, scope: HTTPScope, status: int, change: Change) -> None:
         """Record who asked for a change, whatever came of it.
@@ -106,15 +121,12 @@ class RequestMiddleware:
             await anyio.to_thread.run_sync(self._record_change, replace(event, id=change.event_id))
 
     async def _measure(
-        self, scope: HTTPScope, receive: Receive, outgoing: "_ResponseSend", change: Change
+        self, requested: HTTPScope, receive: Receive, outgoing: "ResponseSend"
     ) -> str:
         """Forward a request, count it and return its route."""
-        request_id = outgoing.request_id.decode()
-        method = scope["method"]
-        scope["state"] = {"request_id": request_id, "change": change}
-        started = perf_counter()
+        scope, started = requested, perf_counter()
         try:
-            if method == "HEAD":
+            if scope["method"] == "HEAD":
                 head = _HeadersOnly(outgoing)
                 # The server keeps its own scope with HEAD in it: what is changed here is a copy.
                 scope = HTTPScope(**{**scope, "method": "GET"})
@@ -123,30 +135,21 @@ class RequestMiddleware:
                 await self._app(scope, receive, outgoing)
         finally:
             route = scope.get("path_template") or _UNROUTED
-            seconds = perf_counter() - started
-            self._metrics.observe(method, route, outgoing.status, seconds)
-            if self._access_log:
-                log.info(
-                    "request.answered",
-                    method=method,
-                    path=scope["path"],
-                    status=outgoing.status,
-                    duration_ms=round(seconds * 1000, 3),
-                    request_id=request_id,
-                )
+            self.observe(requested, route, outgoing.status, perf_counter() - started)
         return route
 
 
-class _ResponseSend:
+class ResponseSend:
     """Send channel that adds ids and versions, and records the status."""
 
-    def __init__(self, send: Send, request_id: bytes, version: tuple[bytes, bytes]) -> None:
+    def __init__(self, send: Send, added: tuple[tuple[bytes, bytes], ...]) -> None:
+        """Add some headers to an answer."""
         self._send = send
-        self.request_id = request_id
-        self._added = ((REQUEST_ID_HEADER, request_id), version)
+        self._added = added
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
+        """Send a message."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message["headers"] = [*message["headers"], *self._added]
@@ -159,7 +162,7 @@ class _HeadersOnly:
     The body is dropped however long the answer to GET goes on.
     """
 
-    def __init__(self, outgoing: _ResponseSend) -> None:
+    def __init__(self, outgoing: ResponseSend) -> None:
         self._outgoing = outgoing
         self._finished = anyio.Event()
 
@@ -242,13 +245,26 @@ def _draw_id() -> bytes:
     return b"%016x" % getrandbits(64)
 
 
-def _open_span(scope: HTTPScope, parent: str | None) -> AbstractContextManager[Span]:
-    if scope["path"] in _NOT_TRACED:
-        return NO_SPAN
-    return span(scope["method"], kind=Kind.SERVER, parent=parent)
+def open_request(scope: HTTPScope) -> tuple[bytes, AbstractContextManager[Span]]:
+    """Return the id of a request and its span, to be entered.
+
+    Everything that is logged from there on has both.
+    """
+    request_id, parent = _read_ids(scope)
+    if not is_traced() or scope["path"] in _NOT_TRACED:
+        set_origin(Origin(request_id=request_id.decode(), traceparent=parent))
+        return request_id, NO_SPAN
+    return request_id, _open_span(scope, request_id, parent)
 
 
-def _describe_span(request_span: Span, scope: HTTPScope, route: str, status: int) -> None:
+@contextmanager
+def _open_span(scope: HTTPScope, request_id: bytes, parent: str | None) -> Iterator[Span]:
+    with span(scope["method"], kind=Kind.SERVER, parent=parent) as opened:
+        set_origin(Origin(request_id=request_id.decode(), traceparent=get_traceparent() or parent))
+        yield opened
+
+
+def describe_span(request_span: Span, scope: HTTPScope, route: str, status: int) -> None:
     """Set the span's attributes by OpenTelemetry's HTTP server conventions."""
     request_span.rename(f"{scope['method']} {route}")
     request_span.set_attributes(

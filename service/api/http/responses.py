@@ -38,20 +38,18 @@ class BytesResponse:
     The framework's own response costs more than the rest of a request.
     """
 
-    __slots__ = ("_body", "_headers", "_status")
+    __slots__ = ("body", "headers", "status")
 
     def __init__(self, body: bytes, *, status: int, headers: list[Header]) -> None:
         """Store status, headers and body as they will be sent."""
-        self._body = body
-        self._status = status
-        self._headers = headers
+        self.body = body
+        self.status = status
+        self.headers = headers
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it."""
-        await send(
-            {"type": "http.response.start", "status": self._status, "headers": self._headers}
-        )
-        await send({"type": "http.response.body", "body": self._body, "more_body": False})
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})
 
 
 def json_response(
@@ -74,6 +72,13 @@ def bytes_response(
 ) -> BytesResponse:
     """Return bytes that are encoded already."""
     return _build_response(body, (b"content-type", media_type.encode()), headers=headers)
+
+
+def tagged_response(body: bytes, etag: str) -> BytesResponse:
+    """Return encoded JSON with its entity tag."""
+    length, tag = b"%d" % len(body), b'"%s"' % etag.encode()
+    lines = [_JSON, (b"content-length", length), (b"etag", tag)]
+    return BytesResponse(body, status=200, headers=lines)
 
 
 def no_content() -> BytesResponse:

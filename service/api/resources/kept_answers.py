@@ -26,7 +26,12 @@ from service.api.http.computing import (
 from service.api.http.dependencies import Dependencies, get_dependencies
 from service.api.http.etags import build_etag_headers, read_header
 from service.api.http.operation import JSON
-from service.api.http.responses import bytes_response, not_modified, text_response
+from service.api.http.responses import (
+    bytes_response,
+    not_modified,
+    tagged_response,
+    text_response,
+)
 from service.contract.to_question.models import ResolvedModel
 from service.usecases.preconditions import is_not_modified
 from service.usecases.questions.answer_cache import FinishedAnswer, build_etag
@@ -183,8 +188,11 @@ def respond_kept(
     as_text: bool = False,
 ) -> ASGIApp:
     """Return an answer with its tag, or 304 to who has it."""
+    if_none_match = read_header(scope, b"if-none-match")
+    if if_none_match is None and not headers and not as_text:
+        return tagged_response(answer.body, answer.etag)
     headers = {**build_etag_headers(answer.etag), **headers}
-    if is_not_modified(read_header(scope, b"if-none-match"), answer.etag):
+    if is_not_modified(if_none_match, answer.etag):
         return not_modified(headers)
     if as_text:
         return text_response(answer.body.decode(), headers=headers)

@@ -7,7 +7,6 @@ closes a connection whose client still writes, so that it never reads why.
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -15,6 +14,7 @@ from typing import Any, ClassVar, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.cli.serving.bounds import KEEP_ALIVE_S, Bounds
+from service.cli.serving.lingering import Lingering
 from service.cli.serving.refusals import Refusal
 from service.runtime.logs import get_logger
 
@@ -50,7 +50,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._since = self.loop.time()
         self._num_bytes = 0
         self._num_bodiless_bytes = 0
-        self._head_bytes = 0
+        self._chunk_bytes = 0
+        self.url = b""
         self._refusal = Refusal.MALFORMED
         self._is_leaving = self._is_discarding = self._is_evicted = False
         self._unsent_bytes, self._unsent_since = 0, self._since
@@ -72,43 +73,36 @@ class BoundedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, within the bounds of its phase."""
+        self._chunk_bytes = len(data)
         self._num_bytes += len(data)
         self._num_bodiless_bytes += len(data)
         if not self._is_discarding:
             super().data_received(data)
-        if self.transport.is_closing():
+        is_done = self._phase is Phase.WHOLE and not self._is_discarding
+        if is_done or self.transport.is_closing():
             return
         if self._is_lingering():
             if self._num_bytes > self._bounds.linger_bytes:
                 self.transport.close()
-        elif self._phase is Phase.HEAD and self._num_bytes > self._bounds.head_bytes:
-            self._refuse(Refusal.HEAD_TOO_LARGE)
-        elif self._phase is Phase.BODY and self._num_bodiless_bytes > self._bounds.head_bytes:
+        elif self._phase is Phase.HEAD:
+            if self._num_bytes > self._bounds.head_bytes or self._is_head_too_large():
+                self._refuse(Refusal.HEAD_TOO_LARGE)
+        elif self._num_bodiless_bytes > self._bounds.head_bytes:
             # Extensions of chunks and fields behind the last one; neither is read here.
             self._refuse(Refusal.MALFORMED)
+        else:
+            self._linger()
 
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self._head_bytes = 0
         self._enter(Phase.HEAD)
-
-    def on_url(self, url: bytes) -> None:
-        """Read a part of the address."""
-        super().on_url(url)
-        self._add_head_bytes(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Read a header; what comes behind the last chunk is none."""
-        self._add_head_bytes(len(name) + len(value))
-        if self._phase is Phase.HEAD:
-            super().on_header(name, value)
-            if len(self.headers) > self._bounds.headers:
-                self._stop(Refusal.HEAD_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
         """Hand the request on."""
-        num_hosts = sum(name == b"host" for name, _ in self.headers)
+        if len(self.headers) > self._bounds.headers or self._is_head_too_large():
+            self._stop(Refusal.HEAD_TOO_LARGE)
+        num_hosts = [name for name, _ in self.headers].count(b"host")
         spoken = self.parser.get_http_version()
         if spoken not in _SPOKEN:
             self._stop(Refusal.MALFORMED)
@@ -117,9 +111,9 @@ class BoundedConnection(HttpToolsProtocol):
         if len(self.pipeline) >= self._bounds.pipelined:
             self._stop(Refusal.CROWDED)
         super().on_headers_complete()
+        # What comes behind the last chunk is no header of this request, which has its list.
+        self.headers = []
         self._enter(Phase.BODY)
-        close = partial(self._close_after, self.cycle)
-        self.cycle.transport = cast("asyncio.Transport", _Lingering(self.transport, close))
 
     def on_body(self, body: bytes) -> None:
         """Hand a part of the body on."""
@@ -139,7 +133,7 @@ class BoundedConnection(HttpToolsProtocol):
         The rest of its body may still come.
         """
         super().on_response_complete()
-        self._enter(self._phase)
+        self._restart()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the problem says more
         """Refuse what the parser stopped at."""
@@ -244,13 +238,33 @@ class BoundedConnection(HttpToolsProtocol):
         return self._is_discarding or (self._phase is Phase.BODY and not self._is_answering())
 
     def _enter(self, phase: Phase) -> None:
-        self._phase, self._since = phase, self.loop.time()
+        self._phase = phase
+        self._restart()
+
+    def _restart(self) -> None:
+        self._since = self.loop.time()
         self._num_bytes = self._num_bodiless_bytes = 0
 
-    def _add_head_bytes(self, number: int) -> None:
-        self._head_bytes += number
-        if self._head_bytes > self._bounds.head_bytes:
-            self._stop(Refusal.HEAD_TOO_LARGE)
+    def _is_head_too_large(self) -> bool:
+        """Return whether the head that was read so far exceeds its bound.
+
+        It lies in the last chunk and in what came of this request before: mostly that tells.
+        """
+        bound = self._bounds.head_bytes
+        if self._num_bytes + self._chunk_bytes <= bound:
+            return False
+        fields = sum(len(name) + len(value) for name, value in self.headers or ())
+        return len(self.url) + fields > bound
+
+    def _linger(self) -> None:
+        """Let an answer that closes wait for the rest of its request.
+
+        Most requests are whole before their answer begins, and close at once.
+        """
+        cycle = self.cycle
+        if not isinstance(cycle.transport, Lingering):
+            close = partial(self._close_after, cycle)
+            cycle.transport = cast("asyncio.Transport", Lingering(self.transport, close))
 
     def _stop(self, refusal: Refusal) -> None:
         self._refusal = refusal
@@ -284,13 +298,3 @@ class BoundedConnection(HttpToolsProtocol):
             self._is_leaving = True
         else:
             self.transport.close()
-
-
-class _Lingering:
-    """Transport of an answer that closes as its connection does."""
-
-    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
-        self._transport, self.close = transport, close
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport has
-        return getattr(self._transport, name)

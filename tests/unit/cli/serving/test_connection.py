@@ -116,7 +116,7 @@ async def test_what_comes_behind_chunks_is_bounded_and_no_header() -> None:
     await settle()
 
     assert wire.sent.startswith(b"HTTP/1.1 200 OK")
-    assert b"x-api-key" not in dict(short.headers)
+    assert b"x-api-key" not in dict(short.cycle.scope["headers"])
     assert long_wire.sent.startswith(b"HTTP/1.1 400 ")
 
 
