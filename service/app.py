@@ -47,6 +47,7 @@ from service.telemetry import spans
 from service.usecases.access import keys as stored_keys
 from service.usecases.access.keys import KeyCache
 from service.usecases.access.rate_limits import Throttle, make_throttle
+from service.usecases.clusters.names import ClusterNames, is_cluster_stored
 from service.usecases.hooks.log import DecisionLog
 from service.usecases.hooks.way_out import WayOuts
 from service.usecases.hub.hub import make_hub
@@ -97,6 +98,7 @@ def create_app(settings: Settings) -> ASGIApp:
     ping_redis = None if notifier is None else notifier.ping
     specs = _make_specs(sessions)
     corrections = _make_corrections(sessions, gone_after_s=settings.lease_s)
+    cluster_names = ClusterNames(partial(is_cluster_stored, sessions))
     key_cache = _make_key_cache(sessions)
     throttle = make_throttle(settings.redis_url)
     tokens = _make_token_verifier(settings)
@@ -109,6 +111,7 @@ def create_app(settings: Settings) -> ASGIApp:
         notify=skip_notification if notifier is None else notifier.notify,
         specs=specs,
         corrections=corrections,
+        cluster_names=cluster_names,
         plans=PlanCache(store=make_recording_store(settings.cache_dir)),
         metrics=metrics,
         read_snapshot=_make_metrics_cache(
@@ -127,7 +130,7 @@ def create_app(settings: Settings) -> ASGIApp:
         record_change=partial(stored_keys.record_change, sessions),
         record_decision=decisions.add,
     )
-    tasks = key_cache.refresh, specs.refresh, corrections.refresh
+    tasks = key_cache.refresh, specs.refresh, corrections.refresh, cluster_names.refresh
     refreshers = _make_refreshers(tasks, deps, flush=decisions.flush, tokens=tokens)
     only_hooks = settings.only_hooks
     return make_application(

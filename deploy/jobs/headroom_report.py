@@ -6,7 +6,8 @@ node sends it: in tasks of SkyPilot, runs of dstack, jobs of Ray. Each process o
 ``headroom_stats``. Of the environment it reads
 
 - ``HEADROOM_QUESTION_DIGEST``, which Headroom's hooks and ``headroom submit`` put there;
-- ``HEADROOM_URL``, the server, and ``HEADROOM_API_KEY``, a key with the scope ``field``.
+- ``HEADROOM_URL``, the server, and ``HEADROOM_API_KEY``, a key with the scope ``field``;
+- ``HEADROOM_CLUSTER``, the stored cluster that it runs on, if the question does not name it.
 
 Without these, and whatever goes wrong here, it is the job alone that runs and whose code it ends
 with.
@@ -91,12 +92,15 @@ def _write_report(folder: Path) -> str | None:
 
 def _send(url: str, digest: str, report: str) -> list[str]:
     """Send a report; return why parts of it were left out, such as a part of the ranks."""
-    body = {
+    body: dict[str, object] = {
         "question": digest,
         "format": "node",
         "dry_run": False,
         "content_base64": base64.b64encode(report.encode()).decode(),
     }
+    cluster = os.environ.get("HEADROOM_CLUSTER")
+    if cluster:
+        body["cluster"] = cluster
     headers = {"Content-Type": "application/json"}
     key = os.environ.get("HEADROOM_API_KEY")
     if key:

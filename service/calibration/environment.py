@@ -16,6 +16,7 @@ A question means these where no worker has registered.
 _UNKNOWN = "unknown"
 _CUDNN = "cudnn"
 _WITH_CUDNN = ", cuDNN attention"
+_IN = "@"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,10 @@ class Environment:
         """The same releases without a GPU."""
         return replace(self, gpu=None, driver=None, cudnn_attention=False)
 
+    def in_cluster(self, cluster: str) -> "Environment":
+        """Return the environment of a cluster's GPUs alone."""
+        return self if self.gpu is None else replace(self, gpu=name_place(self.gpu, cluster))
+
     @property
     def key(self) -> "EnvironmentKey":
         """Identity of the environment, of which calibration keys are made."""
@@ -66,7 +71,8 @@ class Environment:
 class EnvironmentKey:
     """Identity of an environment: its name and digest.
 
-    The name is all that is left of an environment that nobody runs any more.
+    The name is all that is left of an environment that nobody runs any more. ``gpu`` is a place:
+    the catalogue's name, with its cluster where it is of a named one.
     """
 
     name: str
@@ -87,6 +93,20 @@ class EnvironmentKey:
             if self.gpu is None
             else make_environment_key(f"{self.gpu}, driver {_UNKNOWN}, {releases}", gpu=self.gpu)
         )
+
+    @property
+    def anywhere(self) -> "EnvironmentKey":
+        """The same releases and driver in any cluster."""
+        if self.gpu is None:
+            return self
+        gpu, _ = split_place(self.gpu)
+        return make_environment_key(f"{gpu}{self.name.removeprefix(self.gpu)}", gpu=gpu)
+
+    @property
+    def libraries(self) -> "EnvironmentKey":
+        """The same releases without a GPU."""
+        releases = self.without_cudnn.name.rpartition("torch ")[2]
+        return self if self.gpu is None else make_environment_key(f"torch {releases}")
 
     @property
     def without_cudnn(self) -> "EnvironmentKey":
@@ -112,6 +132,20 @@ class EnvironmentKey:
     def build_curve_key(self, curve: str) -> str:
         """Return the key of a curve in this environment."""
         return f"{curve}:{self.digest}"
+
+
+def name_place(gpu: str, cluster: str) -> str:
+    """Return the name of a GPU's place: a cluster, or anywhere.
+
+    What is measured in a named cluster is learnt of both. Neither name has an ``@`` in it.
+    """
+    return f"{gpu}{_IN}{cluster}" if cluster else gpu
+
+
+def split_place(place: str) -> tuple[str, str]:
+    """Return the GPU and the cluster of a place, empty if anywhere."""
+    gpu, _, cluster = place.partition(_IN)
+    return gpu, cluster
 
 
 def make_environment_key(name: str, *, gpu: str | None = None) -> EnvironmentKey:

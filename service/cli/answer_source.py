@@ -50,6 +50,21 @@ def add_source(parser: argparse.ArgumentParser, knows: str) -> None:
     )
 
 
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the cluster that a question is about."""
+    parser.add_argument(
+        "--cluster",
+        metavar="NAME",
+        help="a cluster of the server: what was measured on its GPUs comes before what such GPUs "
+        "showed anywhere",
+    )
+
+
+def get_cluster(options: argparse.Namespace) -> dict[str, str]:
+    """Return the member of a body that names the cluster, if any."""
+    return {} if options.cluster is None else {"cluster": options.cluster}
+
+
 def get_source(options: argparse.Namespace) -> Source:
     """Return who is to answer."""
     if options.server is not None:

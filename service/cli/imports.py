@@ -59,6 +59,11 @@ def add_import(group: argparse._ArgumentGroup) -> None:
         help="what the file does not say: driver, cuda, torch, transformers, peft, allocator",
     )
     group.add_argument(
+        "--cluster",
+        metavar="NAME",
+        help="the stored cluster that it ran on, whose answers it corrects first",
+    )
+    group.add_argument(
         "--yes", action="store_true", help="store it; without, only what would be stored is shown"
     )
 
@@ -116,7 +121,7 @@ def build_question(options: argparse.Namespace) -> Document:
         question["model"] = get_model(options)
     if options.task is not None:
         question |= build_workload(options)
-    for name in ("gpu", "format"):
+    for name in ("gpu", "format", "cluster"):
         if getattr(options, name) is not None:
             question[name] = getattr(options, name)
     if options.match:

@@ -92,7 +92,7 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     if workload.inputs is not None and detail.is_explained:
         answer = replace(answer, inputs=list_input_tokens(model, workload))
     if corrections is not None and is_of_time_alone:
-        answer = replace(answer, speeds=corrections.speeds, bases=corrections.bases)
+        answer = _set_machine(answer, corrections)
     return answer
 
 
@@ -153,6 +153,16 @@ def _add_phases(
     return add_phases(answer, question, engine, critic, plans)
 
 
+def _set_machine(answer: Estimate, corrections: Corrections) -> Estimate:
+    """Return an answer at the speeds of its machine alone."""
+    return replace(
+        answer,
+        speeds=corrections.speeds,
+        bases=corrections.bases,
+        cluster_quantities=corrections.cluster_quantities,
+    )
+
+
 def _keep_machine(answer: Estimate, corrections: Corrections | None) -> Estimate:
     """Return an answer of analytic bytes at the speeds of its machine.
 
@@ -163,8 +173,11 @@ def _keep_machine(answer: Estimate, corrections: Corrections | None) -> Estimate
     speeds = corrections.speeds
     if speeds == SHIPPED_SPEEDS:
         speeds = corrections.machine_speeds
-    bases = {} if speeds == SHIPPED_SPEEDS else dict.fromkeys(TIMES, CALIBRATED)
-    return replace(answer, speeds=speeds, bases=bases)
+    if speeds == SHIPPED_SPEEDS:
+        return replace(answer, speeds=speeds, bases={})
+    quantities = tuple(name for name in corrections.cluster_quantities if name in TIMES)
+    bases = dict.fromkeys(TIMES, CALIBRATED)
+    return replace(answer, speeds=speeds, bases=bases, cluster_quantities=quantities)
 
 
 @cache

@@ -103,6 +103,8 @@ class Settings:
     """What becomes of a job that cannot be answered: it passes (``open``) or not (``closed``)."""
     hook_gpu: str | None = None
     """The GPU of jobs that do not say theirs."""
+    hook_cluster: str | None = None
+    """The stored cluster whose jobs the hooks are shown; None where nobody named one."""
     only_hooks: bool = False
     """Whether the hooks of schedulers, the probes of health and the metrics are all that is served.
     """

@@ -227,6 +227,7 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "hook_replay": ("HEADROOM_HOOK_REPLAY", _parse_flag),
     "hook_fail": ("HEADROOM_HOOK_FAIL", _make_choice_parser(("open", "closed"))),
     "hook_gpu": ("HEADROOM_HOOK_GPU", _parse_text),
+    "hook_cluster": ("HEADROOM_HOOK_CLUSTER", _parse_text),
     "only_hooks": ("HEADROOM_ONLY_HOOKS", _parse_flag),
     "metrics_dir": ("PROMETHEUS_MULTIPROC_DIR", _parse_path),
 }

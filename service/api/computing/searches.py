@@ -109,7 +109,9 @@ def find_ceiling(question: CeilingQuestion, means: Means) -> SearchAnswer:
         plans=means.plans,
         find_corrections=means.find,
     )
-    answer = build_ceiling_answer(report, question.maximized, assumptions=question.assumptions)
+    answer = build_ceiling_answer(
+        report, question.maximized, assumptions=question.assumptions, cluster=question.cluster
+    )
     evaluated = report.ceiling.num_evaluated
     return SearchAnswer(body=encode(answer), layouts=evaluated, estimated=evaluated)
 

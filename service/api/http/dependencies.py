@@ -22,6 +22,7 @@ from service.estimator.values.memo import forget_latest
 from service.jobs.notify import Notify
 from service.runtime.settings import Settings
 from service.usecases.access.keys import AuditEvent
+from service.usecases.clusters.names import ClusterNames
 from service.usecases.hooks.log import HookDecision
 from service.usecases.hooks.way_out import WayOuts
 from service.usecases.hub.hub import Hub
@@ -112,6 +113,8 @@ class Dependencies:
     """Reader of models on a hub; without an operator's word it refuses all."""
     hub_limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(8))
     """Limit of questions that wait for a hub, beside which all others are answered."""
+    cluster_names: ClusterNames = field(default_factory=lambda: ClusterNames(lambda _name: False))
+    """Names of stored clusters that questions may name."""
     guard: Guard = field(default_factory=make_open_guard)
     refresh_keys: Callable[[], None] = lambda: None
     charge_rate: Callable[[Principal, int], None] = lambda _principal, _number: None

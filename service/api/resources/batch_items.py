@@ -163,16 +163,21 @@ class BatchItems:
 
     def _answer_item(self, item: bytes) -> _Fit:
         question, model = self._read_question(item)
+        self._deps.cluster_names.require(question.cluster)
         evaluator = self._evaluators.get(question, plans=self._plans, find_corrections=self._find)
         workload, layout, parts = question.workload, question.layout, question.parts
         if not self._full:
             # What an engine explains for nothing is shown.
             report = assess_fit(evaluator, workload, layout, NO_PARTS)
-            answer = build_fit_answer(report, assumptions=question.assumptions)
+            answer = build_fit_answer(
+                report, assumptions=question.assumptions, cluster=question.cluster
+            )
             return _Fit(report.verdict.value, encode(answer))
         report = assess_fit(evaluator, workload, layout, parts)
         report = add_fit_remedies(report, question, self._plans, self._find)
-        answer = build_fit_answer(report, assumptions=question.assumptions, parts=parts)
+        answer = build_fit_answer(
+            report, assumptions=question.assumptions, parts=parts, cluster=question.cluster
+        )
         return _Fit(report.verdict.value, encode(answer), model)
 
     def _read_question(self, item: bytes) -> tuple[FitQuestion, ResolvedModel]:

@@ -19,7 +19,7 @@ from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation
 from service.api.resources.kept_answers import ETAG, SEEN, answer_search, show_search
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.contract.schemas.ceilings import CeilingAnswer, CeilingRequest
-from service.contract.schemas.fields import IfNoneMatch
+from service.contract.schemas.fields import IfNoneMatch, get_or_default
 from service.contract.schemas.models import HubToken
 from service.contract.to_question.ceilings import read_ceiling
 from service.telemetry.spans import span
@@ -73,6 +73,7 @@ async def ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
 def _read_ceiling(request: Request[Any, Any, Any], body: RawBody) -> CeilingQuestion:
     deps = get_dependencies(request)
     payload = bring_draft(deps, read_body(request.scope, body, CeilingRequest), request.scope)
+    deps.cluster_names.require(get_or_default(payload.cluster, ""))
     return read_ceiling(payload, partial(resolve_model, deps, scope=request.scope))
 
 

@@ -78,7 +78,11 @@ def _read_question(request: Request[Any, Any, Any], payload: ExplainRequest) -> 
     if not isinstance(payload.question, UnsetType):
         brought = bring_draft(deps, payload.question, request.scope)
         payload = structs.replace(payload, question=brought)
-    return read_explained_question(payload, partial(resolve_model, deps, scope=request.scope))
+    question = read_explained_question(payload, partial(resolve_model, deps, scope=request.scope))
+    if question is not None:
+        with prefix_error_field("question"):
+            deps.cluster_names.require(question.cluster)
+    return question
 
 
 def _explain(

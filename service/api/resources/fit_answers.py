@@ -73,6 +73,8 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
         deps.metrics.count_cached_fit()
         return respond_kept(scope, answer)
     question, model = await _read_question(deps, scope, body)
+    if deps.cluster_names.needs_lookup(question.cluster):
+        await anyio.to_thread.run_sync(deps.cluster_names.require, question.cluster)
     job = _Job(
         deps=deps,
         scope=scope,
@@ -184,7 +186,12 @@ class _Job:
         """Encode the answer, cache it and send it."""
         question = self.question
         body = encode(
-            build_fit_answer(report, assumptions=question.assumptions, parts=question.parts)
+            build_fit_answer(
+                report,
+                assumptions=question.assumptions,
+                parts=question.parts,
+                cluster=question.cluster,
+            )
         )
         deps, verdict = self.deps, report.verdict.value
         deps.metrics.count_fit(verdict)

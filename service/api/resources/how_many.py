@@ -34,7 +34,7 @@ from service.api.resources.resolving import bring_draft, resolve_model
 from service.base.count_errors import NothingFitsError
 from service.base.errors import InvalidRequestError, ServiceError
 from service.base.typed import convert
-from service.contract.schemas.fields import IfNoneMatch, get_or_none
+from service.contract.schemas.fields import IfNoneMatch, get_or_default, get_or_none
 from service.contract.schemas.how_many import FamilyAnswer, HowManyAnswer, HowManyRequest
 from service.contract.schemas.models import HubToken
 from service.contract.schemas.queries.how_many import (
@@ -52,7 +52,7 @@ from service.usecases.questions.how_many import HowManyQuestion
 
 _FLAT_SECTIONS = frozenset({"model", "workload", "layout", "constraints", "gpu"})
 HUB_FIELDS = ("hub", "revision", "file")
-COPIED_FIELDS = ("confidence", "container_image")
+COPIED_FIELDS = ("cluster", "confidence", "container_image")
 TOP_LEVEL_FIELDS = frozenset(
     {"model", *HUB_FIELDS, "gpu", "memory_bytes", "format", *COPIED_FIELDS}
 )
@@ -166,6 +166,7 @@ def _read_question(
         message = "as=count answers with the number alone, without a format: say one of the two"
         raise InvalidRequestError(message, errors=[{"field": "format", "message": message}])
     deps = get_dependencies(request)
+    deps.cluster_names.require(get_or_default(payload.cluster, ""))
     return read_how_many(payload, resolve_model(deps, payload.model, request.scope))
 
 

@@ -6,7 +6,14 @@ import argparse
 from importlib import import_module
 
 from service.base.errors import InvalidRequestError
-from service.cli.answer_source import add_source, answer_question, get_source, tell_source
+from service.cli.answer_source import (
+    add_cluster,
+    add_source,
+    answer_question,
+    get_cluster,
+    get_source,
+    tell_source,
+)
 from service.cli.confidence import add_search_confidence, get_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu, parse_number
 from service.cli.launch.questions import add_launch, take_launch, tell_bound
@@ -26,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_launch(parser)
     add_gpu(parser)
+    add_cluster(parser)
     search = parser.add_argument_group("search")
     search.add_argument(
         "--maximize",
@@ -69,6 +77,7 @@ def _build_document(options: argparse.Namespace) -> dict[str, object]:
         raise InvalidRequestError(message)
     document = {
         "gpu": get_gpu(options),
+        **get_cluster(options),
         **build_workload(options),
         "maximize": options.maximize,
         "confidence": get_confidence(options),

@@ -7,7 +7,14 @@ from importlib import import_module
 from typing import Any
 
 from service.base.errors import InvalidRequestError
-from service.cli.answer_source import add_source, answer_question, get_source, tell_source
+from service.cli.answer_source import (
+    add_cluster,
+    add_source,
+    answer_question,
+    get_cluster,
+    get_source,
+    tell_source,
+)
 from service.cli.confidence import add_confidence
 from service.cli.flags import add_gpu, add_question, build_workload, get_gpu
 from service.cli.launch.questions import add_launch, take_launch
@@ -29,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question(parser, usage="%(prog)s FILE [MODEL --gpu GPU --task train|serve [WORD …]]")
     add_launch(parser)
     add_gpu(parser)
+    add_cluster(parser)
     add_confidence(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the answer as POST /v1/explain sends it"
@@ -70,6 +78,7 @@ def _build_question(options: argparse.Namespace) -> dict[str, Any] | None:
     return {
         "model": get_model(options),
         "gpu": get_gpu(options),
+        **get_cluster(options),
         **build_workload(options),
         "confidence": options.confidence,
     }

@@ -8,7 +8,15 @@ from importlib import import_module
 from typing import Any
 
 from service.base.errors import InvalidRequestError
-from service.cli.answer_source import Source, add_source, answer_question, get_source, tell_source
+from service.cli.answer_source import (
+    Source,
+    add_cluster,
+    add_source,
+    answer_question,
+    get_cluster,
+    get_source,
+    tell_source,
+)
 from service.cli.commands.schedulers.formats import (
     add_format,
     read_format_options,
@@ -36,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
     add_launch(parser, starts=True)
     add_gpu(parser)
+    add_cluster(parser)
     if isinstance(parser, Parser):
         for flag in _NUMBERS_OF_GPUS:
             parser.explain_absent(flag, _HOW_GPUS_ARE_COUNTED)
@@ -64,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
     document = {
         "model": get_model(options),
         "gpu": get_gpu(options),
+        **get_cluster(options),
         **build_workload(options),
         "confidence": options.confidence,
     }

@@ -9,7 +9,14 @@ from importlib import import_module
 from typing import Any
 
 from service.base.errors import InvalidRequestError
-from service.cli.answer_source import add_source, answer_question, get_source, tell_source
+from service.cli.answer_source import (
+    add_cluster,
+    add_source,
+    answer_question,
+    get_cluster,
+    get_source,
+    tell_source,
+)
 from service.cli.commands.schedulers.formats import (
     add_format,
     print_candidate,
@@ -56,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
     add_launch(parser, starts=True)
     add_gpu(parser)
+    add_cluster(parser)
     search = parser.add_argument_group("search")
     search.add_argument(
         "--max-gpus", type=parse_number, metavar="N", help="largest number to try (default 1024)"
@@ -156,6 +164,7 @@ def _build_document(options: argparse.Namespace) -> dict[str, object]:
     return {
         "model": get_model(options),
         "gpu": get_gpu(options),
+        **get_cluster(options),
         **build_workload(options),
         "constraints": {name: value for name, value in constraints.items() if value is not None},
         "confidence": get_confidence(options),

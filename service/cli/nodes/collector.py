@@ -40,6 +40,8 @@ class Collector:
     state: Path
     patience: timedelta
     releases: Mapping[str, str]
+    cluster: str | None = None
+    """The node's cluster, where the webhook was not asked about it."""
 
     def step(self, now: datetime) -> None:
         """Look once, and tell of the pods that ended."""
@@ -76,7 +78,7 @@ class Collector:
         """Send a pod, and return whether it is done with."""
         name = f"{pod.namespace}/{pod.name}"
         try:
-            answer = self.client.post("/v1/measurements/import", json=make_body(pod, self.releases))
+            answer = self.client.post("/v1/measurements/import", json=self._make_body(pod))
             stored = answer.json()["num_stored"] if answer.is_success else None
         except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
             _log.warning("collect.not_sent", pod=name, reason=str(error) or type(error).__name__)
@@ -92,6 +94,10 @@ class Collector:
             reason=answer.text[:_SHOWN],
         )
         return done
+
+    def _make_body(self, pod: PodPeaks) -> dict[str, object]:
+        named = {} if self.cluster is None else {"cluster": self.cluster}
+        return make_body(pod, self.releases) | named
 
     def _read_state(self) -> Record:
         try:

@@ -7,7 +7,12 @@ from time import perf_counter
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, make_plan_cache, resolve_offline_model
+from service.cli.offline.inline import (
+    Document,
+    make_plan_cache,
+    refuse_cluster,
+    resolve_offline_model,
+)
 from service.contract.schemas.how_many import HowManyRequest
 from service.contract.to_answer.how_many import build_how_many_answer
 from service.contract.to_question.searches import read_how_many
@@ -17,6 +22,7 @@ from service.usecases.questions.how_many import answer_how_many
 
 def how_many(document: Document, _server: None) -> Document:
     """Return what ``GET /v1/how-many`` would answer."""
+    refuse_cluster(document)
     started_s = perf_counter()
     request = decode(document, HowManyRequest)
     question = read_how_many(request, resolve_offline_model(request.model))

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from service.base.errors import UnknownModelError
+from service.base.errors import InvalidRequestError, UnknownModelError
 from service.catalog.models import (
     find_model,
     list_checkpoints,
@@ -26,6 +26,13 @@ def make_plan_cache() -> PlanCache:
     return PlanCache(
         store=make_recording_store(Path(cache_dir).expanduser() if cache_dir else None)
     )
+
+
+def refuse_cluster(document: Document) -> None:
+    """Refuse a cluster: what is measured on one is a server's."""
+    if document.get("cluster") is not None:
+        message = "clusters are stored on a server; say which with --server URL or HEADROOM_URL"
+        raise InvalidRequestError(message, errors=[{"field": "cluster", "message": message}])
 
 
 def resolve_offline_model(reference: ModelReference) -> ResolvedModel:

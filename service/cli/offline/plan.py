@@ -7,7 +7,12 @@ from time import perf_counter
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, make_plan_cache, resolve_offline_model
+from service.cli.offline.inline import (
+    Document,
+    make_plan_cache,
+    refuse_cluster,
+    resolve_offline_model,
+)
 from service.contract.schemas.plans import PlanRequest
 from service.contract.to_answer.plans import build_plan_answer
 from service.contract.to_question.plans import read_cluster, read_plan, read_prices
@@ -17,6 +22,7 @@ from service.usecases.questions.plans import answer_plans
 
 def plan(document: Document, _server: None) -> Document:
     """Return what ``POST /v1/plans`` would answer."""
+    refuse_cluster(document)
     started_s = perf_counter()
     request = decode(document, PlanRequest)
     read_cluster(request)

@@ -2,7 +2,12 @@
 
 from msgspec import to_builtins
 
-from service.cli.offline.inline import Document, make_plan_cache, resolve_offline_model
+from service.cli.offline.inline import (
+    Document,
+    make_plan_cache,
+    refuse_cluster,
+    resolve_offline_model,
+)
 from service.contract.schemas.formats.renderings import RenderingRequest
 from service.contract.to_answer.formats.renderings import build_rendering_answer
 from service.contract.to_question.formats.renderings import read_rendering
@@ -12,6 +17,7 @@ from service.usecases.questions.fit import judge_fit
 
 def rendering(document: Document, _server: None) -> Document:
     """Return what ``POST /v1/formats/{word}`` would answer; the word is the ``format``."""
+    refuse_cluster(document)
     body = {name: value for name, value in document.items() if name != "format"}
     request = decode(body, RenderingRequest)
     question = read_rendering(document["format"], request, resolve_offline_model(request.model))

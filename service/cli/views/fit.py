@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from service.cli.views.evidence import iter_evidence
 from service.cli.views.phrases import format_assumptions, format_change
 from service.cli.views.tables import add_title, make_console, make_table, show_bytes
 
@@ -212,23 +213,6 @@ def _format_rule(num_bytes: int | None, seconds: float | None) -> str:
     return show_bytes(num_bytes) if num_bytes is not None else f"{seconds:.3g} s"
 
 
-_LEVELS = {
-    "point": "this very configuration was measured",
-    "key": "the same configuration in other sizes",
-    "family": "models of the same family",
-    "global": "models of every family",
-}
-
-
-def _describe_calibration(answer: Document) -> str:
-    count = answer["calibration_measurements"]
-    measured = f"{count} measurement{'' if count == 1 else 's'}"
-    return (
-        f"rests on calibration {answer['calibration']}: {measured}, "
-        f"{_LEVELS[answer['calibration_level']]}"
-    )
-
-
 def _iter_lines(answer: Document) -> Iterator[str]:
     if (search := answer["remedy_search"]) is not None:
         yield f"remedies: {search['conclusion']}"
@@ -247,9 +231,7 @@ def _iter_lines(answer: Document) -> Iterator[str]:
             yield f"pool: {show_bytes(serving['kv_pool_bytes'])} for {room}"
     yield from (_describe_input(item) for item in answer["inputs"])
     yield from _iter_run_lines(answer)
-    if answer["calibration"] is not None:
-        yield _describe_calibration(answer)
-    yield from _iter_bases(answer["bases"])
+    yield from iter_evidence(answer)
     if answer["assumptions"]:
         yield format_assumptions(answer["assumptions"])
     yield from (f"warning: {text}" for text in answer["warnings"])
@@ -286,11 +268,3 @@ def _iter_run_lines(answer: Document) -> Iterator[str]:
                 f"save_total_limit {limit} takes {show_bytes(files['disk'])} of disk: one "
                 "more is written before the oldest is deleted"
             )
-
-
-def _iter_bases(bases: Document) -> Iterator[str]:
-    """Yield which quantities rest on measurements, where any does."""
-    for basis in ("measured", "calibrated"):
-        names = [name.replace("_", " ") for name, value in bases.items() if value == basis]
-        if names:
-            yield f"{basis}: {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""Queries and answers of /v1/calibrations and /v1/accuracy."""
+"""Queries and answers of /v1/calibrations and /v1/accuracy; what an answer rests on."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -10,6 +10,7 @@ from service.contract.schemas.fields import (
     CalibrationKey,
     Cursor,
     GpuName,
+    Name,
     PageLimit,
     Strict,
     Word,
@@ -207,3 +208,51 @@ class AccuracyAnswer(Answer, frozen=True, kw_only=True):
     level: Annotated[float, Meta(description="Share that an interval should hold.")]
     classes: list[ClassAnswer]
     shipped: list[ShippedAnswer]
+
+
+ClusterChoice = Annotated[
+    Name | UnsetType,
+    Meta(
+        description="A stored cluster: what was measured on its GPUs comes before what such GPUs "
+        "showed anywhere. `cluster` of the answer says what rests on it."
+    ),
+]
+
+
+class BasesAnswer(Answer, frozen=True, kw_only=True):
+    """What each quantity rests on: `analytic`, `calibrated` by measurements like it, or `measured`
+    itself.
+    """
+
+    allocated: Annotated[str, Meta(examples=["analytic"])]
+    reserved: Annotated[
+        str, Meta(description="What is reserved beyond the allocated bytes.", examples=["analytic"])
+    ]
+    context: Annotated[str, Meta(description="What lies on the GPU beside the allocator.")]
+    step_time: Annotated[
+        str, Meta(description="Of a step, or of a decode step.", examples=["analytic"])
+    ]
+    prefill_time: Annotated[
+        str | None, Meta(description="Null where nothing is served.", examples=["analytic"])
+    ]
+
+
+class ClusterBasisAnswer(Answer, frozen=True, kw_only=True):
+    """What of an answer rests on measurements of a cluster's own GPUs."""
+
+    name: Annotated[str, Meta(description="The cluster, as the question names it.")]
+    quantities: Annotated[
+        list[str],
+        Meta(
+            description="Words of `bases` that rest on the cluster's own measurements, and "
+            "`device` where its readings raise `device_bytes`; all others are as for such GPUs "
+            "anywhere.",
+            examples=[["context"]],
+        ),
+    ]
+
+
+ClusterBasis = Annotated[
+    ClusterBasisAnswer | UnsetType,
+    Meta(description="Of the cluster that the question names; absent where it names none."),
+]

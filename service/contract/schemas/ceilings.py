@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 from msgspec.structs import fields
 
+from service.contract.schemas.calibrations import ClusterChoice
 from service.contract.schemas.fields import Answer, JsonObject, SearchConfidence, Strict
 from service.contract.schemas.fit import FitAnswer, GpuReference, ModelReference
 from service.contract.schemas.layouts import LayoutRequest
@@ -72,6 +73,7 @@ class CeilingRequest(Strict, frozen=True, kw_only=True):
             )
         ),
     ] = UNSET
+    cluster: ClusterChoice = UNSET
     confidence: SearchConfidence = 0.95
 
 

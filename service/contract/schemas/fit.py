@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
+from service.contract.schemas.calibrations import BasesAnswer, ClusterBasis, ClusterChoice
 from service.contract.schemas.fields import (
     Answer,
     FitConfidence,
@@ -12,6 +13,7 @@ from service.contract.schemas.fields import (
     HeadWord,
     JsonObject,
     ModelText,
+    Name,
     NumLabels,
     RecordingDocument,
     Strict,
@@ -99,6 +101,7 @@ class FitRequest(Strict, frozen=True, kw_only=True):
     layout: Annotated[
         LayoutRequest | UnsetType, Meta(description="How it is spread; default one GPU.")
     ] = UNSET
+    cluster: ClusterChoice = UNSET
     confidence: FitConfidence = 0.95
     remedies: Annotated[
         bool,
@@ -119,6 +122,7 @@ class FitEnvelope(Strict, frozen=True, kw_only=True):
     workload: Raw
     gpu: Raw
     layout: Raw = Raw(b"{}")
+    cluster: Name | UnsetType = UNSET
     confidence: FitConfidence = 0.95
     remedies: bool = True
     include: list[FitPart] | UnsetType = UNSET
@@ -170,24 +174,6 @@ class StageAnswer(Answer, frozen=True, kw_only=True):
     steady_bytes: int
     layers: Annotated[list[int], Meta(description="Layers of each chunk, where it trains some.")]
     micro_batches_in_flight: Annotated[list[int], Meta(description="Micro-batches of each chunk.")]
-
-
-class BasesAnswer(Answer, frozen=True, kw_only=True):
-    """What each quantity rests on: `analytic`, `calibrated` by measurements like it, or `measured`
-    itself.
-    """
-
-    allocated: Annotated[str, Meta(examples=["analytic"])]
-    reserved: Annotated[
-        str, Meta(description="What is reserved beyond the allocated bytes.", examples=["analytic"])
-    ]
-    context: Annotated[str, Meta(description="What lies on the GPU beside the allocator.")]
-    step_time: Annotated[
-        str, Meta(description="Of a step, or of a decode step.", examples=["analytic"])
-    ]
-    prefill_time: Annotated[
-        str | None, Meta(description="Null where nothing is served.", examples=["analytic"])
-    ]
 
 
 class PerGpuAnswer(Answer, frozen=True, kw_only=True):
@@ -249,6 +235,7 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
         ),
     ]
     bases: BasesAnswer
+    cluster: ClusterBasis = UNSET
     replayed: Annotated[
         Replayed | None,
         Meta(

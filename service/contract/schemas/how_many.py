@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from service.contract.schemas.calibrations import ClusterChoice
 from service.contract.schemas.fields import (
     Answer,
     Count,
@@ -119,6 +120,7 @@ class HowManyRequest(Strict, frozen=True, kw_only=True):
     constraints: Annotated[Constraints | UnsetType, Meta(description="Bounds of the search.")] = (
         UNSET
     )
+    cluster: ClusterChoice = UNSET
     confidence: SearchConfidence = 0.95
     format: Annotated[
         Annotated[list[FormatWord], Meta(min_length=1, max_length=32)] | UnsetType,

@@ -48,7 +48,10 @@ class PlanRequest(Strict, frozen=True, kw_only=True):
     ] = UNSET
     cluster: Annotated[
         Name | UnsetType,
-        Meta(description="In place of `gpus`: a stored cluster, with what is free on it."),
+        Meta(
+            description="In place of `gpus`: a stored cluster, with what is free on it; what was "
+            "measured there comes first, as in a fit that names it."
+        ),
     ] = UNSET
     layout: Annotated[
         LayoutRequest | UnsetType, Meta(description="What of the layout is fixed.")
@@ -93,8 +96,8 @@ class PlanRequest(Strict, frozen=True, kw_only=True):
 
 
 class PlanCandidate(Answer, frozen=True, kw_only=True):
-    """A plan; sent to /v1/fit with the model and the GPU its layout and workload give the same
-    answer.
+    """A plan; sent to /v1/fit with the model, the GPU and any cluster its layout and workload
+    give the same answer.
     """
 
     num_gpus: int

@@ -14,15 +14,21 @@ from service.usecases.questions.ceilings import CeilingReport
 
 
 def build_ceiling_answer(
-    report: CeilingReport, maximized: Maximized, *, assumptions: tuple[str, ...]
+    report: CeilingReport,
+    maximized: Maximized,
+    *,
+    assumptions: tuple[str, ...],
+    cluster: str = "",
 ) -> CeilingAnswer:
-    """Return a ceiling as the contract's answer."""
+    """Return a ceiling as the contract's answer, with the question's ``cluster``."""
     ceiling, best = report.ceiling, report.ceiling.best
     assumptions = (*assumptions, *ceiling.notes)
     return CeilingAnswer(
         value=ceiling.value,
         maximize=maximized.value,
-        fit=None if report.fit is None else build_fit_answer(report.fit, assumptions=assumptions),
+        fit=None
+        if report.fit is None
+        else build_fit_answer(report.fit, assumptions=assumptions, cluster=cluster),
         workload=None if best is None else render_workload(best.workload),
         layout=None if best is None else render_layout(best.layout),
         next=_build_next(ceiling),

@@ -167,7 +167,10 @@ def _build_prediction(prediction: Prediction | None) -> PredictionAnswer | None:
     question = prediction.question
     return PredictionAnswer(
         fit=build_fit_answer(
-            prediction.report, assumptions=question.assumptions, parts=question.parts
+            prediction.report,
+            assumptions=question.assumptions,
+            parts=question.parts,
+            cluster=question.cluster,
         ),
         available_bytes=prediction.available_bytes,
         comparisons=[

@@ -5,7 +5,6 @@ from math import isfinite
 
 from service.base.errors import InvalidRequestError
 from service.contract.schemas.fit import (
-    BasesAnswer,
     CheckpointAnswer,
     ComponentAnswer,
     FitAnswer,
@@ -20,6 +19,7 @@ from service.contract.schemas.fit import (
 from service.contract.schemas.methods import InputTokensAnswer
 from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer, RuleAnswer
 from service.contract.schemas.serving import ServingAnswer
+from service.contract.to_answer.learnt.bases import build_bases, build_cluster_basis
 from service.estimator.values.result import (
     CheckpointBytes,
     Estimate,
@@ -33,7 +33,6 @@ from service.planner.fit.fit import FitReport
 from service.planner.fit.parts import ALL_PARTS, FitPart
 from service.planner.fit.remedy import Remedy, RemedySearch
 
-ANALYTIC = "analytic"
 MAX_EXACT_BYTES = 2**53
 """Beyond this a client that reads JSON numbers as doubles would see other bytes than we sent (RFC
 8259, section 6).
@@ -45,17 +44,19 @@ def build_fit_answer(
     *,
     assumptions: tuple[str, ...] = (),
     parts: frozenset[FitPart] = ALL_PARTS,
+    cluster: str = "",
 ) -> FitAnswer:
     """Return a report as the contract's answer.
 
-    Fields that ``parts`` leaves out are empty.
+    Fields that ``parts`` leaves out are empty. ``cluster`` is the one that the question names.
     """
     estimate = report.estimate
     require_exact(estimate)
     return FitAnswer(
         verdict=report.verdict.value,
         basis=estimate.basis,
-        bases=_build_bases(estimate),
+        bases=build_bases(estimate),
+        cluster=build_cluster_basis(estimate, cluster),
         replayed=_name_replay(estimate),
         num_gpus=estimate.num_gpus,
         per_gpu=_build_per_gpu(estimate, parts),
@@ -110,17 +111,6 @@ def _name_replay(estimate: Estimate) -> Replayed | None:
     if not estimate.replayed:
         return None
     return "generations" if estimate.interval_kind == "inference" else "steps"
-
-
-def _build_bases(estimate: Estimate) -> BasesAnswer:
-    bases = estimate.bases
-    return BasesAnswer(
-        allocated=bases.get("allocated", ANALYTIC),
-        reserved=bases.get("reserved", ANALYTIC),
-        context=bases.get("device", ANALYTIC),
-        step_time=bases.get("step_time", ANALYTIC),
-        prefill_time=None if estimate.serving is None else bases.get("prefill_time", ANALYTIC),
-    )
 
 
 def build_remedy_answer(remedy: Remedy) -> RemedyAnswer:

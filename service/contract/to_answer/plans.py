@@ -100,7 +100,7 @@ def _build_candidate(
         gpu=render_gpu(offered.offer.device),
         layout=render_layout(candidate.layout),
         workload=render_workload(candidate.workload),
-        fit=build_fit_answer(fit, assumptions=question.assumptions),
+        fit=build_fit_answer(fit, assumptions=question.assumptions, cluster=question.cluster),
         step_time_s=None if throughput is None else throughput.step_time_s,
         tokens_per_second=None if throughput is None else throughput.tokens_per_second,
         cost_per_hour=offered.offer.cost_per_hour(candidate.num_gpus),

@@ -9,7 +9,7 @@ from msgspec import UnsetType
 from service.base.errors import InvalidRequestError
 from service.base.typed import convert
 from service.contract.schemas.ceilings import CeilingRequest
-from service.contract.schemas.fields import get_or_none
+from service.contract.schemas.fields import get_or_default, get_or_none
 from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import WorkloadRequest
@@ -95,6 +95,7 @@ def read_ceiling(
         question=replace(question, workload=workload),
         device=device,
         maximized=maximized,
+        cluster=get_or_default(request.cluster, ""),
         assumptions=(
             *(() if resolved is None else resolved.notes),
             *(

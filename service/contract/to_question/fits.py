@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from msgspec import Struct, UnsetType
 
 from service.catalog.gpus import resolve_device
+from service.contract.schemas.fields import get_or_default
 from service.contract.schemas.fit import CUSTOM_GPU, FitRequest, GpuByMemory, GpuReference
 from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.layouts import read_layout
@@ -55,6 +56,7 @@ class FitPieces:
     device: Device
     confidence: float
     parts: frozenset[FitPart]
+    cluster: str = ""
 
 
 def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
@@ -69,6 +71,7 @@ def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
         device=read_device(request.gpu),
         confidence=request.confidence,
         parts=read_parts(request.include, remedies=request.remedies),
+        cluster=get_or_default(request.cluster, ""),
     )
     return build_question(pieces, model)
 
@@ -109,6 +112,7 @@ def build_question(pieces: FitPieces, model: ResolvedModel) -> FitQuestion:
             *list_confidence_notes(pieces.confidence, workload),
         ),
         parts=pieces.parts,
+        cluster=pieces.cluster,
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from service.base.errors import ServiceError
 from service.base.typed import get_decoder
+from service.contract.schemas.fields import get_or_default
 from service.contract.schemas.fit import FitEnvelope, GpuReference, ModelReference
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.workload import WorkloadRequest
@@ -95,6 +96,7 @@ def decode_pieces(body: bytes) -> tuple[bytes, FitPieces]:
         device=_get_device(bytes(envelope.gpu)),
         confidence=envelope.confidence,
         parts=read_parts(envelope.include, remedies=envelope.remedies),
+        cluster=get_or_default(envelope.cluster, ""),
     )
     return bytes(envelope.model), pieces
 

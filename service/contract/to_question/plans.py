@@ -8,7 +8,7 @@ from msgspec import UnsetType
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_device
 from service.catalog.prices import Price, list_prices
-from service.contract.schemas.fields import get_or_none
+from service.contract.schemas.fields import get_or_default, get_or_none
 from service.contract.schemas.plans import PlanRequest
 from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.searches import (
@@ -87,6 +87,7 @@ def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> 
         pareto=request.pareto,
         assumptions=(*model.notes, *search.assumptions),
         formats=tuple(get_or_none(request.format) or ()),
+        cluster=get_or_default(request.cluster, ""),
     )
 
 

@@ -78,6 +78,7 @@ def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuest
         names=read_job_names(request, model),
         assumptions=(*model.notes, *search.assumptions),
         formats=tuple(get_or_none(request.format) or ()),
+        cluster=get_or_default(request.cluster, ""),
     )
 
 

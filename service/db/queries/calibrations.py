@@ -69,10 +69,18 @@ def list_similar_calibrations(
 
 
 def find_newest_of_curve(session: Session, curve: str, quantity: str) -> StoredCalibration | None:
-    """Return the newest calibration of a curve, in any environment."""
+    """Return the newest calibration of a curve, in any environment.
+
+    What was learnt of a named cluster's GPUs alone is not among them.
+    """
+    gpu = func.coalesce(CalibrationRow.scope["gpu"].as_string(), "")
     query = (
         select(CalibrationRow)
-        .where(CalibrationRow.curve == curve, CalibrationRow.quantity == quantity)
+        .where(
+            CalibrationRow.curve == curve,
+            CalibrationRow.quantity == quantity,
+            gpu.not_like("%@%"),
+        )
         .order_by(CalibrationRow.created_at.desc(), CalibrationRow.id.desc())
         .limit(1)
     )

@@ -85,6 +85,7 @@ def insert_claim(session: Session, job_id: UUID, claim: Claim) -> None:
             source_key=claim.source_key,
             state=claim.state,
             reason=claim.reason,
+            cluster=claim.cluster,
             decided_by=claim.decided_by,
             decided_at=None if claim.decided_by is None else func.now(),
         )
@@ -104,12 +105,17 @@ def make_approved_condition() -> ColumnElement[bool]:
 
 
 def list_ids(
-    session: Session, source: str, states: Collection[ClaimState], *, limit: int
+    session: Session,
+    source: str,
+    states: Collection[ClaimState],
+    *,
+    limit: int,
+    cluster: str | None = None,
 ) -> Sequence[UUID]:
     """Return the oldest measurements of a source in some states."""
     statement = (
         select(ClaimRow.job_id)
-        .where(ClaimRow.source == source, ClaimRow.state.in_(states))
+        .where(*_brought_by(source, cluster), ClaimRow.state.in_(states))
         .order_by(ClaimRow.created_at, ClaimRow.job_id)
         .limit(limit)
     )
@@ -132,11 +138,16 @@ def decide(
     return frozenset(session.scalars(statement))
 
 
-def exclude_source(session: Session, source: str, *, decided_by: str | None) -> None:
-    """Let nothing of a source teach from now on."""
+def exclude_source(
+    session: Session, source: str, *, decided_by: str | None, cluster: str | None = None
+) -> None:
+    """Let nothing of a source teach from now on.
+
+    With ``cluster``, nothing of what it brought of that one.
+    """
     session.execute(
         update(ClaimRow)
-        .where(ClaimRow.source == source, ClaimRow.state == ClaimState.APPROVED)
+        .where(*_brought_by(source, cluster), ClaimRow.state == ClaimState.APPROVED)
         .values(
             state=ClaimState.HELD,
             reason="its source was withdrawn",
@@ -146,23 +157,31 @@ def exclude_source(session: Session, source: str, *, decided_by: str | None) -> 
     )
 
 
+def _brought_by(source: str, cluster: str | None) -> Sequence[ColumnElement[bool]]:
+    """Return the conditions of a source's claims, of all or one cluster."""
+    of_source = ClaimRow.source == source
+    return (of_source,) if cluster is None else (of_source, ClaimRow.cluster == cluster)
+
+
 def list_sources(session: Session) -> tuple[SourceCount, ...]:
     """Return every source with its measurements by state, newest first."""
     newest_at = func.max(ClaimRow.created_at)
+    brought = ClaimRow.source, ClaimRow.source_key, ClaimRow.cluster
     counts = {
         state: func.count().filter(ClaimRow.state == state).label(state.value)
         for state in ClaimState
     }
     statement = (
-        select(ClaimRow.source, ClaimRow.source_key, newest_at.label("newest_at"), *counts.values())
-        .group_by(ClaimRow.source, ClaimRow.source_key)
-        .order_by(newest_at.desc(), ClaimRow.source)
+        select(*brought, newest_at.label("newest_at"), *counts.values())
+        .group_by(*brought)
+        .order_by(newest_at.desc(), ClaimRow.source, ClaimRow.cluster)
         .limit(MAX_SOURCES)
     )
     return tuple(
         SourceCount(
             source=row.source,
             source_key=row.source_key,
+            cluster=row.cluster,
             num_pending=row.pending,
             num_held=row.held,
             num_approved=row.approved,
@@ -196,4 +215,5 @@ def _to_claim(row: ClaimRow) -> Claim:
         reason=row.reason,
         decided_by=row.decided_by,
         decided_at=row.decided_at,
+        cluster=row.cluster,
     )

@@ -127,11 +127,11 @@ def list_events_after(
 
 
 def list_succeeded_with_key(
-    session: Session, key: str, *, limit: int
+    session: Session, key: str, *, limit: int, cluster: str | None = None
 ) -> tuple[StoredMeasurement, ...]:
     """Return the newest results of a calibration key.
 
-    They are the evidence for its next calibration.
+    They are the evidence for its next calibration; with ``cluster``, those of its GPUs alone.
 
     An import is among them where it has what PyTorch's allocator counted, beside which all else is
     learnt, or all memory in use on the GPU; one that waits for an operator is not.
@@ -150,6 +150,8 @@ def list_succeeded_with_key(
         .order_by(Job.created_at.desc(), Job.id.desc())
         .limit(limit)
     )
+    if cluster is not None:
+        query = query.where(MeasurementResultRow.environment["cluster"].as_string() == cluster)
     return tuple(to_stored_measurement(job, result) for job, result in session.execute(query))
 
 

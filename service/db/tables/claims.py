@@ -29,6 +29,8 @@ class ClaimRow(Base):
     """Name of the key, or of whoever a token stands for."""
     source_key: Mapped[str | None]
     """Id of the key or subject of the token; null where nobody needed one."""
+    cluster: Mapped[str | None]
+    """The stored cluster that it is said to have run on; null where none was named."""
     state: Mapped[str]
     reason: Mapped[str | None]
     """Why it is held apart; null where it is not."""

@@ -52,6 +52,10 @@ TIMES = ("step_time", "prefill_time")
 """Quantities that a machine's speeds are about, as bases name them."""
 
 
+SEEN = "seen"
+"""Own quantity of readings that bound the device's bytes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrections:
     """Additive corrections, and the calibration that they come from.
@@ -101,6 +105,10 @@ class Corrections:
     bases: Mapping[str, str] = field(default_factory=dict)
     """Basis by corrected quantity: ``measured`` where this very configuration was, else
     ``calibrated``.
+    """
+    cluster_quantities: tuple[str, ...] = ()
+    """Quantities that a named cluster's own measurements correct, as bases name them, and ``seen``
+    where its readings bound the device's bytes.
     """
     proven: bool = False
     """Whether a probe measured this very configuration: what it read holds, however far it is from

@@ -255,6 +255,8 @@ class Estimate:
     num_measurements: int = 0
     bases: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Basis of each corrected quantity; what is not here is analytic."""
+    cluster_quantities: tuple[str, ...] = ()
+    """Quantities that a named cluster's own measurements correct."""
     step_time_ratio: float = 1.0
     """Measured over analytic time, where steps like this one were timed."""
     prefill_time_ratio: float = 1.0

@@ -56,7 +56,9 @@ class Decision:
     has_more: bool = False
 
 
-def make_claim(compared: Iterable[QuantityComparison], claimant: Claimant) -> Claim:
+def make_claim(
+    compared: Iterable[QuantityComparison], claimant: Claimant, *, cluster: str | None = None
+) -> Claim:
     """Return the claim of a measurement that somebody brings now."""
     if claimant.trusted:
         return Claim(
@@ -64,6 +66,7 @@ def make_claim(compared: Iterable[QuantityComparison], claimant: Claimant) -> Cl
             source_key=claimant.key,
             state=ClaimState.APPROVED,
             decided_by=claimant.name,
+            cluster=cluster,
         )
     reason = explain_distance(compared)
     return Claim(
@@ -71,6 +74,7 @@ def make_claim(compared: Iterable[QuantityComparison], claimant: Claimant) -> Cl
         source_key=claimant.key,
         state=ClaimState.PENDING if reason is None else ClaimState.HELD,
         reason=reason,
+        cluster=cluster,
     )
 
 
@@ -104,14 +108,20 @@ def list_sources(sessions: Sessions) -> tuple[SourceCount, ...]:
 
 
 def approve(
-    sessions: Sessions, *, source: str | None, job_ids: Sequence[UUID], by: str
+    sessions: Sessions,
+    *,
+    source: str | None,
+    job_ids: Sequence[UUID],
+    by: str,
+    cluster: str | None = None,
 ) -> Decision:
     """Let measurements teach, by their ids or of a source.
 
-    Of a source up to 1,000 that wait are decided. What is held apart is approved by its id alone.
+    Of a source, or of what it brought of one ``cluster``, up to 1,000 that wait are decided. What
+    is held apart is approved by its id alone.
     Raises NotFoundError for an id that nobody brought.
     """
-    ids, has_more = _choose(sessions, source, job_ids, (ClaimState.PENDING,))
+    ids, has_more = _choose(sessions, source, job_ids, (ClaimState.PENDING,), cluster=cluster)
     approved: list[UUID] = []
     for job_id in ids:
         # Each by itself: the keys that they teach are locked until the transaction is over.
@@ -124,16 +134,18 @@ def approve(
     return Decision(ids=tuple(approved), has_more=has_more)
 
 
-def withdraw_source(sessions: Sessions, source: str, *, by: str) -> Decision:
+def withdraw_source(
+    sessions: Sessions, source: str, *, by: str, cluster: str | None = None
+) -> Decision:
     """Withdraw up to 1,000 measurements of a source.
 
-    Nothing of it teaches any more once this begins; what it taught is learnt anew, one measurement
-    after the other.
+    With ``cluster``, of what it brought of that one. Nothing of it teaches any more once this
+    begins; what it taught is learnt anew, one measurement after the other.
     """
     with transaction(sessions) as session:
-        queries.exclude_source(session, source, decided_by=by)
+        queries.exclude_source(session, source, decided_by=by, cluster=cluster)
     waiting = (ClaimState.PENDING, ClaimState.HELD)
-    ids, has_more = _choose(sessions, source, (), waiting)
+    ids, has_more = _choose(sessions, source, (), waiting, cluster=cluster)
     for job_id in ids:
         withdraw(sessions, job_id, by=by)
     return Decision(ids=ids, has_more=has_more)
@@ -144,14 +156,23 @@ def _choose(
     source: str | None,
     job_ids: Sequence[UUID],
     states: Sequence[ClaimState],
+    *,
+    cluster: str | None = None,
 ) -> tuple[tuple[UUID, ...], bool]:
     """Return the measurements meant, and whether there are more."""
     if (source is None) == (not job_ids):
         message = "name a source, or ids of measurements: one of the two"
         raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
+    if source is None and cluster is not None:
+        message = (
+            "ids say which measurements are meant, whichever cluster they are of: leave one out"
+        )
+        raise InvalidRequestError(message, errors=[{"field": "cluster", "message": message}])
     with transaction(sessions) as session:
         if source is not None:
-            found_ids = queries.list_ids(session, source, states, limit=MAX_AT_ONCE + 1)
+            found_ids = queries.list_ids(
+                session, source, states, limit=MAX_AT_ONCE + 1, cluster=cluster
+            )
             return tuple(found_ids[:MAX_AT_ONCE]), len(found_ids) > MAX_AT_ONCE
         known = queries.read_claims(session, job_ids)
     unknown = [str(job_id) for job_id in job_ids if job_id not in known]

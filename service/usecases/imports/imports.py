@@ -3,10 +3,8 @@
 They are read, and compared with a question.
 """
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from uuid import UUID
 
 from service.base.errors import InvalidRequestError
@@ -19,9 +17,10 @@ from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
 from service.formats.measured.observe import Match, Observation, observe
 from service.formats.measured.reading import LeftOut, Parsed, Reading
-from service.jobs.contract import MeasureRequest, ModelSource, ProbeDevice, make_document, make_task
+from service.jobs.contract import MeasureRequest, ModelSource, ProbeDevice, make_task
 from service.usecases.imports.comparison import Comparison, QuantityComparison, compare
 from service.usecases.imports.eligibility import explain_ineligibility
+from service.usecases.imports.identities import hash_import
 from service.usecases.imports.log_settings import (
     fill_from_log,
     find_contradictions,
@@ -32,6 +31,7 @@ from service.usecases.imports.plausibility import (
     find_engine_mismatches,
     find_impossible_readings,
 )
+from service.usecases.learning.evidence import CLUSTER
 from service.usecases.questions.fit import FindCorrections, FitQuestion
 
 NO_JOB = "no job of the request matches where this was taken"
@@ -52,6 +52,8 @@ class ImportQuestion:
     layout: Layout
     gpu: str | None
     match: Match
+    cluster: str = ""
+    """The stored cluster that it ran on; empty where none is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,8 @@ class Item:
     id: UUID | None = None
     is_new: bool = True
     claim: Claim | None = None
+    unnamed_hash: str | None = None
+    """Hash of the same job where its cluster was not named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,18 +186,21 @@ def _build_item(
             workload=workload,
             layout=question.layout,
             device=resolve_gpu(gpu).to_device(),
+            cluster=question.cluster,
         )
         comparison = compare(
             observation, fit_question, plans=plans, find_corrections=find_corrections
         )
         problems += _find_implausibilities(parsed, observation, fit_question, comparison)
-    run_environment = _build_environment(parsed, observation, gpu, environment)
+    unnamed = _build_environment(parsed, observation, gpu, environment)
+    run_environment = unnamed | ({CLUSTER: question.cluster} if question.cluster else {})
     return Item(
         job=observation.job,
         observation=observation,
         request=request,
         key=build_calibration_key(question.architecture, workload, question.layout),
-        import_hash=_hash_import(observation, request, run_environment),
+        import_hash=hash_import(observation, request, run_environment),
+        unnamed_hash=hash_import(observation, request, unnamed) if question.cluster else None,
         environment=run_environment,
         compared=comparison.quantities,
         out_of_memory=parsed.out_of_memory,
@@ -255,41 +262,6 @@ def _build_environment(
     if (name := named if named is not None and len(find_gpus(named)) == 1 else gpu) is not None:
         file_environment["gpu"] = name
     hosts = sorted({reading.place.host for reading in observation.readings if reading.place.host})
+    # Where it ran says whoever hands a file in, never the file.
+    file_environment.pop(CLUSTER, None)
     return dict(environment) | file_environment | ({"host": ", ".join(hosts)} if hosts else {})
-
-
-def _hash_import(
-    observation: Observation, request: MeasureRequest, environment: Mapping[str, str]
-) -> str:
-    """Return a hash of the readings of a job and its question.
-
-    Equal imports have equal hashes.
-    """
-    # The same job in a longer file stands on another line.
-    readings = [
-        {**make_reading_document(reading), "line": None} for reading in observation.readings
-    ]
-    content = {
-        "job": observation.job,
-        "readings": readings,
-        "request": make_document(request),
-        "environment": dict(environment),
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def make_reading_document(reading: Reading) -> Document:
-    """Return a reading as JSON values, without unknown ones in its place."""
-    place = {name: value for name, value in asdict(reading.place).items() if value is not None}
-    return {
-        "quantity": reading.quantity.value,
-        "value": reading.value,
-        "low": reading.low,
-        "high": reading.high,
-        "sampled": reading.sampled,
-        "num_samples": reading.num_samples,
-        "place": place,
-        "line": reading.line,
-        "since": reading.since,
-        "until": reading.until,
-    }

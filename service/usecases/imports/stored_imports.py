@@ -1,8 +1,10 @@
 """Storage of imported measurements: all of a file, or none."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID, uuid4
+
+from sqlalchemy.orm import Session
 
 from service.access.owners import Owner
 from service.base.errors import ImportRefusedError
@@ -13,7 +15,9 @@ from service.db.session import transaction
 from service.formats.measured.reading import Quantity
 from service.jobs.states import ClaimState
 from service.usecases.imports.claims import Claimant, make_claim
-from service.usecases.imports.imports import Document, ImportReport, Item, make_reading_document
+from service.usecases.imports.identities import make_reading_document
+from service.usecases.imports.imports import Document, ImportReport, Item
+from service.usecases.learning.evidence import CLUSTER
 from service.usecases.learning.learning import learn
 from service.usecases.stored import Sessions
 
@@ -24,9 +28,7 @@ def look_up(
     """Mark the items of a report that are stored already."""
     claimed = _claim(report, claimant)
     with transaction(sessions) as session:
-        stored_ids = queries.read_imported_ids(
-            session, [item.import_hash for item in claimed.items]
-        )
+        stored_ids = _read_ids(session, claimed.items)
         claims = queries.read_claims(session, list(stored_ids.values()))
     return replace(
         claimed, items=tuple(_mark_stored(item, stored_ids, claims) for item in claimed.items)
@@ -45,7 +47,7 @@ def store(
     items = _claim(report, claimant).items
     new_ids = {item.import_hash: uuid4() for item in items}
     with transaction(sessions) as session:
-        stored_ids = queries.read_imported_ids(session, list(new_ids))
+        stored_ids = _read_ids(session, items)
         for item in items:
             if item.import_hash not in stored_ids:
                 # Somebody may import the same at this moment: his measurement is then the one that
@@ -77,13 +79,34 @@ def store(
     return replace(report, items=stored)
 
 
+def _read_ids(session: Session, items: Sequence[Item]) -> dict[str, UUID]:
+    """Return the measurement of every item that is stored.
+
+    One that was stored before its cluster was named is not stored again.
+    """
+    hashes = {item.import_hash for item in items} | {
+        item.unnamed_hash for item in items if item.unnamed_hash is not None
+    }
+    stored_ids = queries.read_imported_ids(session, hashes)
+    unnamed = {
+        item.import_hash: stored_ids[item.unnamed_hash]
+        for item in items
+        if item.unnamed_hash in stored_ids
+    }
+    return unnamed | stored_ids
+
+
 def _claim(report: ImportReport, claimant: Claimant | None) -> ImportReport:
     if claimant is None:
         return report
     return replace(
         report,
         items=tuple(
-            replace(item, claim=make_claim(item.compared, claimant)) for item in report.items
+            replace(
+                item,
+                claim=make_claim(item.compared, claimant, cluster=item.environment.get(CLUSTER)),
+            )
+            for item in report.items
         ),
     )
 

@@ -46,9 +46,10 @@ def learn_device_readings(
             quantity=Quantity.DEVICE, curves={}, relative_error=EXACT_SHARE, evidence=()
         )
     calibration_id = add_calibration(session, _make_calibration_row(current, curve, calibration))
-    for refused in calibration.rejected:
-        forget_residuals(session, UUID(refused.measurement))
-    write_residuals(session, list(_iter_residuals(current, peers, curve, calibration)))
+    if not current.is_of_cluster:
+        for refused in calibration.rejected:
+            forget_residuals(session, UUID(refused.measurement))
+        write_residuals(session, list(_iter_residuals(current, peers, curve, calibration)))
     return (
         calibration_id
         if current.device_reading is not None

@@ -1,13 +1,13 @@
 """Stored measurements as evidence, each beside its analytic answer."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from msgspec import structs
 
 from service.calibration.apply import ONLY_PART
-from service.calibration.environment import Environment, parse_environment
+from service.calibration.environment import Environment, parse_environment, split_place
 from service.calibration.evidence import Evidence, MeasuredPoint
 from service.calibration.field import DeviceReading
 from service.db.records.measurements import StoredMeasurement, StoredResult
@@ -23,6 +23,8 @@ from service.usecases.learning.analytic_answers import (
 from service.usecases.learning.gpu_evidence import collect_gpu_evidence, compute_spread
 from service.usecases.learning.sizes import iter_other_sizes, make_task_at
 
+CLUSTER = "cluster"
+"""Word of a measurement's environment that names its cluster."""
 _log = get_logger(__name__)
 
 
@@ -38,6 +40,17 @@ class EvidenceSet:
     evidence: tuple[Evidence, ...]
     device_reading: DeviceReading | None = None
     """All memory in use on the GPU, where nothing else tells of it or a probe watched it."""
+    cluster: str = ""
+    """The stored cluster whose GPU it is; empty where nobody named one."""
+
+    @property
+    def is_of_cluster(self) -> bool:
+        """Whether it is evidence of its cluster's GPUs alone."""
+        return bool(split_place(self.environment.gpu or "")[1])
+
+    def place_in_cluster(self) -> "EvidenceSet":
+        """Return the same as evidence of its cluster's GPUs alone."""
+        return replace(self, environment=self.environment.in_cluster(self.cluster))
 
 
 def build_evidence_set(stored: StoredMeasurement, plans: PlanCache) -> EvidenceSet | None:
@@ -76,6 +89,7 @@ def build_evidence_set(stored: StoredMeasurement, plans: PlanCache) -> EvidenceS
         if counted
         else (),
         device_reading=_build_device_reading(stored, result, analytic) if is_gpu else None,
+        cluster="" if environment.gpu is None else str(result.environment.get(CLUSTER) or ""),
     )
 
 

@@ -1,5 +1,6 @@
 """Learning from measurements: new calibrations of answers."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -40,7 +41,8 @@ def learn(session: Session, job_id: UUID, *, key: str) -> UUID | None:
     Return the id of the first, ``None`` when the measurement of ``job_id`` may teach nothing.
 
     It must have been stored in this transaction; others that learn about the same key wait until it
-    is over. Measurements of another environment stay under the key that they have there.
+    is over. Measurements of another environment stay under the key that they have there. What was
+    measured in a named cluster is learnt of its GPUs as well, beside no other cluster's.
     """
     lock_key(session, key)
     plans = PlanCache()
@@ -48,23 +50,15 @@ def learn(session: Session, job_id: UUID, *, key: str) -> UUID | None:
     current = evidence_sets.get(job_id)
     if current is None:
         return None
-    peers = {
-        name: peer
-        for name, peer in evidence_sets.items()
-        if peer.environment == current.environment
-    }
-    calibration_ids = [
-        _learn_quantity(session, job_id, current, peers, quantity, curve=key)
-        for quantity in Quantity
-    ]
-    calibration_ids.append(
-        learn_device_readings(session, current, peers, curve=key)
-        if current.device_reading is not None
-        else None,
+    calibration_id = _learn_in_place(
+        session, job_id, current, _list_peers(current, evidence_sets), curve=key
     )
-    return next(
-        (calibration_id for calibration_id in calibration_ids if calibration_id is not None), None
-    )
+    if current.cluster:
+        peers = _load_cluster(session, key, current, evidence_sets, plans)
+        in_cluster = _learn_in_place(session, job_id, current.place_in_cluster(), peers, curve=key)
+        # What contradicts other clusters' runs may teach of its own cluster alone.
+        return calibration_id or in_cluster
+    return calibration_id
 
 
 def unlearn(session: Session, withdrawn: StoredMeasurement) -> None:
@@ -82,15 +76,78 @@ def unlearn(session: Session, withdrawn: StoredMeasurement) -> None:
     if current is None:
         return
     evidence_sets = _load_evidence_sets(session, withdrawn.key, plans)
-    peers = {
-        name: peer
-        for name, peer in evidence_sets.items()
-        if peer.environment == current.environment
-    }
+    _unlearn_in_place(session, withdrawn, current, _list_peers(current, evidence_sets))
+    if current.cluster:
+        peers = _load_cluster(session, withdrawn.key, current, evidence_sets, plans)
+        _unlearn_in_place(session, withdrawn, current.place_in_cluster(), peers)
+
+
+def _learn_in_place(
+    session: Session,
+    job_id: UUID,
+    current: EvidenceSet,
+    peers: dict[UUID, EvidenceSet],
+    *,
+    curve: str,
+) -> UUID | None:
+    """Store a key's calibrations in one environment; return the first id."""
+    calibration_ids = [
+        _learn_quantity(session, job_id, current, peers, quantity, curve=curve)
+        for quantity in Quantity
+    ]
+    calibration_ids.append(
+        learn_device_readings(session, current, peers, curve=curve)
+        if current.device_reading is not None
+        else None,
+    )
+    return next(
+        (calibration_id for calibration_id in calibration_ids if calibration_id is not None), None
+    )
+
+
+def _unlearn_in_place(
+    session: Session,
+    withdrawn: StoredMeasurement,
+    current: EvidenceSet,
+    peers: dict[UUID, EvidenceSet],
+) -> None:
     for quantity in dict.fromkeys(sample.quantity for sample in current.evidence):
         _relearn(session, withdrawn, current, peers, quantity)
     if current.device_reading is not None:
         learn_device_readings(session, current, peers, curve=withdrawn.key)
+
+
+def _list_peers(
+    current: EvidenceSet, evidence_sets: Mapping[UUID, EvidenceSet]
+) -> dict[UUID, EvidenceSet]:
+    return {
+        name: peer
+        for name, peer in evidence_sets.items()
+        if peer.environment == current.environment
+    }
+
+
+def _load_cluster(
+    session: Session,
+    key: str,
+    current: EvidenceSet,
+    loaded: Mapping[UUID, EvidenceSet],
+    plans: PlanCache,
+) -> dict[UUID, EvidenceSet]:
+    """Return the measurements of a key in a cluster's environment.
+
+    ``loaded`` has all of the key unless these are too many: then others must not crowd them out.
+    """
+    evidence_sets = (
+        _load_evidence_sets(session, key, plans, cluster=current.cluster)
+        if len(loaded) >= MAX_EVIDENCE
+        else loaded
+    )
+    return {
+        name: peer.place_in_cluster()
+        for name, peer in _list_peers(current, evidence_sets).items()
+        if peer.cluster == current.cluster
+    }
 
 
 def _relearn(
@@ -115,14 +172,18 @@ def _relearn(
         add_calibration(session, replace(row, evidence=(withdrawn.id,)))
         return
     add_calibration(session, _make_row(current, address, withdrawn.key, group, calibration))
+    if current.is_of_cluster:
+        return
     update = KeyUpdate(
         group=group, curve=withdrawn.key, calibration=calibration, pool=pool, evidence_sets=peers
     )
     record_residuals(session, update, newest=withdrawn.id, previous=None)
 
 
-def _load_evidence_sets(session: Session, key: str, plans: PlanCache) -> dict[UUID, EvidenceSet]:
-    newest = list_succeeded_with_key(session, key, limit=MAX_EVIDENCE)
+def _load_evidence_sets(
+    session: Session, key: str, plans: PlanCache, *, cluster: str | None = None
+) -> dict[UUID, EvidenceSet]:
+    newest = list_succeeded_with_key(session, key, limit=MAX_EVIDENCE, cluster=cluster)
     return {
         stored.id: evidence_set
         for stored in newest
@@ -162,6 +223,9 @@ def _learn_quantity(
     calibration_id = add_calibration(
         session, _make_row(current, address, curve, group, calibration)
     )
+    if current.is_of_cluster:
+        # Its residual stands beside the answer about any such GPU, once for each measurement.
+        return calibration_id
     record_residuals(
         session,
         KeyUpdate(

@@ -1,6 +1,6 @@
 """Lookups of what was learnt, in one view of all calibrations."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from service.calibration.apply import KnownCalibration
@@ -14,6 +14,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.values.corrections import SpeedRatios
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Workload
+from service.usecases.learning.places import list_places
 
 Key = tuple[str, Quantity]
 
@@ -37,6 +38,9 @@ class ResolvedKey:
     bounds: tuple[KnownCalibration, ...]
     speeds: SpeedRatios | None = None
     """Those of the machine, where anything was timed on it."""
+    cluster_quantities: frozenset[str] = frozenset()
+    """Quantities that a named cluster itself taught."""
+    has_cluster_bounds: bool = False
 
     @property
     def corrects(self) -> bool:
@@ -50,8 +54,8 @@ class Snapshot:
 
     It is replaced in one step, so that no answer sees half of an update.
 
-    ``environment_keys`` are what runs now: by the GPU's name, and under the empty name where there
-    is no GPU.
+    ``environment_keys`` are what runs now: by the place's name, and under the empty name where
+    there is no GPU.
     """
 
     by_key: Mapping[Key, StoredMember] = field(default_factory=dict)
@@ -67,59 +71,112 @@ class Snapshot:
 
 
 def resolve_key(
-    snapshot: Snapshot, curve: str, gpu: str, group: Callable[[Quantity, EnvironmentKey], Group]
+    snapshot: Snapshot, curve: str, place: str, group: Callable[[Quantity, EnvironmentKey], Group]
 ) -> ResolvedKey:
-    """Return calibrations of each quantity of a curve on a GPU."""
-    # What a GPU itself was measured to allocate has its kernels' workspaces in it, and comes before
-    # what libraries count.
-    gpu_key = snapshot.environment_keys.get(gpu)
-    # Who did not tell a driver may have had this one.
-    gpu_keys = () if gpu_key is None else (gpu_key, gpu_key.without_driver)
-    # Where a question was measured in both kernels, cuDNN's is the one that torch chooses by
-    # itself.
-    kernel_keys = tuple(variant for entry in gpu_keys for variant in (entry.with_cudnn, entry))
-    environment_keys = list(dict.fromkeys((*kernel_keys, snapshot.environment_keys[""])))
-    candidates = (
-        _find_correction(
-            snapshot, curve, [(place, group(quantity, place)) for place in environment_keys]
+    """Return calibrations of each quantity of a curve in a place.
+
+    What a named cluster itself taught comes before what such GPUs anywhere did.
+    """
+    places = list_places(snapshot.environment_keys, place)
+    machine = _find_machine(snapshot, places.in_cluster)
+    is_timed = machine is not None
+    machine = machine or _find_machine(snapshot, places.of_gpu)
+    candidates: list[tuple[bool, KnownCalibration | Pool]] = []
+    for quantity in snapshot.quantities:
+        # Other clusters' times say nothing of a machine that was timed itself.
+        common = () if is_timed and quantity.is_ratio else places.common
+        entry = _find_correction(
+            snapshot,
+            curve,
+            quantity,
+            [(key, group(quantity, key)) for key in places.in_cluster],
+            [(key, group(quantity, key)) for key in common],
         )
-        for quantity in snapshot.quantities
-    )
-    device_bounds = (
-        snapshot.by_key.get((place.build_curve_key(get_device_curve(curve)), Quantity.DEVICE))
-        for place in environment_keys
-        if place.gpu is not None
-    )
-    parts = tuple(entry for entry in candidates if entry is not None)
+        candidates += [] if entry is None else [entry]
+    in_cluster = _find_bounds(snapshot, curve, places.in_cluster)
+    parts = tuple(part for _, part in candidates)
+    timed_parts = [part for is_clusters, part in candidates if is_clusters or not is_timed]
+    cluster_quantities = {
+        _get_quantity(part).value for is_clusters, part in candidates if is_clusters
+    }
+    if is_timed:
+        cluster_quantities |= {quantity.value for quantity in Quantity if quantity.is_ratio}
     return ResolvedKey(
         parts=parts,
-        bounds=tuple(
-            KnownCalibration(name=entry.id, calibration=entry.member.calibration)
-            for entry in device_bounds
-            if entry is not None
-        ),
-        speeds=_find_speeds(snapshot, gpu_keys, parts),
+        bounds=in_cluster or _find_bounds(snapshot, curve, places.common),
+        speeds=None if machine is None else _combine(machine, timed_parts),
+        cluster_quantities=frozenset(cluster_quantities),
+        has_cluster_bounds=bool(in_cluster),
     )
 
 
-def _find_speeds(
-    snapshot: Snapshot,
-    gpu_keys: Sequence[EnvironmentKey],
-    parts: Sequence[KnownCalibration | Pool],
-) -> SpeedRatios | None:
-    """Return the speeds of a GPU's machine for a question."""
-    names = [get_machine_name(place) for place in gpu_keys]
-    machine = next((snapshot.machines[name] for name in names if name in snapshot.machines), None)
-    if machine is None:
-        return None
+def _find_bounds(
+    snapshot: Snapshot, curve: str, places: Iterable[EnvironmentKey]
+) -> tuple[KnownCalibration, ...]:
+    entries = (
+        snapshot.by_key.get((place.build_curve_key(get_device_curve(curve)), Quantity.DEVICE))
+        for place in dict.fromkeys(places)
+        if place.gpu is not None
+    )
+    return tuple(
+        KnownCalibration(name=entry.id, calibration=entry.member.calibration)
+        for entry in entries
+        if entry is not None
+    )
+
+
+def _find_machine(
+    snapshot: Snapshot, places: Iterable[EnvironmentKey]
+) -> Mapping[str, float] | None:
+    """Return what is known of the first machine that was timed."""
+    names = (get_machine_name(place) for place in places)
+    return next((snapshot.machines[name] for name in names if name in snapshot.machines), None)
+
+
+def _combine(machine: Mapping[str, float], parts: Sequence[KnownCalibration | Pool]) -> SpeedRatios:
+    """Return the speeds of a machine for a question."""
     own = [part.calibration.speeds for part in parts if isinstance(part, KnownCalibration)]
     return combine_speeds(machine, own)
 
 
+def _get_quantity(part: KnownCalibration | Pool) -> Quantity:
+    return part.group.quantity if isinstance(part, Pool) else part.calibration.quantity
+
+
+GroupedPlaces = Sequence[tuple[EnvironmentKey, Group]]
+_OF_PROCESS = frozenset({Quantity.DEVICE, Quantity.STEP_TIME, Quantity.PREFILL_TIME})
+"""Quantities that a machine and its driver decide more than the model does."""
+
+
 def _find_correction(
-    snapshot: Snapshot, curve: str, places: Sequence[tuple[EnvironmentKey, Group]]
-) -> KnownCalibration | Pool | None:
-    """Return the key's own calibration, else its family's or the global pool."""
+    snapshot: Snapshot,
+    curve: str,
+    quantity: Quantity,
+    in_cluster: GroupedPlaces,
+    common: GroupedPlaces,
+) -> tuple[bool, KnownCalibration | Pool] | None:
+    """Return the key's own calibration, else its family's or the global pool.
+
+    It comes with whether the cluster itself taught it. Bytes of the allocator are better known by
+    this very question measured elsewhere than by other questions measured in the cluster; what a
+    process takes beside them is not.
+    """
+    key, cluster_entry = (False, _find_key, common), (True, _find_key, in_cluster)
+    pool, cluster_pool = (False, _find_pool, common), (True, _find_pool, in_cluster)
+    is_of_process = quantity in _OF_PROCESS
+    ordered = (
+        (cluster_entry, cluster_pool, key, pool)
+        if is_of_process
+        else (cluster_entry, key, cluster_pool, pool)
+    )
+    for is_clusters, find, places in ordered:
+        entry = find(snapshot, curve, places)
+        if entry is not None:
+            return is_clusters, entry
+    return None
+
+
+def _find_key(snapshot: Snapshot, curve: str, places: GroupedPlaces) -> KnownCalibration | None:
     for place, group in places:
         stored = snapshot.by_key.get((place.build_curve_key(curve), group.quantity))
         if stored is not None:
@@ -133,6 +190,10 @@ def _find_correction(
                 half_width=half_width,
                 errors=errors,
             )
+    return None
+
+
+def _find_pool(snapshot: Snapshot, _curve: str, places: GroupedPlaces) -> Pool | None:
     pools = (find_pool(snapshot.pools, group) for _, group in places)
     return next((pool for pool in pools if pool is not None and pool.shares), None)
 

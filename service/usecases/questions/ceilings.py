@@ -14,7 +14,11 @@ from service.planner.plans.ceiling_search import Ceiling
 from service.planner.plans.ceiling_values import Maximized
 from service.planner.plans.ceilings import find_ceiling
 from service.planner.search.search_space import Question
-from service.usecases.questions.fit import FindCorrections, make_calibrated_evaluator
+from service.usecases.questions.fit import (
+    FindCorrections,
+    in_cluster,
+    make_calibrated_evaluator,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,8 @@ class CeilingQuestion:
     device: Device
     maximized: Maximized
     assumptions: tuple[str, ...] = ()
+    cluster: str = ""
+    """The stored cluster whose measurements come first; empty where none is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +78,7 @@ def _make_evaluators(
             request.architecture,
             request.device,
             plans=plans,
-            find_corrections=find_corrections,
+            find_corrections=in_cluster(find_corrections, request.cluster),
             level=level,
         )
         return lambda _value: evaluator

@@ -22,7 +22,7 @@ class EvaluatorCache:
     def __init__(self, capacity: int = MAX_EVALUATORS) -> None:
         """Start empty; to be asked by one thread."""
         self._capacity = capacity
-        self._evaluators: OrderedDict[tuple[int, int, float], Evaluator] = OrderedDict()
+        self._evaluators: OrderedDict[tuple[int, int, float, str], Evaluator] = OrderedDict()
 
     def clear(self) -> None:
         """Drop all, and the models that they keep; any thread may."""
@@ -41,7 +41,12 @@ class EvaluatorCache:
         """
         # An evaluator keeps the model and the GPU that its key names, so that no other has their
         # identity; comparing them by what they hold takes longer than making an evaluator.
-        key = id(question.architecture), id(question.device), question.level
+        key = (
+            id(question.architecture),
+            id(question.device),
+            question.level,
+            question.cluster,
+        )
         evaluators = self._evaluators
         evaluator = evaluators.get(key)
         if evaluator is None:

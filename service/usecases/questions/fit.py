@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from service.calibration.environment import name_place
 from service.estimator.cache import PlanCache
 from service.estimator.memory.intervals.ends import LEVEL
 from service.estimator.model.architecture import Architecture
@@ -21,7 +22,7 @@ from service.planner.fit.fit import FitReport, assess_fit
 from service.planner.fit.parts import ALL_PARTS, FitPart
 
 FindCorrections = Callable[[Architecture, Workload, Layout, str], Corrections | None]
-"""Returns what was learnt about a question on the GPU of a name."""
+"""Returns what was learnt about a question on the GPU of a name, or on those of a place."""
 
 
 @runtime_checkable
@@ -53,6 +54,8 @@ class FitQuestion:
     """Level of the intervals, whose upper end decides."""
     assumptions: tuple[str, ...] = ()
     parts: frozenset[FitPart] = ALL_PARTS
+    cluster: str = ""
+    """The stored cluster whose measurements come first; empty where none is named."""
 
 
 class AnsweredQuestions:
@@ -145,7 +148,7 @@ def make_question_evaluator(
         question.architecture,
         question.device,
         plans=plans,
-        find_corrections=find,
+        find_corrections=in_cluster(find, question.cluster),
         level=question.level,
     )
 
@@ -181,3 +184,22 @@ def make_calibrated_evaluator(
 def get_time_floor(find: object, gpu: str) -> float:
     """Return the least time on a GPU over its analytic one."""
     return find.get_time_floor(gpu) if isinstance(find, BoundsTimes) else 1.0
+
+
+def in_cluster(find: FindCorrections | None, cluster: str) -> FindCorrections | None:
+    """Return a lookup of what was learnt of a cluster before others."""
+    return find if find is None or not cluster else _ClusterLookup(find=find, cluster=cluster)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClusterLookup:
+    find: FindCorrections
+    cluster: str
+
+    def __call__(
+        self, architecture: Architecture, workload: Workload, layout: Layout, gpu: str
+    ) -> Corrections | None:
+        return self.find(architecture, workload, layout, name_place(gpu, self.cluster))
+
+    def get_time_floor(self, gpu: str) -> float:
+        return get_time_floor(self.find, name_place(gpu, self.cluster))

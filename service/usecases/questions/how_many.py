@@ -11,7 +11,11 @@ from service.formats.renderings.job import JobNames
 from service.planner.plans.how_many import find_fewest_gpus
 from service.planner.plans.offered import Plan, make_refused_plan, merge_refusals
 from service.planner.search.search_space import Question
-from service.usecases.questions.fit import FindCorrections, make_calibrated_evaluator
+from service.usecases.questions.fit import (
+    FindCorrections,
+    in_cluster,
+    make_calibrated_evaluator,
+)
 from service.usecases.questions.larger_gpus import make_larger_gpus
 
 
@@ -29,6 +33,8 @@ class HowManyQuestion:
     names: JobNames
     assumptions: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
+    cluster: str = ""
+    """The stored cluster whose measurements come first; empty where none is named."""
 
 
 def answer_how_many(
@@ -38,10 +44,8 @@ def answer_how_many(
 
     Raises EstimatorError for what cannot run, or has no term yet, on any of them.
     """
-    level = request.question.level
-    larger = make_larger_gpus(
-        request.architecture, plans=plans, find_corrections=find_corrections, level=level
-    )
+    level, find = request.question.level, in_cluster(find_corrections, request.cluster)
+    larger = make_larger_gpus(request.architecture, plans=plans, find_corrections=find, level=level)
     answers: list[tuple[Device, Plan]] = []
     refusals: list[tuple[str, EstimatorError]] = []
     for device in request.devices:
@@ -49,7 +53,7 @@ def answer_how_many(
             request.architecture,
             device,
             plans=plans,
-            find_corrections=find_corrections,
+            find_corrections=find,
             level=level,
         )
         try:

@@ -14,7 +14,11 @@ from service.planner.plans.pareto import ParetoPoint, find_pareto_front
 from service.planner.plans.plans import find_plans
 from service.planner.search.offer import Offer
 from service.planner.search.search_space import Question
-from service.usecases.questions.fit import FindCorrections, make_calibrated_evaluator
+from service.usecases.questions.fit import (
+    FindCorrections,
+    in_cluster,
+    make_calibrated_evaluator,
+)
 from service.usecases.questions.larger_gpus import make_larger_gpus
 
 
@@ -36,6 +40,8 @@ class PlanQuestion:
     assumptions: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     """Words of formats that each candidate is rendered in, beside those of every answer."""
+    cluster: str = ""
+    """The stored cluster whose measurements come first; empty where none is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +64,7 @@ def answer_plans(
 
     Raises EstimatorError for what cannot run on any offer, or has no term yet.
     """
-    level = request.question.level
+    level, find = request.question.level, in_cluster(find_corrections, request.cluster)
     evaluators = [
         (
             offer,
@@ -66,15 +72,13 @@ def answer_plans(
                 request.architecture,
                 offer.device,
                 plans=plans,
-                find_corrections=find_corrections,
+                find_corrections=find,
                 level=level,
             ),
         )
         for offer in request.offers
     ]
-    larger = make_larger_gpus(
-        request.architecture, plans=plans, find_corrections=find_corrections, level=level
-    )
+    larger = make_larger_gpus(request.architecture, plans=plans, find_corrections=find, level=level)
     result = find_plans(evaluators, request.question, request.objective, larger_gpus=larger)
     best = result.best
     return PlanReport(

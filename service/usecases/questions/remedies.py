@@ -14,6 +14,7 @@ from service.planner.fit.verdict import Verdict
 from service.usecases.questions.fit import (
     FindCorrections,
     FitQuestion,
+    in_cluster,
     judge_fit,
     make_question_evaluator,
 )
@@ -54,7 +55,10 @@ def add_fit_remedies(
     find = import_module("service.planner.remedies.find")
 
     larger: LargerGpus = import_module("service.usecases.questions.larger_gpus").make_larger_gpus(
-        question.architecture, plans=plans, find_corrections=find_corrections, level=question.level
+        question.architecture,
+        plans=plans,
+        find_corrections=in_cluster(find_corrections, question.cluster),
+        level=question.level,
     )
     prices = {name: price.usd_per_gpu_hour for name, price in list_prices().items()}
     helped: FitReport = find.add_remedies(

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from service.calibration.environment import REFERENCE_VERSIONS, Environment, parse_environment
+from service.calibration.environment import (
+    REFERENCE_VERSIONS,
+    Environment,
+    name_place,
+    parse_environment,
+    split_place,
+)
+from service.catalog.gpus import list_gpus
 
 TOLD: dict[str, object] = {"torch": "2.13.0+cpu", "transformers": "5.23.1", "peft": "0.21.2"}
 ON_GPU = Environment(gpu="H200", driver="570.1")
@@ -82,3 +89,35 @@ def test_without_a_gpu_no_kernel_is_cudnns() -> None:
     """A trace names what CUDA would choose, and its bytes are those of the libraries."""
     assert parse_environment(TOLD | {"attention_kernel": "cudnn"}) == Environment()
     assert Environment().key.with_cudnn == Environment().key
+
+
+def test_a_clusters_gpus_are_a_place_of_their_own() -> None:
+    """It is measured apart from such GPUs anywhere, whose name it never is; without the cluster it
+    is the same environment.
+    """
+    environment = Environment(gpu="L4", driver="550.1", cudnn_attention=True)
+    placed = environment.in_cluster("lab")
+
+    assert placed.key.digest != environment.key.digest
+    assert placed.key.anywhere == environment.key
+    assert placed.key.libraries == environment.libraries.key
+    assert split_place(placed.gpu or "") == ("L4", "lab")
+    assert split_place("L4") == ("L4", "")
+    assert name_place("L4", "") == "L4"
+    assert placed.key.has_driver
+    assert not placed.key.without_driver.has_driver
+    assert placed.key.without_driver.anywhere == environment.key.without_driver
+
+
+def test_libraries_have_no_cluster() -> None:
+    """What fake tensors or a CPU allocated, the releases alone decide."""
+    assert Environment().in_cluster("lab") == Environment()
+    assert Environment().key.anywhere == Environment().key
+    assert Environment().key.libraries == Environment().key
+
+
+def test_no_gpu_is_called_like_a_place() -> None:
+    """The sign between both is in no name or alias of the catalogue."""
+    names = [name for entry in list_gpus() for name in entry.list_names()]
+
+    assert [name for name in names if "@" in name] == []

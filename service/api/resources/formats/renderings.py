@@ -17,7 +17,7 @@ from service.api.http.pagination import make_page_request
 from service.api.http.responses import json_response
 from service.api.resources.resolving import bring_draft, resolve_model
 from service.base.errors import InvalidRequestError
-from service.contract.schemas.fields import PageQuery
+from service.contract.schemas.fields import PageQuery, get_or_default
 from service.contract.schemas.formats.renderings import (
     FormatName,
     FormatPage,
@@ -100,6 +100,7 @@ def _read_rendering(request: Request[Any, Any, Any], word: str, body: RawBody) -
     if word not in FORMATS:
         message = f"there is no format {word!r}; formats: {', '.join(FORMATS)}"
         raise InvalidRequestError(message, errors=[{"field": "name", "message": message}])
+    deps.cluster_names.require(get_or_default(payload.cluster, ""))
     return read_rendering(word, payload, resolve_model(deps, payload.model, request.scope))
 
 

@@ -17,7 +17,10 @@ def read_launch_body(body: bytes, checkpoints: Checkpoints) -> LaunchQuestion:
 
 
 def read_job(
-    submission: Submission, default_gpu: str | None, checkpoints: Checkpoints
+    submission: Submission,
+    default_gpu: str | None,
+    cluster: str | None,
+    checkpoints: Checkpoints,
 ) -> SubmissionQuestion:
     """Return the question of a job."""
-    return read_submission(submission, checkpoints.find, default_gpu=default_gpu)
+    return read_submission(submission, checkpoints.find, default_gpu=default_gpu, cluster=cluster)

@@ -21,6 +21,7 @@ from service.api.resources.hooks.shortages import (
     find_shortage,
 )
 from service.api.resources.resolving import resolve_model
+from service.contract.schemas.fields import get_or_default
 from service.contract.to_question.fits import read_fit
 from service.contract.to_question.launches import find_by
 from service.contract.to_question.submissions.questions import (
@@ -104,6 +105,7 @@ def _judge(
 ) -> JudgedJob:
     question = _read_question(deps, request, submission, budget)
     model = resolve_model(deps, question.request.model, request.scope)
+    deps.cluster_names.require(get_or_default(question.request.cluster, ""))
     calibrations = deps.corrections.version
     parts = frozenset({FitPart.REPLAY}) if deps.settings.hook_replay else NO_PARTS
     fit_question = replace(read_fit(question.request, model), parts=parts)
@@ -145,13 +147,14 @@ def _read_question(
     A long script is read in a process of its own.
     """
     find = find_by(partial(resolve_model, deps, scope=request.scope))
-    default_gpu, length = deps.settings.hook_gpu, submission.length
+    default_gpu, cluster = deps.settings.hook_gpu, deps.settings.hook_cluster
+    length = submission.length
     if length <= SMALL_BYTES:
-        return read_submission(submission, find, default_gpu=default_gpu)
+        return read_submission(submission, find, default_gpu=default_gpu, cluster=cluster)
 
     def read(checkpoints: Checkpoints) -> SubmissionQuestion:
         return deps.files.call(
-            partial(read_job, submission, default_gpu, checkpoints), length, budget
+            partial(read_job, submission, default_gpu, cluster, checkpoints), length, budget
         )
 
     return read_with_models(read, find)

@@ -105,6 +105,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
 def name_question(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Store a question."""
     deps, question = get_dependencies(request), read_body(request.scope, body, FitRequest)
+    deps.cluster_names.require(get_or_default(question.cluster, ""))
     # Nobody can be joined to what has no answer.
     read_fit(question, resolve_model(deps, question.model, request.scope))
     named = digest_question(question)

@@ -62,6 +62,7 @@ def list_sources(request: AnyRequest) -> ASGIApp:
                 SourceAnswer(
                     source=count.source,
                     source_key=count.source_key,
+                    cluster=count.cluster,
                     num_pending=count.num_pending,
                     num_held=count.num_held,
                     num_approved=count.num_approved,
@@ -103,6 +104,7 @@ def approve(request: AnyRequest, body: RawBody) -> ASGIApp:
         source=get_or_none(payload.source),
         job_ids=[UUID(text) for text in get_or_none(payload.ids) or ()],
         by=get_claimant(request).name,
+        cluster=get_or_none(payload.cluster),
     )
     deps.corrections.refresh()
     return json_response(_build_answer(decision))
@@ -132,7 +134,12 @@ def withdraw(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Withdraw everything that a source handed in."""
     deps = get_dependencies(request)
     payload = read_body(request.scope, body, SourceWithdrawal)
-    decision = claims.withdraw_source(deps.sessions, payload.source, by=get_claimant(request).name)
+    decision = claims.withdraw_source(
+        deps.sessions,
+        payload.source,
+        by=get_claimant(request).name,
+        cluster=get_or_none(payload.cluster),
+    )
     deps.corrections.refresh()
     return json_response(_build_answer(decision))
 

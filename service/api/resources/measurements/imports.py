@@ -21,7 +21,7 @@ from service.api.resources.measurements.field_data import get_claimant
 from service.api.resources.resolving import resolve_model
 from service.base.errors import InvalidRequestError
 from service.catalog.gpus import resolve_gpu
-from service.contract.schemas.fields import get_or_none
+from service.contract.schemas.fields import get_or_default, get_or_none
 from service.contract.schemas.fit import FitRequest
 from service.contract.schemas.imports.measurements import (
     MAX_IMPORT_BYTES,
@@ -46,6 +46,7 @@ from service.jobs.contract import ModelSource
 from service.usecases.hooks.log import find_question
 from service.usecases.hooks.pods import Pod, find_pod_question
 from service.usecases.imports import imports, stored_imports
+from service.usecases.imports.identities import make_reading_document
 from service.usecases.imports.imports import ImportQuestion, ImportReport, Item
 from service.usecases.jobs.measurable import refuse_recording
 
@@ -132,6 +133,7 @@ def _import(request: Request[Any, Any, Any], body: RawBody, budget: Budget) -> A
     deps = get_dependencies(request)
     sent, parsed = deps.files.read(read_measured_file, body, budget)
     payload = _fill_from_hook(deps, sent)
+    deps.cluster_names.require(get_or_default(payload.cluster, ""))
     report = imports.read_import(
         parsed,
         list(_iter_questions(deps, payload, request.scope)),
@@ -168,13 +170,28 @@ def _fill_from_hook(deps: Dependencies, payload: ImportRequest) -> ImportRequest
     )
     asked_question = decode(dict(document), FitRequest)
     gpu = asked_question.gpu
+    _check_cluster(payload, asked_question)
     return structs.replace(
         payload,
         model=asked_question.model,
         workload=asked_question.workload,
         layout=asked_question.layout,
+        cluster=asked_question.cluster
+        if isinstance(payload.cluster, UnsetType)
+        else payload.cluster,
         gpu=gpu if isinstance(gpu, str) else UNSET,
     )
+
+
+def _check_cluster(payload: ImportRequest, question: FitRequest) -> None:
+    """Refuse a measurement of another cluster than its question was asked about."""
+    brought, asked_about = get_or_none(payload.cluster), get_or_none(question.cluster)
+    if brought is not None and asked_about is not None and brought != asked_about:
+        message = (
+            f"the question was asked about cluster {asked_about!r}, and this was measured on "
+            f"{brought!r}"
+        )
+        raise InvalidRequestError(message, errors=[{"field": "cluster", "message": message}])
 
 
 def _iter_questions(
@@ -222,6 +239,7 @@ def _build_question(
         )[0],
         gpu=None if gpu is None else resolve_gpu(gpu).name,
         match=Match(**_collect_set_fields(job.match)),
+        cluster=get_or_default(request.cluster, ""),
     )
 
 
@@ -269,7 +287,7 @@ def _build_item(item: Item, *, dry_run: bool) -> ImportItem:
         peaks=stored_imports.make_peaks_document(item),
         prediction=stored_imports.make_prediction_document(item),
         readings=[
-            ReadingAnswer(**imports.make_reading_document(reading))  # type: ignore[arg-type]  # by name
+            ReadingAnswer(**make_reading_document(reading))  # type: ignore[arg-type]  # by name
             for reading in item.observation.readings
         ],
         notes=item.notes,

@@ -9,7 +9,7 @@ from service.cli.views.tables import make_console, make_table
 from service.terminal.arguments import format_choices, make_choice_reader
 
 ACTIONS = ("list", "approve", "withdraw")
-_COLUMNS = ("source", "key", "waiting", "held apart", "approved", "withdrawn", "newest")
+_COLUMNS = ("source", "key", "cluster", "waiting", "held apart", "approved", "withdrawn", "newest")
 _NUMBERS = ("waiting", "held apart", "approved", "withdrawn")
 
 
@@ -17,8 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action, the source and the measurements."""
     parser.usage = (
         "%(prog)s [list]\n"
-        "       %(prog)s approve --source NAME | ID…\n"
-        "       %(prog)s withdraw --source NAME"
+        "       %(prog)s approve --source NAME [--cluster NAME] | ID…\n"
+        "       %(prog)s withdraw --source NAME [--cluster NAME]"
     )
     parser.add_argument(
         "action",
@@ -32,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ids", nargs="*", metavar="ID", help="measurements to approve, those held apart included"
     )
     parser.add_argument("--source", metavar="NAME", help="name of the key that handed them in")
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="only what the source says was measured on this cluster"
+    )
     parser.add_argument("--json", action="store_true", help="print the server's JSON")
     add_server(parser)
 
@@ -51,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_words(options: argparse.Namespace) -> None:
-    if options.ids or options.source:
+    if options.ids or options.source or options.cluster:
         message = "a list is of every source; say approve or withdraw with a source or ids"
         raise InvalidRequestError(message)
 
@@ -63,7 +66,11 @@ def _build_body(options: argparse.Namespace) -> Document:
         )
         raise InvalidRequestError(message)
     if options.source is not None:
-        return {"source": options.source}
+        named = {} if options.cluster is None else {"cluster": options.cluster}
+        return {"source": options.source, **named}
+    if options.cluster is not None:
+        message = "ids say which measurements are meant: leave --cluster out"
+        raise InvalidRequestError(message)
     if options.action == "withdraw":
         message = "headroom measurements withdraw ID withdraws a measurement; here it is a source"
         raise InvalidRequestError(message)
@@ -78,6 +85,7 @@ def _show(items: list[Document]) -> None:
         (
             item["source"],
             item["source_key"] or "-",
+            item["cluster"] or "-",
             *(str(item[f"num_{state}"]) for state in ("pending", "held", "approved", "withdrawn")),
             item["newest_at"],
         )

@@ -65,6 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"what every pod of the cluster runs ({', '.join(_RELEASES)}); without torch and "
         "transformers nothing is corrected",
     )
+    parser.add_argument(
+        "--cluster",
+        metavar="NAME",
+        help="the stored cluster of this node (default: the one that the webhook was asked about)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -94,6 +99,7 @@ def run(options: argparse.Namespace) -> int:
             state=options.state,
             patience=timedelta(seconds=options.patience),
             releases=releases,
+            cluster=options.cluster,
         )
         while not stopped.is_set():
             collector.step(datetime.now(UTC))

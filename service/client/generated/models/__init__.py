@@ -60,6 +60,7 @@ from .class_answer import ClassAnswer
 from .client import Client
 from .clip_request import ClipRequest
 from .cluster_answer import ClusterAnswer
+from .cluster_basis_answer import ClusterBasisAnswer
 from .cluster_create import ClusterCreate
 from .cluster_import_answer import ClusterImportAnswer
 from .cluster_import_request import ClusterImportRequest
@@ -479,6 +480,7 @@ __all__ = (
     "Client",
     "ClipRequest",
     "ClusterAnswer",
+    "ClusterBasisAnswer",
     "ClusterCreate",
     "ClusterImportAnswer",
     "ClusterImportRequest",

@@ -35,6 +35,8 @@ class CeilingRequest:
                 context parallel.
             num_gpus (int | Unset): GPUs, in whichever layout goes furthest; absent, as many as `layout` says, replicas as
                 it says.
+            cluster (str | Unset): A stored cluster: what was measured on its GPUs comes before what such GPUs showed
+                anywhere. `cluster` of the answer says what rests on it.
             confidence (float | None | Unset): Level of the intervals at whose upper end it must fit; `null` accepts what is
                 tight. 0.5 to 0.97, as far as residuals carry; 0.95 at most for engines. Default: 0.95.
     """
@@ -45,6 +47,7 @@ class CeilingRequest:
     model: InlineModel | str | Unset = UNSET
     layout: LayoutRequest | Unset = UNSET
     num_gpus: int | Unset = UNSET
+    cluster: str | Unset = UNSET
     confidence: float | None | Unset = 0.95
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,6 +83,8 @@ class CeilingRequest:
 
         num_gpus = self.num_gpus
 
+        cluster = self.cluster
+
         confidence: float | None | Unset
         if isinstance(self.confidence, Unset):
             confidence = UNSET
@@ -101,6 +106,8 @@ class CeilingRequest:
             field_dict["layout"] = layout
         if num_gpus is not UNSET:
             field_dict["num_gpus"] = num_gpus
+        if cluster is not UNSET:
+            field_dict["cluster"] = cluster
         if confidence is not UNSET:
             field_dict["confidence"] = confidence
 
@@ -172,6 +179,8 @@ class CeilingRequest:
 
         num_gpus = d.pop("num_gpus", UNSET)
 
+        cluster = d.pop("cluster", UNSET)
+
         def _parse_confidence(data: object) -> float | None | Unset:
             if data is None:
                 return data
@@ -188,6 +197,7 @@ class CeilingRequest:
             model=model,
             layout=layout,
             num_gpus=num_gpus,
+            cluster=cluster,
             confidence=confidence,
         )
 

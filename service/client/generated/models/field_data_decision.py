@@ -17,10 +17,12 @@ class FieldDataDecision:
     Attributes:
         source (str | Unset): All that wait of this source, at most 1,000 at once.
         ids (list[str] | Unset): These measurements, those that are held apart included.
+        cluster (str | Unset): Only what the source says was measured on this cluster; default all.
     """
 
     source: str | Unset = UNSET
     ids: list[str] | Unset = UNSET
+    cluster: str | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         source = self.source
@@ -29,6 +31,8 @@ class FieldDataDecision:
         if not isinstance(self.ids, Unset):
             ids = self.ids
 
+        cluster = self.cluster
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update({})
@@ -36,6 +40,8 @@ class FieldDataDecision:
             field_dict["source"] = source
         if ids is not UNSET:
             field_dict["ids"] = ids
+        if cluster is not UNSET:
+            field_dict["cluster"] = cluster
 
         return field_dict
 
@@ -46,9 +52,12 @@ class FieldDataDecision:
 
         ids = cast(list[str], d.pop("ids", UNSET))
 
+        cluster = d.pop("cluster", UNSET)
+
         field_data_decision = cls(
             source=source,
             ids=ids,
+            cluster=cluster,
         )
 
         return field_data_decision

@@ -7,10 +7,12 @@ from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
 from ..models.fit_answer_replayed_type_0 import FitAnswerReplayedType0, check_fit_answer_replayed_type_0
+from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
     from ..models.bases_answer import BasesAnswer
     from ..models.checkpoint_answer import CheckpointAnswer
+    from ..models.cluster_basis_answer import ClusterBasisAnswer
     from ..models.input_tokens_answer import InputTokensAnswer
     from ..models.per_gpu_answer import PerGpuAnswer
     from ..models.remedy_answer import RemedyAnswer
@@ -61,6 +63,7 @@ class FitAnswer:
         calibration_level (str): Whose measurements it rests on: of this `point`, of this `key` (another size of it), of
             its `family`, of every family (`global`), or `none`.
         calibration_measurements (int): How many measurements that are.
+        cluster (ClusterBasisAnswer | Unset): What of an answer rests on measurements of a cluster's own GPUs.
     """
 
     verdict: str
@@ -88,6 +91,7 @@ class FitAnswer:
     calibration: None | str
     calibration_level: str
     calibration_measurements: int
+    cluster: ClusterBasisAnswer | Unset = UNSET
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,6 +184,10 @@ class FitAnswer:
 
         calibration_measurements = self.calibration_measurements
 
+        cluster: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.cluster, Unset):
+            cluster = self.cluster.to_dict()
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -211,6 +219,8 @@ class FitAnswer:
                 "calibration_measurements": calibration_measurements,
             }
         )
+        if cluster is not UNSET:
+            field_dict["cluster"] = cluster
 
         return field_dict
 
@@ -218,6 +228,7 @@ class FitAnswer:
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.bases_answer import BasesAnswer  # noqa: PLC0415
         from ..models.checkpoint_answer import CheckpointAnswer  # noqa: PLC0415
+        from ..models.cluster_basis_answer import ClusterBasisAnswer  # noqa: PLC0415
         from ..models.input_tokens_answer import InputTokensAnswer  # noqa: PLC0415
         from ..models.per_gpu_answer import PerGpuAnswer  # noqa: PLC0415
         from ..models.remedy_answer import RemedyAnswer  # noqa: PLC0415
@@ -375,6 +386,13 @@ class FitAnswer:
 
         calibration_measurements = d.pop("calibration_measurements")
 
+        _cluster = d.pop("cluster", UNSET)
+        cluster: ClusterBasisAnswer | Unset
+        if isinstance(_cluster, Unset):
+            cluster = UNSET
+        else:
+            cluster = ClusterBasisAnswer.from_dict(_cluster)
+
         fit_answer = cls(
             verdict=verdict,
             basis=basis,
@@ -401,6 +419,7 @@ class FitAnswer:
             calibration=calibration,
             calibration_level=calibration_level,
             calibration_measurements=calibration_measurements,
+            cluster=cluster,
         )
 
         fit_answer.additional_properties = d

@@ -29,6 +29,8 @@ class FitRequest:
         gpu (GpuByMemory | str): Name or alias of a GPU, or its memory.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
+        cluster (str | Unset): A stored cluster: what was measured on its GPUs comes before what such GPUs showed
+            anywhere. `cluster` of the answer says what rests on it.
         confidence (float | Unset): Level of the intervals: what `fits` does so at their upper end. 0.5 to 0.97, as far
             as residuals carry; 0.95 at most for engines. Default: 0.95.
         remedies (bool | Unset): Whether to look for what would help where it does not fit, which takes longer than the
@@ -44,6 +46,7 @@ class FitRequest:
     workload: ServeRequest | TrainRequest
     gpu: GpuByMemory | str
     layout: LayoutRequest | Unset = UNSET
+    cluster: str | Unset = UNSET
     confidence: float | Unset = 0.95
     remedies: bool | Unset = True
     include: list[FitPart] | Unset = UNSET
@@ -75,6 +78,8 @@ class FitRequest:
         if not isinstance(self.layout, Unset):
             layout = self.layout.to_dict()
 
+        cluster = self.cluster
+
         confidence = self.confidence
 
         remedies = self.remedies
@@ -97,6 +102,8 @@ class FitRequest:
         )
         if layout is not UNSET:
             field_dict["layout"] = layout
+        if cluster is not UNSET:
+            field_dict["cluster"] = cluster
         if confidence is not UNSET:
             field_dict["confidence"] = confidence
         if remedies is not UNSET:
@@ -166,6 +173,8 @@ class FitRequest:
         else:
             layout = LayoutRequest.from_dict(_layout)
 
+        cluster = d.pop("cluster", UNSET)
+
         confidence = d.pop("confidence", UNSET)
 
         remedies = d.pop("remedies", UNSET)
@@ -184,6 +193,7 @@ class FitRequest:
             workload=workload,
             gpu=gpu,
             layout=layout,
+            cluster=cluster,
             confidence=confidence,
             remedies=remedies,
             include=include,

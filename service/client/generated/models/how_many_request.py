@@ -32,6 +32,8 @@ class HowManyRequest:
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
         constraints (Constraints | Unset): Bounds of the search.
+        cluster (str | Unset): A stored cluster: what was measured on its GPUs comes before what such GPUs showed
+            anywhere. `cluster` of the answer says what rests on it.
         confidence (float | None | Unset): Level of the intervals at whose upper end it must fit; `null` accepts what is
             tight. 0.5 to 0.97, as far as residuals carry; 0.95 at most for engines. Default: 0.95.
         format_ (list[HowManyRequestFormatItem] | Unset): Formats that each candidate is rendered in, each by its word
@@ -45,6 +47,7 @@ class HowManyRequest:
     gpu: GpuByMemory | str
     layout: LayoutRequest | Unset = UNSET
     constraints: Constraints | Unset = UNSET
+    cluster: str | Unset = UNSET
     confidence: float | None | Unset = 0.95
     format_: list[HowManyRequestFormatItem] | Unset = UNSET
     container_image: str | Unset = UNSET
@@ -81,6 +84,8 @@ class HowManyRequest:
         if not isinstance(self.constraints, Unset):
             constraints = self.constraints.to_dict()
 
+        cluster = self.cluster
+
         confidence: float | None | Unset
         if isinstance(self.confidence, Unset):
             confidence = UNSET
@@ -113,6 +118,8 @@ class HowManyRequest:
             field_dict["layout"] = layout
         if constraints is not UNSET:
             field_dict["constraints"] = constraints
+        if cluster is not UNSET:
+            field_dict["cluster"] = cluster
         if confidence is not UNSET:
             field_dict["confidence"] = confidence
         if format_ is not UNSET:
@@ -193,6 +200,8 @@ class HowManyRequest:
         else:
             constraints = Constraints.from_dict(_constraints)
 
+        cluster = d.pop("cluster", UNSET)
+
         def _parse_confidence(data: object) -> float | None | Unset:
             if data is None:
                 return data
@@ -226,6 +235,7 @@ class HowManyRequest:
             gpu=gpu,
             layout=layout,
             constraints=constraints,
+            cluster=cluster,
             confidence=confidence,
             format_=format_,
             container_image=container_image,

@@ -43,6 +43,8 @@ class ImportRequest:
         jobs (list[ImportJob] | Unset): Where several jobs are in one file: what each ran. The first that matches a
             reading has it.
         environment (ImportEnvironment | Unset): What the file does not say of the run, and you know.
+        cluster (str | Unset): The stored cluster that it ran on: it corrects answers about that cluster first, and
+            about such GPUs anywhere as without it. Default that of `question` or `pod`, where one was asked about.
     """
 
     content: str | Unset = UNSET
@@ -58,6 +60,7 @@ class ImportRequest:
     match: ImportMatch | Unset = UNSET
     jobs: list[ImportJob] | Unset = UNSET
     environment: ImportEnvironment | Unset = UNSET
+    cluster: str | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.inline_model import InlineModel  # noqa: PLC0415
@@ -116,6 +119,8 @@ class ImportRequest:
         if not isinstance(self.environment, Unset):
             environment = self.environment.to_dict()
 
+        cluster = self.cluster
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update({})
@@ -145,6 +150,8 @@ class ImportRequest:
             field_dict["jobs"] = jobs
         if environment is not UNSET:
             field_dict["environment"] = environment
+        if cluster is not UNSET:
+            field_dict["cluster"] = cluster
 
         return field_dict
 
@@ -248,6 +255,8 @@ class ImportRequest:
         else:
             environment = ImportEnvironment.from_dict(_environment)
 
+        cluster = d.pop("cluster", UNSET)
+
         import_request = cls(
             content=content,
             content_base64=content_base64,
@@ -262,6 +271,7 @@ class ImportRequest:
             match=match,
             jobs=jobs,
             environment=environment,
+            cluster=cluster,
         )
 
         return import_request

@@ -22,7 +22,7 @@ T = TypeVar("T", bound="PlanCandidate")
 
 @_attrs_define
 class PlanCandidate:
-    """A plan; sent to /v1/fit with the model and the GPU its layout and workload give the same answer.
+    """A plan; sent to /v1/fit with the model, the GPU and any cluster its layout and workload give the same answer.
 
     Attributes:
         num_gpus (int): GPUs of the plan, all replicas together.

@@ -32,7 +32,8 @@ class PlanRequest:
         workload (ServeRequest | TrainRequest): What runs; what it says is kept to the letter.
         gpus (list[GpuByMemory | str] | Unset): Kinds of GPUs in the order in which you would like them; a family name
             stands for its SKUs.
-        cluster (str | Unset): In place of `gpus`: a stored cluster, with what is free on it.
+        cluster (str | Unset): In place of `gpus`: a stored cluster, with what is free on it; what was measured there
+            comes first, as in a fit that names it.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
         objective (Objective | Unset): Fewest GPUs, least cost or most tokens per second.

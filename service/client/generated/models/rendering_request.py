@@ -29,6 +29,8 @@ class RenderingRequest:
         gpu (GpuByMemory | str): Name or alias of a GPU, or its memory.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
+        cluster (str | Unset): A stored cluster: what was measured on its GPUs comes before what such GPUs showed
+            anywhere. `cluster` of the answer says what rests on it.
         confidence (float | Unset): Level of the intervals: what `fits` does so at their upper end. 0.5 to 0.97, as far
             as residuals carry; 0.95 at most for engines. Default: 0.95.
         container_image (str | Unset): Image of the pods, in place of the engine's or framework's own.
@@ -39,6 +41,7 @@ class RenderingRequest:
     workload: ServeRequest | TrainRequest
     gpu: GpuByMemory | str
     layout: LayoutRequest | Unset = UNSET
+    cluster: str | Unset = UNSET
     confidence: float | Unset = 0.95
     container_image: str | Unset = UNSET
     format_options: FormatOptionsRequest | Unset = UNSET
@@ -70,6 +73,8 @@ class RenderingRequest:
         if not isinstance(self.layout, Unset):
             layout = self.layout.to_dict()
 
+        cluster = self.cluster
+
         confidence = self.confidence
 
         container_image = self.container_image
@@ -89,6 +94,8 @@ class RenderingRequest:
         )
         if layout is not UNSET:
             field_dict["layout"] = layout
+        if cluster is not UNSET:
+            field_dict["cluster"] = cluster
         if confidence is not UNSET:
             field_dict["confidence"] = confidence
         if container_image is not UNSET:
@@ -159,6 +166,8 @@ class RenderingRequest:
         else:
             layout = LayoutRequest.from_dict(_layout)
 
+        cluster = d.pop("cluster", UNSET)
+
         confidence = d.pop("confidence", UNSET)
 
         container_image = d.pop("container_image", UNSET)
@@ -175,6 +184,7 @@ class RenderingRequest:
             workload=workload,
             gpu=gpu,
             layout=layout,
+            cluster=cluster,
             confidence=confidence,
             container_image=container_image,
             format_options=format_options,

@@ -11,11 +11,12 @@ T = TypeVar("T", bound="SourceAnswer")
 
 @_attrs_define
 class SourceAnswer:
-    """A source, with its measurements by state.
+    """A source, with its measurements of one cluster by state.
 
     Attributes:
         source (str): Name of the key, or of a token's subject.
         source_key (None | str): Id of the key or subject of the token; null where none was needed.
+        cluster (None | str): The cluster that they are said to be of; null where none was named.
         num_pending (int): Waiting for an operator.
         num_held (int): Held apart, far from the answer: approved by their ids alone.
         num_approved (int): Approved: these teach.
@@ -25,6 +26,7 @@ class SourceAnswer:
 
     source: str
     source_key: None | str
+    cluster: None | str
     num_pending: int
     num_held: int
     num_approved: int
@@ -37,6 +39,9 @@ class SourceAnswer:
 
         source_key: None | str
         source_key = self.source_key
+
+        cluster: None | str
+        cluster = self.cluster
 
         num_pending = self.num_pending
 
@@ -54,6 +59,7 @@ class SourceAnswer:
             {
                 "source": source,
                 "source_key": source_key,
+                "cluster": cluster,
                 "num_pending": num_pending,
                 "num_held": num_held,
                 "num_approved": num_approved,
@@ -76,6 +82,13 @@ class SourceAnswer:
 
         source_key = _parse_source_key(d.pop("source_key"))
 
+        def _parse_cluster(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        cluster = _parse_cluster(d.pop("cluster"))
+
         num_pending = d.pop("num_pending")
 
         num_held = d.pop("num_held")
@@ -89,6 +102,7 @@ class SourceAnswer:
         source_answer = cls(
             source=source,
             source_key=source_key,
+            cluster=cluster,
             num_pending=num_pending,
             num_held=num_held,
             num_approved=num_approved,

@@ -5,6 +5,8 @@ from typing import Any, TypeVar
 
 from attrs import define as _attrs_define
 
+from ..types import UNSET, Unset
+
 T = TypeVar("T", bound="SourceWithdrawal")
 
 
@@ -14,12 +16,16 @@ class SourceWithdrawal:
 
     Attributes:
         source (str): Name of the key, or of whoever a token stands for.
+        cluster (str | Unset): Only what the source says was measured on this cluster; default all.
     """
 
     source: str
+    cluster: str | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         source = self.source
+
+        cluster = self.cluster
 
         field_dict: dict[str, Any] = {}
 
@@ -28,6 +34,8 @@ class SourceWithdrawal:
                 "source": source,
             }
         )
+        if cluster is not UNSET:
+            field_dict["cluster"] = cluster
 
         return field_dict
 
@@ -36,8 +44,11 @@ class SourceWithdrawal:
         d = dict(src_dict)
         source = d.pop("source")
 
+        cluster = d.pop("cluster", UNSET)
+
         source_withdrawal = cls(
             source=source,
+            cluster=cluster,
         )
 
         return source_withdrawal

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from service.contract.schemas.calibrations import ClusterChoice
 from service.contract.schemas.fields import Answer, FitConfidence, JsonObject, Strict
 from service.contract.schemas.fit import GpuReference, ModelReference
 from service.contract.schemas.format_options import FormatOptionsRequest, FormatWord, ImageName
@@ -24,6 +25,7 @@ class RenderingRequest(Strict, frozen=True, kw_only=True):
     layout: Annotated[
         LayoutRequest | UnsetType, Meta(description="How it is spread; default one GPU.")
     ] = UNSET
+    cluster: ClusterChoice = UNSET
     confidence: FitConfidence = 0.95
     container_image: Annotated[
         ImageName | UnsetType,

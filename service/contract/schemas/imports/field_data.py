@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.contract.schemas.fields import Answer, MeasurementId, Strict
+from service.contract.schemas.fields import Answer, MeasurementId, Name, Strict
 
 SourceName = Annotated[
     str,
@@ -15,6 +15,12 @@ SourceName = Annotated[
         description="Name of the key, or of whoever a token stands for.",
         examples=["nodes"],
     ),
+]
+
+
+OfCluster = Annotated[
+    Name | UnsetType,
+    Meta(description="Only what the source says was measured on this cluster; default all."),
 ]
 
 
@@ -29,12 +35,14 @@ class FieldDataDecision(Strict, frozen=True, kw_only=True):
         Annotated[list[MeasurementId], Meta(min_length=1, max_length=1000)] | UnsetType,
         Meta(description="These measurements, those that are held apart included."),
     ] = UNSET
+    cluster: OfCluster = UNSET
 
 
 class SourceWithdrawal(Strict, frozen=True, kw_only=True):
     """The source that is not to teach any more."""
 
     source: SourceName
+    cluster: OfCluster = UNSET
 
 
 class FieldDataAnswer(Answer, frozen=True, kw_only=True):
@@ -48,12 +56,16 @@ class FieldDataAnswer(Answer, frozen=True, kw_only=True):
 
 
 class SourceAnswer(Answer, frozen=True, kw_only=True):
-    """A source, with its measurements by state."""
+    """A source, with its measurements of one cluster by state."""
 
     source: Annotated[str, Meta(description="Name of the key, or of a token's subject.")]
     source_key: Annotated[
         str | None,
         Meta(description="Id of the key or subject of the token; null where none was needed."),
+    ]
+    cluster: Annotated[
+        str | None,
+        Meta(description="The cluster that they are said to be of; null where none was named."),
     ]
     num_pending: Annotated[int, Meta(description="Waiting for an operator.")]
     num_held: Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.contract.schemas.fields import Answer, GpuName, Strict
+from service.contract.schemas.fields import Answer, GpuName, Name, Strict
 from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.hooks.decisions import QuestionDigest
 from service.contract.schemas.layouts import LayoutRequest
@@ -136,6 +136,14 @@ class ImportRequest(Strict, frozen=True, kw_only=True):
         ),
     ] = UNSET
     environment: ImportEnvironment | UnsetType = UNSET
+    cluster: Annotated[
+        Name | UnsetType,
+        Meta(
+            description="The stored cluster that it ran on: it corrects answers about that cluster "
+            "first, and about such GPUs anywhere as without it. Default that of `question` or "
+            "`pod`, where one was asked about."
+        ),
+    ] = UNSET
 
 
 class ReadingAnswer(Answer, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 from msgspec.structs import fields
 
+from service.contract.schemas.calibrations import ClusterChoice
 from service.contract.schemas.fields import (
     GpuMemory,
     GpuName,
@@ -132,6 +133,7 @@ HowManyQuery = defstruct(
             Annotated[GpuMemory | UnsetType, Meta(description="In place of `gpu`: its memory.")],
             UNSET,
         ),
+        ("cluster", ClusterChoice, UNSET),
         ("confidence", SearchConfidence, 0.95),
         ("form", _FORM, UNSET),
         (

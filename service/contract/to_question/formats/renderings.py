@@ -16,6 +16,7 @@ def read_rendering(word: str, request: RenderingRequest, model: ResolvedModel) -
         workload=request.workload,
         gpu=request.gpu,
         layout=request.layout,
+        cluster=request.cluster,
         confidence=request.confidence,
         remedies=False,
         include=[FitPart.REPLAY, FitPart.THROUGHPUT],

@@ -66,12 +66,16 @@ class _LaunchedQuestion:
 
 
 def read_submission(
-    submission: Submission, find: FindCheckpoint, *, default_gpu: str | None = None
+    submission: Submission,
+    find: FindCheckpoint,
+    *,
+    default_gpu: str | None = None,
+    cluster: str | None = None,
 ) -> SubmissionQuestion:
     """Return the question of a job.
 
-    Raises OpenSubmissionError where something is missing, InvalidInputError or InvalidRequestError
-    for what is written wrongly.
+    Its cluster is ``cluster`` where it names none. Raises OpenSubmissionError where something is
+    missing, InvalidInputError or InvalidRequestError for what is written wrongly.
     """
     note = submission.note or find_note(submission.environment, submission.script)
     if note is not None:
@@ -85,6 +89,8 @@ def read_submission(
     document = launched.document
     if "gpu" not in document or _is_placed(submission):
         document["gpu"] = _choose_gpu(submission.gpus, default_gpu, launched.gpus)
+    if cluster is not None:
+        document.setdefault("cluster", cluster)
     document["gpu"] = _name_slice(document["gpu"], submission.gpus)
     missing = tuple(name for name in launched.missing if name != "gpu")
     assumed: tuple[str, ...] = ()
@@ -130,7 +136,8 @@ def drop_replicas(request: FitRequest, workload: Workload) -> dict[str, object]:
     layout = {
         name: value for name, value in document.get("layout", {}).items() if name not in _REPLICAS
     }
-    body = {name: document[name] for name in ("model", "gpu", "workload", "confidence")}
+    names = ("model", "gpu", "workload", "cluster", "confidence")
+    body = {name: document[name] for name in names if name in document}
     if isinstance(workload, TrainWorkload):
         body["workload"] = body["workload"] | {"micro_batch_size": workload.micro_batch_size}
     constraints = {"max_gpus": MAX_GPUS}

@@ -6,7 +6,7 @@ from service.contract.schemas.queries.how_many import nest_words
 from service.estimator.values.errors import InvalidInputError
 from service.formats.command_words import split_words
 
-_TOP = frozenset({"gpu", "confidence"})
+_TOP = frozenset({"gpu", "cluster", "confidence"})
 _OPTION = "--"
 _EXAMPLE = "llama-2-7b --gpu A100-SXM4-80GB --task train --sequence-length 4096"
 
@@ -47,7 +47,9 @@ def _iter_options(tokens: list[str]) -> Iterator[tuple[str, object]]:
         if not has_value and position < len(tokens) and not tokens[position].startswith(_OPTION):
             value, has_value = tokens[position], "="
             position += 1
-        yield name.replace("-", "_"), _read_value(value) if has_value else True
+        # A cluster may have a number for a name.
+        read = str if name == "cluster" else _read_value
+        yield name.replace("-", "_"), read(value) if has_value else True
 
 
 def _read_value(text: str) -> object:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from service.estimator.memory.answer.partial_estimate import PartialEstimate
 from service.estimator.memory.answer.quantities import compute_parts
 from service.estimator.memory.question import Question
-from service.estimator.values.corrections import SHIPPED_SPEEDS, Corrections
+from service.estimator.values.corrections import SEEN, SHIPPED_SPEEDS, Corrections
 from service.estimator.values.dtypes import DType
 from service.estimator.values.result import (
     Estimate,
@@ -67,6 +67,7 @@ def assemble(partial_estimate: PartialEstimate, question: Question, dtype: DType
         calibration_level=evidence.level if evidence is not None else "none",
         num_measurements=evidence.num_measurements if evidence is not None else 0,
         bases=corrections.bases if corrections is not None else {},
+        cluster_quantities=_list_cluster_quantities(corrections, raised=quantities.raised),
         step_time_ratio=corrections.step_time_ratio if corrections is not None else 1.0,
         speeds=corrections.speeds if corrections is not None else SHIPPED_SPEEDS,
         machine_speeds=corrections.machine_speeds if corrections is not None else SHIPPED_SPEEDS,
@@ -150,3 +151,12 @@ def _select_evidence(corrections: Corrections | None, *, raised: bool) -> Correc
         if raised
         else None
     )
+
+
+def _list_cluster_quantities(corrections: Corrections | None, *, raised: bool) -> tuple[str, ...]:
+    """Return the quantities that a cluster's own measurements correct.
+
+    Readings that were only seen count where they raised something.
+    """
+    quantities = corrections.cluster_quantities if corrections is not None else ()
+    return tuple(name for name in quantities if raised or name != SEEN)

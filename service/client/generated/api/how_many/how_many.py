@@ -44,6 +44,7 @@ def call(
     task: str,
     gpu: str | Unset = UNSET,
     memory_bytes: int | str | Unset = UNSET,
+    cluster: str | Unset = UNSET,
     confidence: float | None | Unset = UNSET,
     as_: HowManyAs | Unset = UNSET,
     format_: HowManyFormat | Unset = UNSET,
@@ -190,6 +191,8 @@ def call(
     else:
         json_memory_bytes = memory_bytes
     params["memory_bytes"] = json_memory_bytes
+
+    params["cluster"] = cluster
 
     json_confidence: float | None | Unset
     if isinstance(confidence, Unset):

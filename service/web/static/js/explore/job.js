@@ -11,9 +11,9 @@ let question = null;
 let rendered = null;
 
 const render = latest((signal, asked, word) => {
-  const { model, workload, gpu, layout, confidence } = asked;
+  const { model, workload, gpu, layout, cluster, confidence } = asked;
   const image = form.elements.image.value.trim();
-  const body = { model, workload, gpu, ...(layout && { layout }), ...(confidence && { confidence }), ...(image && { container_image: image }) };
+  const body = { model, workload, gpu, ...(layout && { layout }), ...(cluster && { cluster }), ...(confidence && { confidence }), ...(image && { container_image: image }) };
   return ask(`/v1/formats/${encodeURIComponent(word)}`, { method: "POST", body, signal });
 });
 

@@ -274,8 +274,8 @@ function use(question) {
   toVerdict();
 }
 
-function take({ model, gpu, workload, layout }) {
-  applyQuestion(form, { model, gpu, workload, layout });
+function take({ model, gpu, workload, layout, cluster }) {
+  applyQuestion(form, { model, gpu, workload, layout, cluster });
   byId("config-fold").open ||= form.elements.config.value !== "";
   // What is pasted stands for the model that is named, whatever that says.
   named = form.elements.model.value;

@@ -75,9 +75,10 @@ export function applyPart(form, root, values, { isWhole }) {
 }
 
 /** Put a whole question into the form; one without a model keeps the form's. */
-export function applyQuestion(form, { model, gpu, workload, layout = {} }) {
+export function applyQuestion(form, { model, gpu, workload, layout = {}, cluster = "" }) {
   for (const radio of form.elements.task) radio.checked = radio.value === workload.task;
   form.elements.gpu.value = gpuText(gpu);
+  form.elements.cluster.value = cluster;
   if (model !== undefined) applyModel(form, model);
   // Twice: what a field shows depends on the fields that decide which ones there are.
   for (let round = 0; round < 2; round += 1) {

@@ -107,11 +107,16 @@ function figures(answer) {
     ...(throughput === null ? [] : speedFigures(throughput, serving !== null)),
     ["GPUs", count(answer.num_gpus), answer.host_bytes_per_node > 0 ? `${gib(answer.host_bytes_per_node)} on each host` : null],
     ...(checkpoint_bytes === null ? [] : [["Checkpoint", bytesElement(checkpoint_bytes.total), `weights ${gib(checkpoint_bytes.weights)}`]]),
-    ["Rests on", words(answer.basis), answer.calibration_measurements > 0 ? `${count(answer.calibration_measurements)} measurements: ${basesWords(answer.bases)}` : "no measurement yet"],
+    ["Rests on", words(answer.basis), answer.calibration_measurements > 0 ? `${count(answer.calibration_measurements)} measurements: ${basesWords(answer.bases)}${clusterWords(answer.cluster)}` : "no measurement yet"],
   ];
 }
 
 /** Which quantities were measured, or corrected by measurements: "measured allocated, reserved; calibrated step time". */
+function clusterWords(cluster) {
+  if (cluster === undefined || cluster.quantities.length === 0) return "";
+  return `; ${cluster.name} itself: ${cluster.quantities.join(", ").replaceAll("_", " ")}`;
+}
+
 function basesWords(bases) {
   const of = (basis) => Object.keys(bases).filter((name) => bases[name] === basis).map((name) => name.replaceAll("_", " "));
   return ["measured", "calibrated"].filter((basis) => of(basis).length > 0).map((basis) => `${basis} ${of(basis).join(", ")}`).join("; ");
