@@ -245,7 +245,11 @@ def put_weight_dtype(
         loaded = of_fp32 if loaded == "fp32" else loaded
         if loaded is None:
             why = "the weights are loaded in the checkpoint's own format, which is not known"
-            draft.ask("workload.weight_dtype", why, ("bf16", "fp16", "fp32"))
+            # A model that nobody knows is asked for, and its config says the format with it.
+            follows = checkpoint is None and model is not None
+            draft.ask("workload.weight_dtype", why, ("bf16", "fp16", "fp32"), is_assumed=follows)
+            if follows:
+                draft.put("workload.weight_dtype", "bf16")
             return
         dtype = loaded
     draft.put("workload.weight_dtype", dtype, setting)

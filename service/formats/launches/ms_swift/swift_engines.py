@@ -4,11 +4,15 @@ ms-swift 4.6, ``arguments/sft_args.py`` (``_init_deepspeed``, ``_init_fsdp``), `
 and ``model/utils.py`` (``get_default_device_map``).
 """
 
+from pathlib import PurePosixPath
+
 from service.formats.launches.ms_swift.swift_keys import DEEPSPEED, SWIFT
 from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.trainers.deepspeed_config import SHIPPED
+from service.formats.launches.trainers.launch_files import sort_files
 from service.formats.launches.trainers.processes import count_processes, count_visible
 from service.formats.launches.values.draft import Draft
-from service.formats.launches.values.settings import Settings, is_unset, make_default
+from service.formats.launches.values.settings import Setting, Settings, is_unset, make_default
 
 _SOURCE = f"ms-swift {SWIFT}, swift/config"
 _FSDP = {
@@ -28,7 +32,7 @@ def put_engines(
     config: Settings, training: Settings, handed_in: HandedIn, model: Settings, draft: Draft
 ) -> None:
     """Add DeepSpeed's or FSDP's settings by Trainer's names."""
-    _open_deepspeed(config, training, draft)
+    _open_deepspeed(config, training, handed_in, draft)
     _open_fsdp(config, training, handed_in, draft)
     degree = config.take("sequence_parallel_size")
     if degree is not None and degree.as_int(minimum=1) > 1:
@@ -42,7 +46,16 @@ def put_engines(
     _read_device_map(config, handed_in, model, draft)
 
 
-def _open_deepspeed(config: Settings, training: Settings, draft: Draft) -> None:
+def _refuse_shipped(named: Setting, handed_in: HandedIn) -> None:
+    """Refuse a file that another project ships by this name."""
+    config = handed_in.find_document(str(named.value)) or sort_files(handed_in).deepspeed
+    if config is None:
+        raise named.refuse(f"one of {', '.join(DEEPSPEED)}, or a file that was handed in too")
+
+
+def _open_deepspeed(
+    config: Settings, training: Settings, handed_in: HandedIn, draft: Draft
+) -> None:
     named = config.peek("deepspeed")
     values = None if named is None else DEEPSPEED.get(str(named.value))
     if named is not None and values is not None:
@@ -55,6 +68,8 @@ def _open_deepspeed(config: Settings, training: Settings, draft: Draft) -> None:
         for half in ("bf16", "fp16"):
             name = f"{half}.enabled"
             training.add(f"deepspeed.{name}", make_default(name, "auto", source))
+    elif named is not None and PurePosixPath(str(named.value)).name in SHIPPED:
+        _refuse_shipped(named, handed_in)
     elif named is not None and is_unset(named):
         config.take("deepspeed")
         draft.drop(named)

@@ -6,6 +6,7 @@ completion, which it divides in place.
 """
 
 from service.formats.launches.ms_swift.swift_keys import OFF, POLICY_UNMODELLED, SWIFT
+from service.formats.launches.ms_swift.swift_step import take_given
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings, is_unset, make_default
 
@@ -66,8 +67,8 @@ def _read_lengths(config: Settings, training: Settings, draft: Draft) -> None:
 
 def _read_reference(config: Settings, draft: Draft, *, adapts: bool) -> None:
     source = f"{_SOURCE}/arguments/rlhf_args.py"
-    beta = config.take("beta") or make_default("beta", _PENALTY, source)
-    named = config.take("ref_model")
+    beta = take_given(config, "beta") or make_default("beta", _PENALTY, source)
+    named = take_given(config, "ref_model")
     if not beta.as_float():
         draft.note(beta, "no penalty, and no reference model")
         if named is not None:
@@ -82,7 +83,7 @@ def _read_rollout(config: Settings, training: Settings, draft: Draft) -> None:
     """Set who generates: the policy, an engine or a server."""
     source = f"{_SOURCE}/rlhf_trainers/args_mixin.py"
     uses = config.take("use_vllm") or make_default("use_vllm", value=False, source=source)
-    mode = config.take("vllm_mode")
+    mode = take_given(config, "vllm_mode")
     number = _count_sequences(config, training, draft)
     if not uses.as_bool():
         draft.put(f"{_ROLLOUT}.engine", "transformers", uses)
@@ -106,7 +107,8 @@ def _count_sequences(config: Settings, training: Settings, draft: Draft) -> int:
     """Return how many sequences of one GPU are generated together."""
     batch = training.peek("per_device_train_batch_size")
     rows = 1 if batch is None else batch.as_int(minimum=1)
-    steps, total = config.take("steps_per_generation"), config.take("generation_batch_size")
+    steps = take_given(config, "steps_per_generation")
+    total = take_given(config, "generation_batch_size")
     if steps is not None:
         draft.note(steps, "micro batches that are generated together")
         return rows * steps.as_int(minimum=1)
@@ -154,5 +156,4 @@ def _drop_engine(config: Settings, draft: Draft) -> None:
 
 
 def _take(config: Settings, name: str, value: object, source: str) -> Setting:
-    setting = config.take(name)
-    return make_default(name, value, source) if setting is None or is_unset(setting) else setting
+    return take_given(config, name) or make_default(name, value, source)

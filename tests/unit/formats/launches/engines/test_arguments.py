@@ -10,7 +10,7 @@ import pytest
 
 from service.formats.launches.engines import sglang_keys, vllm_keys
 from service.formats.launches.sources.argv import Grammar, read_argv
-from tests.unit.formats.launches.asking import ask, ask_command
+from tests.unit.formats.launches.asking import LOAD, ask, ask_command
 
 _VALUES = {
     "model": "a/b",
@@ -90,3 +90,12 @@ def test_words_of_a_list_hold_a_shells_text(start: list[str]) -> None:
 
     assert question.document["model"] == "a/b"
     assert question.document["layout"] == {"tensor_parallel": 2}
+
+
+def test_a_model_that_nobody_knows_is_asked_for_alone() -> None:
+    """Its config says the format of its weights too; meanwhile that is the likeliest."""
+    question = ask_command("vllm serve a/Nobody-8B-FP8", gpu="H100-SXM5-80GB", workload=LOAD)
+
+    fields = {entry.field: entry.is_assumed for entry in question.questions}
+    assert fields == {"model": True, "workload.weight_dtype": True}
+    assert question.missing == ()

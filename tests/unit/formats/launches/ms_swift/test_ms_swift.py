@@ -191,6 +191,7 @@ def test_a_length_is_asked_where_nobody_says_it() -> None:
         ("rlhf --rlhf_type ppo", "ask for the policy without it"),
         ("sft --micro_batch_size 2", "it is one of megatron sft and pt"),
         ("sft other.yaml", "a file that was handed in too"),
+        ("sft --deepspeed configs/zero2.json", "or a file that was handed in too"),
         ("sft --gradient_checkpointing_kwargs 5x", "expected a JSON object"),
     ],
 )
