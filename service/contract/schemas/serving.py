@@ -60,7 +60,7 @@ class SpeculativeRequest(Strict, frozen=True, kw_only=True):
         ModelName | DraftModel | UnsetType,
         Meta(
             description=(
-                "The draft model: a name of the catalogue, or one that is brought like `model`; "
+                "The draft model: a name as `model` has it, or one that is brought like `model`; "
                 "without one, n-grams of the prompt."
             )
         ),

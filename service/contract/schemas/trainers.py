@@ -198,7 +198,7 @@ class CriticRequest(Strict, frozen=True, kw_only=True):
         ModelName | CriticModel | UnsetType,
         Meta(
             description=(
-                "Its model, whose head becomes one number per token: a name of the catalogue, or "
+                "Its model, whose head becomes one number per token: a name as `model` has it, or "
                 "one that is brought along; default the policy's."
             )
         ),

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from msgspec import Struct, UnsetType, structs
 
 from service.base.errors import ServiceError
-from service.catalog.models import load_config, resolve_model
+from service.catalog.models import find_model, load_config
+from service.catalog.spellings import read_spelling
 from service.contract.schemas.fields import get_or_none
 from service.contract.schemas.serving import DraftModel, SpeculativeRequest
 from service.contract.schemas.trainers import CriticRequest
@@ -17,6 +18,7 @@ from service.contract.to_question.defaults import copy_set_fields
 from service.contract.to_question.hub import FetchModel, read_hub, refuse_hub
 from service.contract.to_question.models import prefix_error_field, require_one
 from service.estimator.model.families.speculative import FIELD
+from service.estimator.model.families.synthetic import build_synthetic_architecture
 from service.estimator.values.generation import Critic
 from service.estimator.values.speculative import Speculative
 from service.usecases.stored_specs.model_sources import read_source
@@ -64,13 +66,12 @@ def read_speculative(
     if isinstance(request.draft, UnsetType):
         return Speculative(**values), []
     if isinstance(request.draft, str):
-        entry = resolve_model(request.draft, field=FIELD)
-        config = json.dumps(load_config(entry), sort_keys=True)
-        return Speculative(**values, config=config, name=entry.name), []
+        model, note = _read_name(request.draft, FIELD)
+        return Speculative(**values, **model), [] if note is None else [f"draft: {note}"]
     draft = _read_hub(request.draft, refuse_hub)
     ((kind, value),) = require_one(draft, _SOURCES, FIELD).items()
     with prefix_error_field(f"{FIELD}.{kind}"):
-        model: dict[str, Any] = {
+        model = {
             "config" if kind == "hf_config" else "spec": json.dumps(
                 value if kind == "hf_config" else read_source({kind: value}).describe(),
                 sort_keys=True,
@@ -85,7 +86,7 @@ def read_speculative(
 def read_critic(request: CriticRequest | UnsetType) -> Critic | None:
     """Return the critic of a request; None without one.
 
-    Raises NotFoundError for a name that the catalogue lacks.
+    Raises UnknownModelError for a name that means no model, with what would be right.
     """
     if isinstance(request, UnsetType):
         return None
@@ -93,14 +94,29 @@ def read_critic(request: CriticRequest | UnsetType) -> Critic | None:
     if isinstance(request.model, UnsetType):
         return Critic(**values)
     if isinstance(request.model, str):
-        entry = resolve_model(request.model, field=_CRITIC_MODEL)
-        config = json.dumps(load_config(entry), sort_keys=True)
-        return Critic(**values, config=config, name=entry.name)
+        model, _ = _read_name(request.model, _CRITIC_MODEL)
+        return Critic(**values, **model)
     ((kind, value),) = require_one(
         request.model, ("hf_config", "architecture"), _CRITIC_MODEL
     ).items()
     values["config" if kind == "hf_config" else "spec"] = json.dumps(value, sort_keys=True)
     return Critic(**values)
+
+
+def _read_name(name: str, field: str) -> tuple[dict[str, Any], str | None]:
+    """Return what a name means, and how it was read where it is none of the catalogue."""
+    entry, note, config = find_model(name), None, None
+    if entry is None:
+        spelling = read_spelling(name, field=field)
+        entry, note, config = spelling.entry, spelling.note, spelling.config
+        if spelling.num_parameters is not None:
+            spec = build_synthetic_architecture(spelling.num_parameters).describe()
+            return {"spec": json.dumps(spec, sort_keys=True), "name": name}, note
+    if config is None:
+        assert entry is not None  # noqa: S101 - a spelling is an entry, a config or a size
+        config = load_config(entry)
+    title = name if entry is None else entry.name
+    return {"config": json.dumps(config, sort_keys=True), "name": title}, note
 
 
 def _read_hub(draft: DraftModel, fetch: FetchModel) -> DraftModel:

@@ -39,6 +39,8 @@ def test_without_a_model_a_critic_is_the_policys() -> None:
     ("model", "hidden_size"),
     [
         ("qwen2.5-7b", 3584),
+        ("mistralai/Ministral-8B-Instruct-2410", 4096),
+        ("7B", 4096),
         ({"hf_config": _CONFIG}, 256),
         ({"architecture": a_model(hidden_size=512).describe()}, 512),
     ],

@@ -19,7 +19,7 @@ class CriticRequest:
     """The value model that PPO trains beside a policy, as sharded and in the same formats.
 
     Attributes:
-        model (CriticModel | str | Unset): Its model, whose head becomes one number per token: a name of the catalogue,
+        model (CriticModel | str | Unset): Its model, whose head becomes one number per token: a name as `model` has it,
             or one that is brought along; default the policy's.
         adapters (bool | Unset): It has adapters as the policy has; default false, all of its weights are trained.
         micro_batch_size (int | Unset): Sequences of one of its micro batches; default the policy's.

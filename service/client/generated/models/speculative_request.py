@@ -21,8 +21,8 @@ class SpeculativeRequest:
 
     Attributes:
         num_tokens (int): Tokens that are guessed at once.
-        draft (DraftModel | str | Unset): The draft model: a name of the catalogue, or one that is brought like `model`;
-            without one, n-grams of the prompt.
+        draft (DraftModel | str | Unset): The draft model: a name as `model` has it, or one that is brought like
+            `model`; without one, n-grams of the prompt.
         head (DraftHead | Unset): Layers that guess from the hidden states of the model itself.
     """
 
