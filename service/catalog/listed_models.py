@@ -1,4 +1,4 @@
-"""Models of the hub whose shape and total a package lists.
+"""Models of the hub whose shape and total a package lists, and fine-tunes with another head.
 
 They are asked by name as those of the catalogue are, and after them: a stored model of the same
 name comes first. Read when a name is asked for that nothing else has.
@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from service.base.gzip_json import decode_gzip_json
+from service.catalog.models import find_model, load_config
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.memo import keep_latest
@@ -21,12 +22,16 @@ _MAX_BUILT = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedModel:
-    """A listed model: one of the catalogue, or a config."""
+    """A listed model: one of the catalogue, perhaps with another head, or a config.
+
+    ``head`` are the fields of a config.json that say the head.
+    """
 
     note: str
     """Where its shape was taken from, for the assumptions of an answer."""
     entry_name: str | None = None
     config: Mapping[str, object] | None = None
+    head: Mapping[str, object] | None = None
 
 
 def find_listed(name: str) -> ListedModel | None:
@@ -34,12 +39,21 @@ def find_listed(name: str) -> ListedModel | None:
     return _index_by_name().get(name.casefold())
 
 
+def load_listed_config(listed: ListedModel) -> Mapping[str, object] | None:
+    """Return the config of a listed model, ``None`` of one that is an entry."""
+    if listed.head is None:
+        return listed.config
+    entry = find_model(listed.entry_name or "")
+    assert entry is not None  # noqa: S101 - a test holds the list to the catalogue
+    return {**load_config(entry), **listed.head}
+
+
 @keep_latest(_MAX_BUILT)
 def load_listed_architecture(name: str) -> Architecture:
     """Return the architecture of a listed model that has a config."""
-    listed = _index_by_name()[name.casefold()]
-    assert listed.config is not None  # noqa: S101 - asked of a model without an entry
-    return architecture_from_config(listed.config)
+    config = load_listed_config(_index_by_name()[name.casefold()])
+    assert config is not None  # noqa: S101 - asked of a model that is no entry
+    return architecture_from_config(config)
 
 
 @cache
@@ -54,4 +68,8 @@ def _index_by_name() -> Mapping[str, ListedModel]:
         note = f"the shape that the package {package} lists, whose total is the published one"
         listed = ListedModel(note=note, config=shape["config"])
         index |= dict.fromkeys([id_.casefold() for id_ in shape["ids"]], listed)
+    for tuned in document["heads"]:
+        note = f"the shape of {tuned['entry']} with the head that {tuned['source']} says"
+        listed = ListedModel(note=note, entry_name=tuned["entry"], head=tuned["head"])
+        index |= dict.fromkeys([id_.casefold() for id_ in tuned["ids"]], listed)
     return index

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from service.base.errors import UnknownModelError
-from service.catalog.listed_models import ListedModel, find_listed
+from service.catalog.listed_models import ListedModel, find_listed, load_listed_config
 from service.catalog.models import (
     ModelEntry,
     find_model,
@@ -96,9 +96,10 @@ def read_spelling(text: str, *, field: str = "model") -> Spelling:
 
 def _read_listed(hub_id: str, listed: ListedModel) -> Spelling:
     """Return what a listed id means."""
-    if listed.entry_name is None:
+    config = load_listed_config(listed)
+    if config is not None or listed.entry_name is None:
         note = f"model = {hub_id}: {listed.note}"
-        return Spelling(note=note, config=listed.config, checkpoint=hub_id)
+        return Spelling(note=note, config=config, checkpoint=hub_id)
     note = f"model = {listed.entry_name}, {listed.note}"
     return Spelling(note=note, entry=find_model(listed.entry_name), checkpoint=hub_id)
 

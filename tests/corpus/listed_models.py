@@ -6,10 +6,13 @@ that shape is its total to the parameter, and nothing that the list does not say
 
 - it is what a model of the catalogue is (type, shape, context and total are equal; of a config that
   nobody may read without a token type and total, where all that have them have one context), or
+- everything listed of it is listed of an id that is one of the catalogue's (buffers and layers that
+  predict further tokens, which transformers leaves out, are in both totals then), or
 - its type is one whose class leaves nothing open beside its shape.
 
 Packed weights are not taken over, since a list of shapes does not say how they are packed, nor what
-is hardly downloaded. Written to
+is hardly downloaded. Fine-tunes with another head stand in ``fine_tunes.json``, each with the
+file that was read. Written to
 ``service/catalog/listed_models.json.gz``.
 """
 
@@ -45,12 +48,17 @@ _PACKED = re.compile(
 """Names of weights that are packed, left out, or stand beside a model."""
 _UNFIT = re.compile(r"nsfw|porn|sex|erotic", re.IGNORECASE)
 """Names that no catalogue prints."""
+_FINE_TUNES = Path(__file__).with_name("fine_tunes.json")
 _DOWNLOADS = 100
 """Downloads in a month of what the package found by itself; what its authors chose is taken."""
 _ACTIVE = re.compile(r"a(\d+(?:\.\d+)?)b", re.IGNORECASE)
 """What a name says of the parameters that a token takes, which a total does not say."""
 _PLAIN = frozenset({"gemma", "gemma2", "granite", "llama", "olmo2", "qwen2", "qwen3"})
 """Types whose classes' defaults are what all of their checkpoints have, but for the shape."""
+_HEADS = frozenset({"bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"})
+"""Types of which one total may have several heads: an embedding model is no masked one."""
+_EMBEDDING = frozenset({"feature-extraction", "sentence-similarity", "text-ranking"})
+"""What the hub says of models that have no head, or another one."""
 _WINDOWLESS_VOCABULARY = 32_768
 """Mistral's first tokenizer, which came with a window of attention, has fewer tokens."""
 _FIELDS = {
@@ -73,6 +81,7 @@ def main(arguments: list[str]) -> int:
     package = parser.parse_args(arguments).package
     listed = read_package(package)
     catalogue = _index_catalogue()
+    twins = _index_twins(listed)
     same: dict[str, list[str]] = defaultdict(list)
     shapes: dict[str, list[str]] = defaultdict(list)
     for model in listed:
@@ -83,6 +92,8 @@ def main(arguments: list[str]) -> int:
             same[entry.name].append(name)
         elif (config := _derive_config(model)) is not None:
             shapes[json.dumps([config, model["parameters_raw"]])].append(name)
+        elif (entry := _find_twin(model, twins)) is not None:
+            same[entry.name].append(name)
     document = {
         "package": package.name.split("-py3")[0].replace("-", " "),
         "same": {name: sorted(same[name]) for name in sorted(same)},
@@ -90,6 +101,7 @@ def main(arguments: list[str]) -> int:
             dict(zip(("config", "total", "ids"), (*json.loads(shape), sorted(ids)), strict=True))
             for shape, ids in shapes.items()
         ],
+        "heads": json.loads(_FINE_TUNES.read_bytes()),
     }
     text = json.dumps(document, separators=(",", ":"))
     LISTED.write_bytes(gzip.compress(text.encode(), mtime=0))
@@ -130,6 +142,36 @@ def _index_catalogue() -> dict[tuple[str, int], list[tuple[ModelEntry, Mapping[s
         text: Any = config.get("text_config") or config.get("llm_config") or config
         index[entry.model_type, total].append((entry, {**config, **text}))
     return dict(index)
+
+
+def _index_twins(listed: list[Listed]) -> dict[tuple[object, ...], dict[str, ModelEntry]]:
+    """Return the models that listed ids are, by all that is listed of these."""
+    index: dict[tuple[object, ...], dict[str, ModelEntry]] = defaultdict(dict)
+    for model in listed:
+        if (entry := find_model(model["name"])) is not None:
+            index[_describe(model)][entry.name] = entry
+    return dict(index)
+
+
+def _find_twin(
+    model: Listed, twins: Mapping[tuple[object, ...], Mapping[str, ModelEntry]]
+) -> ModelEntry | None:
+    """Return the one model of the catalogue with an id of which the same is listed, if any."""
+    like = list(twins.get(_describe(model), {}).values())
+    if len(like) != 1 or _has_no_shape(model) or model["architecture"] in _HEADS:
+        return None
+    config, active = load_config(like[0]), _find_active(model["name"])
+    names = (like[0].name, *like[0].aliases)
+    is_other = active not in {None, *map(_find_active, names)}
+    is_plain = "quantization_config" not in config and not _may_have_window(like[0], config)
+    return like[0] if is_plain and not is_other else None
+
+
+def _describe(model: Listed) -> tuple[object, ...]:
+    """Return all that is listed of a model, and whether it makes embeddings."""
+    kind, is_embedding = model["architecture"], model["pipeline_tag"] in _EMBEDDING
+    shape = tuple(model.get(name) for name in (*_FIELDS, "shared_expert_intermediate_size"))
+    return (kind, is_embedding, model["parameters_raw"], *shape)
 
 
 def _may_have_window(entry: ModelEntry, config: Mapping[str, Any]) -> bool:

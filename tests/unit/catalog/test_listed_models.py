@@ -1,6 +1,7 @@
 """Models that a package lists: each like one of the catalogue, or a shape whose total is proved."""
 
 import json
+import re
 import zlib
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_what_is_like_a_model_of_the_catalogue_is_not_packed() -> None:
 def test_a_name_has_one_meaning() -> None:
     """No id is listed twice, and none is an alias of the catalogue."""
     ids = [id_ for listed in DOCUMENT["same"].values() for id_ in listed]
-    ids += [id_ for shape in DOCUMENT["shapes"] for id_ in shape["ids"]]
+    ids += [id_ for part in ("shapes", "heads") for shape in DOCUMENT[part] for id_ in shape["ids"]]
 
     assert len({id_.casefold() for id_ in ids}) == len(ids)
     assert [id_ for id_ in ids if find_model(id_) is not None] == []
@@ -78,6 +79,28 @@ def test_a_job_is_rendered_with_the_weights_that_were_asked_for() -> None:
     assert isinstance(shaped.architecture, Architecture)
     assert shaped.architecture.parameter_counts().total == 8_019_808_256
     assert shaped.notes[0].startswith("model = mistralai/Ministral-8B-Instruct-2410: the shape")
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "num_labels"),
+    [
+        ("dslim/bert-base-NER", "token_classification", 9),
+        ("ProsusAI/finbert", "sequence_classification", 3),
+        ("cross-encoder/ms-marco-MiniLM-L6-v2", "sequence_classification", 1),
+    ],
+)
+def test_a_fine_tune_has_the_head_that_it_was_published_with(
+    name: str, head: str, num_labels: int
+) -> None:
+    """The layers are those of its base, and the answer says where the head was read."""
+    spelling = read_spelling(name)
+
+    spec = load_listed_architecture(name).describe()
+    assert (spec["head"], spec["num_labels"]) == (head, num_labels)
+    assert spelling.checkpoint == name
+    assert re.search(
+        r"the shape of [\w.-]+ with the head that .+ at [0-9a-f]{40}, says", spelling.note
+    )
 
 
 def test_packed_weights_are_not_taken_for_whole_ones() -> None:
