@@ -1,4 +1,4 @@
-"""Models of the hub whose shape and total a package lists, and fine-tunes with another head.
+"""Models of the hub that a package lists, and fine-tunes.
 
 They are asked by name as those of the catalogue are, and after them: a stored model of the same
 name comes first. Read when a name is asked for that nothing else has.
@@ -22,7 +22,7 @@ _MAX_BUILT = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedModel:
-    """A listed model: one of the catalogue, perhaps with another head, or a config.
+    """A listed model: one of the catalogue, or a config.
 
     ``head`` are the fields of a config.json that say the head.
     """
@@ -40,7 +40,7 @@ def find_listed(name: str) -> ListedModel | None:
 
 
 def load_listed_config(listed: ListedModel) -> Mapping[str, object] | None:
-    """Return the config of a listed model, ``None`` of one that is an entry."""
+    """Return a listed model's config, none of an entry."""
     if listed.head is None:
         return listed.config
     entry = find_model(listed.entry_name or "")

@@ -104,7 +104,10 @@ def read_critic(request: CriticRequest | UnsetType) -> Critic | None:
 
 
 def _read_name(name: str, field: str) -> tuple[dict[str, Any], str | None]:
-    """Return what a name means, and how it was read where it is none of the catalogue."""
+    """Return what a name means, and how it was read.
+
+    The latter is said where it is no name of the catalogue.
+    """
     entry, note, config = find_model(name), None, None
     if entry is None:
         spelling = read_spelling(name, field=field)
