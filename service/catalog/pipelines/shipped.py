@@ -66,6 +66,23 @@ _NEAREST: Mapping[str, str] = {
     "wan-ai/wan2.2-i2v-a14b-diffusers": "wan2.2-t2v-a14b",
 }
 """Names on the hub, folded, of pipelines that take a picture, with those that take none."""
+SHORT_NAMES: Mapping[str, str] = {
+    "flux": "flux.1-dev",
+    "flux-dev": "flux.1-dev",
+    "flux-schnell": "flux.1-schnell",
+    "hunyuan-video": "hunyuanvideo",
+    "ltx-video": "ltx-video-0.9",
+    "sd-1.5": "stable-diffusion-1.5",
+    "sd1.5": "stable-diffusion-1.5",
+    "sd3.5-large": "stable-diffusion-3.5-large",
+    "sd3.5-medium": "stable-diffusion-3.5-medium",
+    "sdxl": "stable-diffusion-xl",
+    "stable-diffusion-v1-5": "stable-diffusion-1.5",
+    "stable-diffusion-xl-base-1.0": "stable-diffusion-xl",
+    "wan2.1": "wan2.1-t2v-14b",
+    "wan2.2": "wan2.2-t2v-a14b",
+}
+"""What people call pipelines, with the shipped one that it means."""
 
 
 @cache
@@ -82,7 +99,7 @@ def list_hub_ids(name: str) -> tuple[str, ...]:
 def is_pipeline(name: str) -> bool:
     """Return whether a shipped pipeline has this name."""
     folded = name.casefold()
-    return _HUB_IDS.get(folded, folded) in list_pipeline_names()
+    return _get_shipped_name(folded) in list_pipeline_names()
 
 
 def load_pipeline(name: str) -> RecordedPipeline:
@@ -95,7 +112,7 @@ def load_pipeline(name: str) -> RecordedPipeline:
     if folded in _NEAREST:
         message = f"calls of {name}, which take a picture: its tokens and its encoding come on top"
         raise NotModelledError(message, field="pipeline", modelled=[_NEAREST[folded]])
-    shipped = _HUB_IDS.get(folded, folded)
+    shipped = _get_shipped_name(folded)
     names = list_pipeline_names()
     if shipped not in names:
         near = get_close_matches(shipped, names, n=3, cutoff=0.4)
@@ -103,6 +120,10 @@ def load_pipeline(name: str) -> RecordedPipeline:
         message = f"Pipeline {name!r} is not shipped.{hint} Shipped: {', '.join(names)}."
         raise UnknownModelError(message, errors=[{"field": "pipeline", "message": message}])
     return _load(shipped)
+
+
+def _get_shipped_name(folded: str) -> str:
+    return _HUB_IDS.get(folded) or SHORT_NAMES.get(folded, folded)
 
 
 @cache

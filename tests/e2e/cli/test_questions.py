@@ -8,6 +8,8 @@ import pytest
 from service.__main__ import main
 from tests.e2e.cli.questions import TRAINING, Question
 from tests.e2e.cli.questions_asked import ASKED
+from tests.e2e.cli.questions_forums import FORUMS
+from tests.e2e.cli.questions_forums_served import FORUMS_SERVED
 from tests.e2e.cli.questions_found import COMMANDS, GPUS, MODELS
 from tests.e2e.cli.questions_named import NAMED_GPUS, NAMED_MODELS, NAMED_SWITCHES
 from tests.e2e.cli.questions_odd import ODD
@@ -29,6 +31,8 @@ QUESTIONS = (
     *NAMED_SWITCHES,
     *NAMED_MODELS,
     *ASKED,
+    *FORUMS,
+    *FORUMS_SERVED,
 )
 
 NEXT_STEP = re.compile(
@@ -59,7 +63,7 @@ def test_a_question_is_answered_or_refused_with_what_would_be_right(
 
 def test_there_are_as_many_questions_as_were_asked() -> None:
     """None is dropped, none is asked twice."""
-    assert len({question.command for question in QUESTIONS}) == len(QUESTIONS) >= 185
+    assert len({question.command for question in QUESTIONS}) == len(QUESTIONS) >= 228
 
 
 def _run(command: str) -> int:

@@ -6,7 +6,12 @@ import pytest
 
 from service.base.errors import UnknownModelError
 from service.catalog.pipelines.matching import match_pipeline
-from service.catalog.pipelines.shipped import list_pipeline_names, load_pipeline
+from service.catalog.pipelines.shipped import (
+    SHORT_NAMES,
+    is_pipeline,
+    list_pipeline_names,
+    load_pipeline,
+)
 from service.estimator.pipelines.decoding import read_pipeline
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 
@@ -62,7 +67,7 @@ def test_a_pipeline_goes_by_its_hubs_name() -> None:
     assert load_pipeline("black-forest-labs/FLUX.1-dev").name == "flux.1-dev"
     assert load_pipeline("SG161222/RealVisXL_V5.0").name == "stable-diffusion-xl"
     with pytest.raises(UnknownModelError, match=r"flux\.1-dev"):
-        load_pipeline("flux-dev")
+        load_pipeline("flux-develop")
 
 
 def test_a_pipeline_that_takes_a_picture_is_refused_in_words() -> None:
@@ -101,3 +106,21 @@ def test_a_broken_recording_is_refused(change: dict[str, Any]) -> None:
     }  # fmt: skip
     with pytest.raises(InvalidInputError):
         read_pipeline(document)
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [("sdxl", "stable-diffusion-xl"), ("FLUX", "flux.1-dev"), ("sd1.5", "stable-diffusion-1.5")],
+)
+def test_what_people_call_a_pipeline_is_its_name(word: str, name: str) -> None:
+    """`sdxl` was no name of a pipeline, nor near one."""
+    assert is_pipeline(word)
+    assert load_pipeline(word) == load_pipeline(name)
+
+
+def test_every_short_name_is_of_a_shipped_pipeline() -> None:
+    """None points nowhere, and none hides one that is shipped."""
+    names = list_pipeline_names()
+
+    assert set(SHORT_NAMES.values()) <= set(names)
+    assert not set(SHORT_NAMES) & set(names)

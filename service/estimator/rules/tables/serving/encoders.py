@@ -100,7 +100,7 @@ ENCODERS = (
         topic=Topic.SEQUENCE,
         refusal=invalid(
             "{workload.prompt_tokens} tokens, but {model.family} has learned positions for "
-            "{model.limited_positions}"
+            "{model.limited_positions}: say {model.limited_positions} or fewer"
         ),
         source="the model's position table (max_position_embeddings)",
     ),

@@ -30,7 +30,7 @@ def _explain_length(case: Case) -> str:
 def _explain_positions(case: Case) -> str:
     positions = count_decoder_positions(get_two_stacks(case))
     has = f"{case.model.family} has learned positions for {positions}"
-    return f"{count_decoder_tokens(case)} decoder tokens, but {has}"
+    return f"{count_decoder_tokens(case)} decoder tokens, but {has}: say {positions} or fewer"
 
 
 def _get_length_field(case: Case) -> str:

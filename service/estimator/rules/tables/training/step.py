@@ -144,7 +144,7 @@ TRAINING_STEP = (
         topic=Topic.SEQUENCE,
         refusal=invalid(
             "{workload.sequence_length} tokens, but {model.family} has learned positions for "
-            "{model.limited_positions}"
+            "{model.limited_positions}: say {model.limited_positions} or fewer"
         ),
         source="the model's position table (max_position_embeddings)",
     ),
@@ -230,8 +230,8 @@ TRAINING_STEP = (
         require=is_not_in(workload.method, Method.FULL),
         topic=Topic.WEIGHTS,
         refusal=invalid(
-            "weights packed as {model.packing.value} get no gradient: train adapters on them, or "
-            "the model in 16 bits, whose config has no quantization_config"
+            "weights packed as {model.packing.value} get no gradient: train adapters on them "
+            "(method lora), or give the model in 16 bits, whose config has no quantization_config"
         ),
         reason="quantised weights get no gradient: train adapters on them",
         source="transformers 5.23 trainer.py, validate_quantization_for_training: a purely "
