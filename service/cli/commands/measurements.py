@@ -44,6 +44,7 @@ _IMPORT_FIELDS = (
     "match",
     "jobs",
     "environment",
+    "cluster",
     "yes",
 )
 _ACCEPTED: dict[str, Sequence[str]] = {

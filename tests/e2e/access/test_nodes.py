@@ -102,14 +102,22 @@ def make_node(address: str, admin: str, tmp_path: Path) -> Node:
     return Node(tmp_path, address, made.json()["key"])
 
 
-def read_answer(address: str, key: str) -> dict[str, Any]:
-    """Return the answer to the question now."""
-    body = {
+def read_answer(address: str, key: str, cluster: str | None = None) -> dict[str, Any]:
+    """Return the answer to the question now, about a cluster."""
+    body: dict[str, Any] = {
         "model": "qwen3-0.6b",
         "gpu": "A100-SXM4-80GB",
         "workload": {"task": "train", "sequence_length": 640},
     }
-    return dict(ask(address, "POST", "/v1/fit", key, json=body).json())
+    named = {} if cluster is None else {"cluster": cluster}
+    return dict(ask(address, "POST", "/v1/fit", key, json=body | named).json())
+
+
+def store_cluster(address: str, key: str, name: str) -> None:
+    """Store a cluster of one node."""
+    pool = {"name": "a100", "gpu": "A100-SXM4-80GB", "gpus_per_node": 8, "num_nodes": 1}
+    made = ask(address, "POST", "/v1/clusters", key, json={"name": name, "pools": [pool]})
+    assert made.status_code == 201, made.text
 
 
 def submit(address: str, key: str) -> str:
@@ -148,6 +156,82 @@ def test_what_a_job_used_moves_the_next_answer(address: str, admin: str, node: N
         "stats -r 4711",
     ]
     assert list(node.run.iterdir()) == []
+
+
+def test_what_nodes_measure_is_their_clusters_own(address: str, admin: str, node: Node) -> None:
+    """The nodes say which cluster they are of: it has their measurement first, another one that of
+    such GPUs anywhere, and a question that names none is answered as before there were clusters.
+    """
+    for name in ("lab", "edge"):
+        store_cluster(address, admin, name)
+    before = read_answer(address, admin)
+    comment = submit(address, admin)
+    digest = comment.rpartition("=")[2]
+    eventually(lambda: ask(address, "GET", f"/v1/hooks/questions/{digest}", admin).is_success)
+    with node.conf.open("a") as conf:
+        conf.write("HEADROOM_CLUSTER=lab\n")
+
+    node.start("headroom-prolog")
+    node.leave(before["per_gpu"]["intervals"]["allocated"][1])
+    node.start("headroom-epilog", SLURM_JOB_COMMENT=comment)
+
+    [source] = ask(address, "GET", "/v1/field-data", admin).json()["items"]
+    assert (source["source"], source["cluster"], source["num_pending"]) == ("nodes", "lab", 1)
+    decision = {"source": "nodes", "cluster": "edge"}
+    edge = ask(address, "POST", "/v1/field-data/approve", admin, json=decision).json()
+    lab = ask(address, "POST", "/v1/field-data/approve", admin, json=decision | {"cluster": "lab"})
+    assert (edge["num_changed"], lab.json()["num_changed"]) == (0, 1)
+    after, of_lab, of_edge = (read_answer(address, admin, name) for name in (None, "lab", "edge"))
+    assert "cluster" not in after
+    basis = of_lab.pop("cluster")
+    assert basis["name"] == "lab"
+    assert {"allocated", "reserved"} <= set(basis["quantities"])
+    assert of_edge.pop("cluster") == {"name": "edge", "quantities": []}
+    assert of_edge == after != before
+    assert of_lab["per_gpu"] == after["per_gpu"]
+    assert of_lab["calibration"] != after["calibration"]
+
+
+def test_a_question_and_its_nodes_name_one_cluster(address: str, admin: str) -> None:
+    """A job's question says its cluster; nodes of another one cannot hand in for it, and nobody for
+    a cluster that is not stored.
+    """
+    for name in ("lab", "edge"):
+        store_cluster(address, admin, name)
+    job = JOB | {"script": f"#!/bin/sh\n#HEADROOM {QUESTION} --cluster lab\n"}
+    answer = ask(address, "POST", "/v1/hooks/slurm", admin, json=job)
+    digest = str(answer.json()["options"]["comment"]).rpartition("=")[2]
+    eventually(lambda: ask(address, "GET", f"/v1/hooks/questions/{digest}", admin).is_success)
+    counted = json.dumps({"allocated_bytes.all.peak": 2**33, "reserved_bytes.all.peak": 2**33})
+    body = {"question": digest, "content": counted}
+
+    refused = ask(
+        address, "POST", "/v1/measurements/import", admin, json=body | {"cluster": "edge"}
+    )
+    taken = ask(address, "POST", "/v1/measurements/import", admin, json=body)
+    unknown = ask(
+        address, "POST", "/v1/measurements/import", admin, json=body | {"cluster": "typo"}
+    )
+
+    assert refused.status_code == 422
+    assert "asked about cluster 'lab', and this was measured on 'edge'" in refused.json()["detail"]
+    assert taken.json()["items"][0]["environment"]["cluster"] == "lab"
+    assert unknown.status_code == 422
+    for path, more in (
+        ("fit", {}),
+        ("how-many", {}),
+        ("ceilings", {"maximize": "micro_batch_size"}),
+    ):
+        question = {
+            "model": "qwen3-0.6b",
+            "gpu": "A100-SXM4-80GB",
+            "workload": {"task": "train", "sequence_length": 640},
+            "cluster": "typo",
+            **more,
+        }
+        reply = ask(address, "POST", f"/v1/{path}", admin, json=question)
+        assert reply.status_code == 422
+        assert reply.json()["errors"][0]["field"] == "cluster"
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,20 @@ def test_an_import_is_shown_then_stored(run: Run) -> None:
     assert run("export", "--json", "--error-at-most", "0.0")[1] == ""
 
 
+def test_an_import_names_its_cluster(run: Run, client: httpx.Client) -> None:
+    """The cluster is one of the server's, and goes along with each job."""
+    pool = {"name": "a100", "gpu": "A100-SXM4-80GB", "gpus_per_node": 8, "num_nodes": 1}
+    client.post("/v1/clusters", json={"name": "lab", "pools": [pool]}).raise_for_status()
+    import_words = (str(SAMPLES / "sacct_alpine.txt"), *TRAINING, "--gpu", "A100-SXM4-80GB")
+
+    code, shown = run("import", *import_words, "--cluster", "lab", "--json")
+    refused, _ = run("import", *import_words, "--cluster", "typo", "--json")
+
+    assert code == 0
+    assert {item["environment"]["cluster"] for item in json.loads(shown)["items"]} == {"lab"}
+    assert refused == 2
+
+
 def test_a_contradiction_ends_with_two(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """A script notices, before anything is stored and when it tries to."""
     log = str(SAMPLES / "vllm_0_19.log")

@@ -1,6 +1,7 @@
 """Measurements that somebody handed in: who approves them, what they teach, and how they go."""
 
 import json
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
@@ -35,8 +36,8 @@ def counted(peak_bytes: int, salt: int = 0) -> bytes:
     ).encode()
 
 
-def estimate(sessions: Sessions) -> Estimate:
-    """Return the answer to the question now."""
+def estimate(sessions: Sessions, cluster: str = "") -> Estimate:
+    """Return the answer to the question now, about a cluster."""
     cache = CorrectionCache(read_changed=lambda since: list_changed_since(sessions, since))
     cache.refresh()
     asked = question()
@@ -45,13 +46,17 @@ def estimate(sessions: Sessions) -> Estimate:
         workload=asked.workload,
         layout=asked.layout,
         device=resolve_gpu(GPU).to_device(),
+        cluster=cluster,
     )
     return judge_fit(fit, plans=PlanCache(), find_corrections=cache.find).estimate
 
 
-def hand_in(sessions: Sessions, peak_bytes: int, claimant: Claimant, salt: int = 0) -> ImportReport:
-    """Import one run."""
-    report = read(counted(peak_bytes, salt), environment=RELEASES)
+def hand_in(
+    sessions: Sessions, peak_bytes: int, claimant: Claimant, salt: int = 0, *, cluster: str = ""
+) -> ImportReport:
+    """Import one run, of a cluster."""
+    asked = replace(question(), cluster=cluster)
+    report = read(counted(peak_bytes, salt), asked, environment=RELEASES)
     return stored_imports.store(sessions, report, claimant)
 
 
@@ -166,3 +171,65 @@ def test_a_decision_names_what_it_means(sessions: Sessions) -> None:
         claims.approve(sessions, source=None, job_ids=(), by="ann")
     with pytest.raises(NotFoundError, match="nobody brought"):
         claims.approve(sessions, source=None, job_ids=[uuid4()], by="ann")
+
+
+def test_a_stranger_claims_no_cluster(sessions: Sessions) -> None:
+    """What he says was measured there waits as all else does, and an operator who approves what
+    the nodes brought of another cluster approves nothing of it.
+    """
+    before = estimate(sessions, "lab")
+    peak_bytes = 2 * before.allocated_interval.high - before.allocated_bytes
+    claimed = hand_in(sessions, peak_bytes, NODES, cluster="lab")
+    other = hand_in(sessions, peak_bytes, NODES, salt=1, cluster="edge")
+    assert estimate(sessions, "lab") == before
+
+    decision = claims.approve(sessions, source="nodes", job_ids=(), by="ann", cluster="edge")
+
+    assert decision.ids == (get_id(other),)
+    assert estimate(sessions, "edge").cluster_quantities == ("allocated", "reserved")
+    assert estimate(sessions, "lab").cluster_quantities == ()
+    assert {
+        (source.cluster, source.num_pending, source.num_approved)
+        for source in claims.list_sources(sessions)
+    } == {("lab", 1, 0), ("edge", 0, 1)}
+    [item] = claimed.items
+    assert item.claim is not None
+    assert item.claim.cluster == "lab"
+
+
+def test_one_cluster_of_a_source_is_withdrawn(sessions: Sessions) -> None:
+    """What the same nodes brought of another cluster goes on teaching it."""
+    before = estimate(sessions)
+    peak_bytes = 2 * before.allocated_interval.high - before.allocated_bytes
+    for salt, cluster in enumerate(("lab", "edge")):
+        hand_in(sessions, peak_bytes, NODES, salt, cluster=cluster)
+    claims.approve(sessions, source="nodes", job_ids=(), by="ann")
+
+    decision = claims.withdraw_source(sessions, "nodes", by="ann", cluster="lab")
+
+    assert len(decision.ids) == 1
+    assert estimate(sessions, "lab").cluster_quantities == ()
+    assert estimate(sessions, "edge").cluster_quantities == ("allocated", "reserved")
+    assert estimate(sessions).allocated_bytes == peak_bytes
+
+
+def test_a_job_is_not_stored_again_for_its_cluster(sessions: Sessions) -> None:
+    """Imported before without one, it is known; two clusters whose jobs have the same number and
+    the same bytes are two.
+    """
+    peak_bytes = estimate(sessions).allocated_bytes
+    hand_in(sessions, peak_bytes, OPERATOR)
+
+    again = hand_in(sessions, peak_bytes, OPERATOR, cluster="lab")
+    of_lab = hand_in(sessions, peak_bytes + 1, OPERATOR, cluster="lab")
+    of_edge = hand_in(sessions, peak_bytes + 1, OPERATOR, cluster="edge")
+
+    reports = (again, of_lab, of_edge)
+    assert [item.is_new for report in reports for item in report.items] == [False, True, True]
+    assert get_id(of_lab) != get_id(of_edge)
+
+
+def test_ids_are_of_any_cluster(sessions: Sessions) -> None:
+    """Who names measurements names no cluster beside them."""
+    with pytest.raises(InvalidRequestError, match="leave one out"):
+        claims.approve(sessions, source=None, job_ids=[uuid4()], by="ann", cluster="lab")

@@ -21,6 +21,7 @@ from service.estimator.estimate import estimate
 from service.estimator.values.layout import Layout
 from service.estimator.values.result import Detail
 from service.estimator.values.workload import TrainWorkload
+from service.terminal.arguments import ERROR
 
 TRAIN = (
     "fit",
@@ -229,3 +230,11 @@ def test_lengths_are_a_list_or_a_histogram(capsys: pytest.CaptureFixture[str]) -
         listed["per_gpu"]["device_bytes"]
         < answer(capsys, *SMALL, "--micro-batch-size", "64")["per_gpu"]["device_bytes"]
     )
+
+
+def test_a_cluster_is_a_servers(capsys: pytest.CaptureFixture[str]) -> None:
+    """What was measured on one is stored there, and no answer made here has it."""
+    code = main([*SMALL, "--cluster", "lab", "--offline"])
+
+    assert code == ERROR
+    assert "clusters are stored on a server" in capsys.readouterr().err
