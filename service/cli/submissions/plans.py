@@ -51,7 +51,10 @@ def read_question(plan: dict[str, Any]) -> dict[str, Any] | None:
     parts = {name: best.get(name) for name in ("gpu", "layout", "workload")}
     if not isinstance(plan.get("model"), str) or None in parts.values():
         return None
-    return {"model": plan["model"], **parts}
+    # What its nodes measure is then the cluster's.
+    named = best.get("fit", {}).get("cluster")
+    cluster = {} if named is None else {"cluster": named["name"]}
+    return {"model": plan["model"], **parts, **cluster}
 
 
 def read_best(plan: dict[str, Any], scheduler: Scheduler) -> tuple[dict[str, Any], Any]:
