@@ -109,7 +109,7 @@ def read_vllm(handed_in: HandedIn, draft: Draft) -> None:
     model = put_model(draft, settings, "model", "model_tag")
     put_weight_dtype(draft, settings, handed_in, model, source=_DTYPE)
     put_formats(draft, settings, quantizations=QUANTIZATIONS, caches=_CACHES)
-    put_state_dtype(draft, settings, "mamba_ssm_cache_dtype")
+    _read_states(settings, draft)
     if benchmark is not None:
         put_load(settings, draft, benchmark)
     _read_limits(settings, draft)
@@ -157,6 +157,26 @@ def parse_size(setting: Setting) -> int:
     if number == inf:
         raise setting.refuse("a whole number")
     return int(number)
+
+
+def _read_states(settings: Settings, draft: Draft) -> None:
+    """Set the format of recurrent states, or that of all states.
+
+    16 bits of all states are left to the release, whose states take no less (vLLM 0.33.0,
+    ``layers/mamba/mamba_utils.py`` and ``models/config.py``).
+    """
+    put_state_dtype(draft, settings, "mamba_ssm_cache_dtype")
+    cache = settings.peek("mamba_cache_dtype")
+    if cache is None or draft.get("workload.state_dtype") is not None:
+        return
+    if str(cache.value).casefold() == "auto":
+        draft.note(cache, "states have the format that the release gives them")
+    elif str(cache.value).casefold() == "float32":
+        draft.put("workload.state_dtype", "fp32", cache)
+        draft.warn(f"{cache.key}: last inputs of convolutions are counted in the weights' format")
+    else:
+        return
+    settings.take("mamba_cache_dtype")
 
 
 def _read_limits(settings: Settings, draft: Draft) -> None:

@@ -196,7 +196,7 @@ IGNORED = {
     "disable_sliding_window": "windows are evaluated as the model has them",
     "hf_overrides": reasons.OWN_CONFIG,
     "rope_scaling": "positions are the model's own; workload.max_model_len says the length",
-    "mamba_cache_dtype": "states have the format that the release gives them",
+    "mamba_cache_dtype": "states have the format that the release gives them, which is no smaller",
     "mamba_block_size": "states have the blocks that the release gives them",
     "quantization_config": "the format that the checkpoint's own config says is evaluated",
     "runner": "the model's head says whether it generates or is pooled",

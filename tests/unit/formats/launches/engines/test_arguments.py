@@ -99,3 +99,26 @@ def test_a_model_that_nobody_knows_is_asked_for_alone() -> None:
     fields = {entry.field: entry.is_assumed for entry in question.questions}
     assert fields == {"model": True, "workload.weight_dtype": True}
     assert question.missing == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "dtype", "ignored"),
+    [
+        ("--mamba-cache-dtype float32", "fp32", ()),
+        ("--mamba-cache-dtype auto", None, ()),
+        ("--mamba-cache-dtype float16", None, ("--mamba-cache-dtype",)),
+        (
+            "--mamba-cache-dtype float32 --mamba-ssm-cache-dtype float16",
+            "fp16",
+            ("--mamba-cache-dtype",),
+        ),
+    ],
+)
+def test_all_states_have_one_format_unless_it_is_said(
+    words: str, dtype: str | None, ignored: tuple[str, ...]
+) -> None:
+    """Fewer bits than the release has by default are named, and its own are counted."""
+    question = ask_command(f"vllm serve a/b {words}")
+
+    assert question.document["workload"].get("state_dtype") == dtype  # type: ignore[attr-defined]
+    assert question.imported.ignored == ignored
