@@ -29,8 +29,8 @@ from service.api.resources.resolving import bring_draft, resolve_known_model, re
 from service.api.resources.waiting import add_bound
 from service.contract.encoding import encode
 from service.contract.schemas.fields import get_or_none
-from service.contract.schemas.fit import FitRequest, ModelReference
-from service.contract.to_answer.fits import build_fit_answer
+from service.contract.schemas.fit import FitRequest, InstantAnswer, ModelReference
+from service.contract.to_answer.fits import build_fit_answer, build_instants
 from service.contract.to_question.drafts import find_hub_draft
 from service.contract.to_question.fits import build_question, read_fit
 from service.contract.to_question.models import ResolvedModel
@@ -41,6 +41,8 @@ from service.contract.to_question.pieces import (
     decode_pieces,
 )
 from service.estimator.values.errors import UnknownModelTypeError
+from service.estimator.values.memo import get_or_make_of
+from service.estimator.values.result import Instant
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.fit import FitReport
 from service.planner.fit.parts import FitPart
@@ -59,6 +61,9 @@ QUICK_S = 0.02
 """Processor's time up to which an answer is made on the event loop the next time: others wait for
 it.
 """
+
+MAX_SHOWN = 512
+"""Configurations whose instants are kept as they are shown, a few kilobytes each."""
 
 
 async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: bytes) -> ASGIApp:
@@ -184,20 +189,30 @@ class _Job:
 
     def finish(self, report: FitReport) -> ASGIApp:
         """Encode the answer, cache it and send it."""
-        question = self.question
+        question, deps, verdict = self.question, self.deps, report.verdict.value
         body = encode(
             build_fit_answer(
                 report,
                 assumptions=question.assumptions,
                 parts=question.parts,
                 cluster=question.cluster,
+                instants=self._build_instants(report.estimate.instants),
             )
         )
-        deps, verdict = self.deps, report.verdict.value
         deps.metrics.count_fit(verdict)
         answer = finish_answer(body, verdict, self.model)
         keep_answer(deps, self.body, answer, self.model, calibrations=self.calibrations)
         return respond_kept(self.scope, answer)
+
+    def _build_instants(self, instants: tuple[Instant, ...]) -> list[InstantAnswer] | None:
+        """Build the instants of a configuration once for all GPUs."""
+        if FitPart.INSTANTS not in self.question.parts:
+            return None
+        memo = self.deps.plans.get_memo("shown instants", MAX_SHOWN)
+        answers: list[InstantAnswer] = get_or_make_of(
+            memo, (instants,), lambda: build_instants(instants)
+        )
+        return answers
 
 
 def _make_ended_search(budget_s: float) -> RemedySearch:

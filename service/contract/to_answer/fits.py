@@ -1,6 +1,5 @@
 """Fit reports of the planner as answers of the contract."""
 
-from collections.abc import Mapping
 from math import isfinite
 
 from service.base.errors import InvalidRequestError
@@ -45,10 +44,12 @@ def build_fit_answer(
     assumptions: tuple[str, ...] = (),
     parts: frozenset[FitPart] = ALL_PARTS,
     cluster: str = "",
+    instants: list[InstantAnswer] | None = None,
 ) -> FitAnswer:
     """Return a report as the contract's answer.
 
-    Fields that ``parts`` leaves out are empty. ``cluster`` is the one that the question names.
+    Fields that ``parts`` leaves out are empty. ``cluster`` is the one that the question names,
+    ``instants`` are the estimate's, if built before.
     """
     estimate = report.estimate
     require_exact(estimate)
@@ -59,7 +60,7 @@ def build_fit_answer(
         cluster=build_cluster_basis(estimate, cluster),
         replayed=_name_replay(estimate),
         num_gpus=estimate.num_gpus,
-        per_gpu=_build_per_gpu(estimate, parts),
+        per_gpu=_build_per_gpu(estimate, parts, instants),
         capacity_bytes=report.device.capacity_bytes,
         usable_bytes=report.device.usable_bytes,
         headroom_bytes=report.headroom_bytes,
@@ -158,8 +159,12 @@ def require_exact(estimate: Estimate) -> None:
         raise InvalidRequestError(message)
 
 
-def _build_per_gpu(estimate: Estimate, parts: frozenset[FitPart]) -> PerGpuAnswer:
+def _build_per_gpu(
+    estimate: Estimate, parts: frozenset[FitPart], instants: list[InstantAnswer] | None
+) -> PerGpuAnswer:
     shows_instants = FitPart.INSTANTS in parts
+    if instants is None and shows_instants:
+        instants = build_instants(estimate.instants)
     return PerGpuAnswer(
         allocated_bytes=estimate.allocated_bytes,
         reserved_bytes=estimate.reserved_bytes,
@@ -178,9 +183,7 @@ def _build_per_gpu(estimate: Estimate, parts: frozenset[FitPart]) -> PerGpuAnswe
             )
             for part in (estimate.components if FitPart.COMPONENTS in parts else ())
         ],
-        instants=[
-            _build_instant(instant) for instant in (estimate.instants if shows_instants else ())
-        ],
+        instants=instants or [],
         phases=[
             InstantAnswer(name=phase.name, allocated_bytes=phase.allocated_bytes)
             for phase in (estimate.phases if shows_instants else ())
@@ -208,18 +211,16 @@ def _build_intervals(estimate: Estimate) -> IntervalsAnswer:
     )
 
 
-def _build_instant(instant: Instant) -> InstantAnswer:
-    # Most have no empty part, and a copy takes a third of a look at each.
-    is_full = all(instant.parts.values())
-    return InstantAnswer(
-        name=instant.name,
-        allocated_bytes=instant.allocated_bytes,
-        parts=dict(instant.parts) if is_full else _drop_empty(instant.parts),
-    )
-
-
-def _drop_empty(parts: Mapping[str, int]) -> dict[str, int]:
-    return {name: num_bytes for name, num_bytes in parts.items() if num_bytes}
+def build_instants(instants: tuple[Instant, ...]) -> list[InstantAnswer]:
+    """Return instants as the contract's answer."""
+    return [
+        InstantAnswer(
+            name=instant.name,
+            allocated_bytes=instant.allocated_bytes,
+            parts={name: num_bytes for name, num_bytes in instant.parts.items() if num_bytes},
+        )
+        for instant in instants
+    ]
 
 
 def _to_pair(interval: Interval) -> tuple[int, int]:

@@ -13,7 +13,8 @@ from service.contract.schemas.fields import get_or_default, get_or_none
 from service.contract.schemas.fit import ModelReference
 from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import WorkloadRequest
-from service.contract.to_question.fits import list_set_fields, read_device, restate_defaults
+from service.contract.to_question.defaults import list_set_fields
+from service.contract.to_question.fits import read_device, restate_defaults
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.searches import CLIENT_FIELDS, list_search_notes

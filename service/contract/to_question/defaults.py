@@ -1,9 +1,11 @@
 """Defaults of a request, and the lines that name them."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from service.estimator.values.memo import keep_latest
 
@@ -34,5 +36,21 @@ def copy_set_fields(request: object, names: tuple[str, ...]) -> dict[str, Any]:
     Their absence needs no line among the assumptions.
     """
     return {
-        name: value for name in names if not isinstance(value := getattr(request, name), UnsetType)
+        name: value
+        for name, value in zip(names, _make_getter(names)(request), strict=True)
+        if value is not UNSET
     }
+
+
+@cache
+def _make_getter(names: tuple[str, ...]) -> Callable[[object], tuple[Any, ...]]:
+    """Return a reader of several fields in one call."""
+    read = attrgetter(*names)
+    return read if len(names) > 1 else lambda request: (read(request),)
+
+
+def list_set_fields(request: Struct | UnsetType) -> frozenset[str]:
+    """Return the names of the fields that a request has."""
+    if isinstance(request, UnsetType):
+        return frozenset()
+    return frozenset(copy_set_fields(request, request.__struct_fields__))

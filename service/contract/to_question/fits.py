@@ -6,12 +6,13 @@ Names are resolved and defaults filled; nothing is guessed.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from msgspec import Struct, UnsetType
+from msgspec import UnsetType
 
 from service.catalog.gpus import resolve_device
 from service.contract.schemas.fields import get_or_default
 from service.contract.schemas.fit import CUSTOM_GPU, FitRequest, GpuByMemory, GpuReference
 from service.contract.schemas.workload import WorkloadRequest
+from service.contract.to_question.defaults import list_set_fields
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.workloads import read_workload
@@ -120,17 +121,6 @@ def read_parts(include: Iterable[FitPart] | UnsetType, *, remedies: bool) -> fro
     """Return the parts that a request asks for, else all."""
     parts = ALL_PARTS if isinstance(include, UnsetType) else frozenset(include)
     return parts if remedies else parts - _REMEDIES
-
-
-def list_set_fields(request: Struct | UnsetType) -> frozenset[str]:
-    """Return the names of the fields that a request has."""
-    if isinstance(request, UnsetType):
-        return frozenset()
-    return frozenset(
-        name
-        for name in request.__struct_fields__
-        if not isinstance(getattr(request, name), UnsetType)
-    )
 
 
 def restate_defaults(defaults: Sequence[str], workload: Workload) -> list[str]:

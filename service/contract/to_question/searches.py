@@ -18,7 +18,8 @@ from service.contract.schemas.how_many import Constraints, HowManyRequest
 from service.contract.schemas.layouts import LayoutRequest
 from service.contract.schemas.plans import PlanRequest
 from service.contract.schemas.serving import ServeRequest
-from service.contract.to_question.fits import list_set_fields, read_device, restate_defaults
+from service.contract.to_question.defaults import list_set_fields
+from service.contract.to_question.fits import read_device, restate_defaults
 from service.contract.to_question.layouts import read_layout
 from service.contract.to_question.models import ResolvedModel
 from service.contract.to_question.workloads import read_workload

@@ -82,9 +82,10 @@ def _complete_serving(serving: Serving | None, question: Question) -> Serving | 
     """
     if serving is None:
         return None
-    return replace(
-        serving, budget_bytes=question.device.usable_bytes, engine_version=question.release
-    )
+    budget, release = question.device.usable_bytes, question.release
+    if serving.budget_bytes == budget and serving.engine_version == release:
+        return serving
+    return replace(serving, budget_bytes=budget, engine_version=release)
 
 
 def _list_memory_warnings(partial_estimate: PartialEstimate) -> tuple[str, ...]:
