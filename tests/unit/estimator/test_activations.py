@@ -16,7 +16,7 @@ from service.estimator.model.architecture import Architecture
 from service.estimator.passes.recorder import record_training
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section
-from service.estimator.tape.ops.attention_kernels import RANDOM_STATE_BYTES
+from service.estimator.tape.ops.attention_masks import RANDOM_STATE_BYTES
 from service.estimator.tape.sizes import Size
 from service.estimator.values.layout import Layout
 from service.estimator.values.workload import Attention, Checkpointing, TrainWorkload

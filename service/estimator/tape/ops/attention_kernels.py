@@ -13,6 +13,7 @@ from service.estimator.tape.nodes import Value, Work, count_bytes
 from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.tape.ops.attention_masks import (
     align_mask_bias,
+    allocate_flash_sums,
     allocate_row_sums,
     make_causal_bias,
     make_mask_bias,
@@ -31,9 +32,6 @@ from service.estimator.tape.ops.products import autocast_input, batched_product,
 from service.estimator.tape.ops.views import expand, note_change_in_place
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
-
-RANDOM_STATE_BYTES = 24
-"""Philox seed and offset that flash attention returns, and keeps, even without dropout."""
 
 
 def run_flash_attention(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
@@ -54,14 +52,7 @@ def run_flash_attention(tape: Tape, query: Value, key: Value, value: Value, head
 
 def _run_aligned_flash(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
     """Return flash attention on heads of a width of its kernel."""
-    lse = Value(
-        tape.allocate(
-            Category.ACTIVATIONS,
-            sizes.add(sizes.scale(heads.rows, 4), sizes.constant(RANDOM_STATE_BYTES)),
-        ),
-        heads.rows,
-        DType.FP32,
-    )
+    sums = allocate_flash_sums(tape, heads)
 
     def backward(_: Storage) -> None:
         grads = [tape.scratch(part.numel, part.dtype) for part in (query, key, value)]
@@ -72,7 +63,7 @@ def _run_aligned_flash(tape: Tape, query: Value, key: Value, value: Value, heads
         for part, grad in zip((query, key, value), grads, strict=True):
             tape.send(part, grad)
 
-    saves = (query, key, value, lse)
+    saves = (query, key, value, *sums)
     output = tape.emit(
         query.numel,
         query.dtype,
@@ -82,7 +73,7 @@ def _run_aligned_flash(tape: Tape, query: Value, key: Value, value: Value, heads
         work=Work.ATTENTION,
         backward=backward,
     )
-    tape.free(lse)
+    tape.free(*sums)
     return output
 
 
@@ -198,12 +189,15 @@ def run_eager_attention(
         weights = chain(tape, weights, _add_mask)
     source = cast(tape, weights, DType.FP32) if upcast else tape.alias(weights)
     probabilities = chain(tape, source, softmax)
-    tape.free(weights)
+    # A softmax in fp32 is cast in its own line, so that the name of what went in still stands.
+    named = (weights,) if upcast else ()
+    tape.free(*() if upcast else (weights,))
     weights = chain(
         tape,
         probabilities,
         lambda t, x: cast(t, x, query.dtype) if heads.casts_back else t.alias(x),
     )
+    tape.free(*named)
     weights = chain(tape, weights, lambda t, x: dropout(t, x, heads.dropout))
     read, side = (
         autocast_input(tape, weights),
@@ -213,7 +207,9 @@ def run_eager_attention(
     )
     mixed = batched_product(tape, read, side, heads.output or query.numel)
     tape.free(read, side)
-    output = chain(tape, mixed, copy_contiguous)
+    output = chain(
+        tape, mixed, lambda t, x: copy_contiguous(t, x, copies_gradient=not heads.per_sequence)
+    )
     tape.free(keys, values)
     return output, weights
 

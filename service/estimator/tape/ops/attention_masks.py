@@ -9,9 +9,24 @@ from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.values.dtypes import DType
 
+RANDOM_STATE_BYTES = 24
+"""Philox seed and offset that flash attention returns, and keeps, even without dropout."""
 SEED_BYTES = 16
 """Philox seed and offset that memory-efficient attention returns, and keeps, even without dropout.
 """
+
+
+def allocate_flash_sums(tape: Tape, heads: Heads) -> tuple[Value, Value]:
+    """Return flash attention's sum of each row, and its random state."""
+    numbers = sizes.scale(heads.rows, DType.FP32.bytes_per_element)
+    return (
+        Value(tape.allocate(Category.ACTIVATIONS, numbers), heads.rows, DType.FP32),
+        Value(
+            tape.allocate(Category.ACTIVATIONS, sizes.constant(RANDOM_STATE_BYTES)),
+            sizes.ZERO,
+            DType.FP32,
+        ),
+    )
 
 
 def allocate_row_sums(tape: Tape, parts: Sequence[Value], heads: Heads) -> Value:

@@ -11,7 +11,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.attention_heads import Heads
-from service.estimator.tape.ops.attention_kernels import RANDOM_STATE_BYTES
+from service.estimator.tape.ops.attention_masks import allocate_flash_sums
 from service.estimator.values.dtypes import DType
 
 MERGED_TENSORS = 4
@@ -27,10 +27,7 @@ def ring_flash(
 
     It keeps what flash keeps of this rank's tokens.
     """
-    rows = sizes.add(
-        sizes.scale(heads.rows, DType.FP32.bytes_per_element), sizes.constant(RANDOM_STATE_BYTES)
-    )
-    statistics = Value(tape.allocate(Category.ACTIVATIONS, rows), heads.rows, DType.FP32)
+    sums = allocate_flash_sums(tape, heads)
     received_bytes = sizes.scale(
         count_bytes(sizes.add(key.numel, value.numel), key.dtype), 1 + ranks
     )
@@ -61,11 +58,11 @@ def ring_flash(
         query.numel,
         query.dtype,
         inputs=(query, key, value),
-        saves=(query, key, value, statistics),
+        saves=(query, key, value, *sums),
         saves_output=True,
         backward=backward,
     )
-    tape.free(statistics)
+    tape.free(*sums)
     return output
 
 

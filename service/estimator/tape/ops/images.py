@@ -21,8 +21,10 @@ def embed_patches(
 
     It keeps pixels and weight (derivatives.yaml, ``convolution``).
     """
-    source, kernel = autocast_input(tape, pixels), autocast_weight(tape, weight)
+    # Autocast casts the last argument first, as compilers evaluate the arguments of a call.
     shift = (autocast_weight(tape, bias),) if bias is not None else ()
+    kernel = autocast_weight(tape, weight)
+    source = autocast_input(tape, pixels)
     inputs = (source, kernel, *shift)
 
     def backward(_: Storage) -> None:

@@ -112,7 +112,7 @@ def build(spec: DecoderSpec) -> Architecture:
         embed=reader.embed,
         images=reader.build_image_input(
             spec.tokens_per_image,
-            tower.patch_embeddings.numel,
+            tower.patch_embeddings.elements,
             read_processor(_describe_processor(spec)),
         ),
     )

@@ -156,7 +156,7 @@ def build(spec: DecoderSpec) -> Architecture:
         buffer_bytes=text.buffer_bytes + INDEX_BYTES * tower.patch_embeddings.num_positions,
         embed=reader.embed,
         images=reader.build_image_input(
-            tokens, tower.patch_embeddings.numel, read_processor(_describe_processor(spec))
+            tokens, tower.patch_embeddings.elements, read_processor(_describe_processor(spec))
         ),
     )
 

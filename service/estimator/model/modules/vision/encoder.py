@@ -78,11 +78,6 @@ class PatchEmbeddings:
     """Whether positions are looked up in a table, rather than added as one parameter (ViT)."""
 
     @property
-    def numel(self) -> int:
-        """Elements of one image."""
-        return self.num_channels * self.image_size**2
-
-    @property
     def elements(self) -> int:
         """Elements of one image."""
         return self.num_channels * self.image_size**2
@@ -140,27 +135,32 @@ class PatchEmbeddings:
     def record(self, ctx: Recording, pixels: Value, shape: ImageShape, scope: str) -> Value:
         """Record the positions of the images; ``pixels`` stay with the caller."""
         tape, (weight, *bias) = ctx.tape, ctx.parameters(self.projection, scope)
-        x = embed_patches(
+        patches = embed_patches(
             tape,
             pixels,
             weight,
             bias[0] if bias else None,
             shape.images(self.num_patches * self.width),
         )
-        ctx.require_input_grad(x)  # patches are taken for embeddings too
+        ctx.require_input_grad(patches)  # patches are taken for embeddings too
+        x = patches
         if self.class_token:
             token = expand_parameter(
                 tape, ctx.parameter(self.token, scope), shape.images(self.width)
             )
-            x = chain(tape, x, lambda t, value: concatenate_promoted(t, token, value))
+            x = concatenate_promoted(tape, token, patches)
         table = ctx.parameter(self.positions, scope)
         if not self.position_table:
+            if self.class_token:  # ViT's code has no name for what was joined
+                tape.free(patches)
             return add_positions(tape, x, as_value(table))
         position_embeddings = embedding(
             tape, table, allocate_integers(tape, ZERO), shape.positions(self.width)
         )
         x = add_positions(tape, x, position_embeddings)
         tape.free(position_embeddings)
+        if self.class_token:
+            tape.free(patches)
         return x
 
 
