@@ -29,7 +29,7 @@ from service.estimator.tape.ops.elementwise import (
 )
 from service.estimator.tape.ops.padded_heads import narrow_heads, pad_heads
 from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
-from service.estimator.tape.ops.views import expand, note_change_in_place
+from service.estimator.tape.ops.views import expand, note_change_in_place, rearrange
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -207,11 +207,17 @@ def run_eager_attention(
     )
     mixed = batched_product(tape, read, side, heads.output or query.numel)
     tape.free(read, side)
-    output = chain(
-        tape, mixed, lambda t, x: copy_contiguous(t, x, copies_gradient=not heads.per_sequence)
-    )
+    output = chain(tape, _stack_gradient(tape, mixed, heads), copy_contiguous)
     tape.free(keys, values)
     return output, weights
+
+
+def _stack_gradient(tape: Tape, mixed: Value, heads: Heads) -> Value:
+    """Return a product of all heads, and drop it.
+
+    Its gradient lies token after token, and is copied to be a plain stack of matrices again.
+    """
+    return mixed if heads.per_sequence else chain(tape, mixed, rearrange)
 
 
 def _is_expanded_view(tape: Tape, part: Value, heads: Heads) -> bool:
@@ -253,7 +259,8 @@ def run_math_attention(tape: Tape, query: Value, key: Value, value: Value, heads
     probabilities = chain(tape, probabilities, lambda t, x: dropout(t, x, heads.dropout))
     returned_weights = cast(tape, probabilities, query.dtype)
     mixed = _multiply_heads(tape, probabilities, values, heads, heads.output or query.numel)
-    output = chain(tape, mixed, lambda t, x: cast(t, x, query.dtype))
+    stacked = _stack_gradient(tape, mixed, heads)
+    output = chain(tape, stacked, lambda t, x: cast(t, x, query.dtype))
     tape.free(returned_weights, scaled_query, probabilities, keys, values, *masks, *parts)
     return chain(tape, output, copy_contiguous)
 

@@ -107,19 +107,6 @@ def restack_images(tape: Tape, x: Value) -> Value:
     return tape.emit(x.numel, x.dtype, inputs=(x,), backward=backward)
 
 
-def rearrange(tape: Tape, x: Value) -> Value:
-    """Return ``x`` cut or ordered in another way, a view.
-
-    Its gradient is put together anew.
-    """
-    view = Value(x.storage, x.numel, x.dtype)
-    tape.hold_value(view)
-    if tape.builds_graph and x.requires_grad:
-        view.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
-        view.requires_grad = True
-    return view
-
-
 def save_bytes(tape: Tape, x: Value, size: Size) -> Value:
     """Return an alias of ``x`` that keeps so many bytes for backward.
 

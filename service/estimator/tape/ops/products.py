@@ -154,18 +154,15 @@ def embedding(tape: Tape, weight: Parameter, indices: Value, out: Size) -> Value
     return tape.emit(out, weight.dtype, inputs=(table,), saves=(indices,), backward=backward)
 
 
-def copy_contiguous(
-    tape: Tape, x: Value, *, numel: Size | None = None, copies_gradient: bool = False
-) -> Value:
+def copy_contiguous(tape: Tape, x: Value, *, numel: Size | None = None) -> Value:
     """Return a contiguous copy of ``x``.
 
     It is expanded to ``numel`` elements when given: its gradient is summed back.
-    ``copies_gradient`` is what a batched product does to one that lies token after token.
     """
     out = x.numel if numel is None else numel
 
     def backward(grad: Storage) -> None:
-        if out == x.numel and not copies_gradient:
+        if out == x.numel:
             tape.send(x, tape.hold(grad), is_view=True)
         else:
             tape.send(x, tape.scratch(x.numel, x.dtype))

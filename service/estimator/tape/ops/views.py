@@ -45,6 +45,19 @@ def expand(tape: Tape, x: Value, numel: Size) -> Value:
     return view
 
 
+def rearrange(tape: Tape, x: Value) -> Value:
+    """Return ``x`` cut or ordered in another way, a view.
+
+    Its gradient is put together anew.
+    """
+    view = Value(x.storage, x.numel, x.dtype)
+    tape.hold_value(view)
+    if tape.builds_graph and x.requires_grad:
+        view.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
+        view.requires_grad = True
+    return view
+
+
 def concatenate(tape: Tape, parts: tuple[Value, ...]) -> Value:
     """Return the parts in one tensor, in the widest of their dtypes.
 

@@ -16,8 +16,9 @@ from service.estimator.model.weights.tensors import Linear
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.elementwise import cast, chain, rotate
-from service.estimator.tape.ops.images import rearrange, save_bytes
+from service.estimator.tape.ops.images import save_bytes
 from service.estimator.tape.ops.products import copy_contiguous, split
+from service.estimator.tape.ops.views import rearrange
 from service.estimator.tape.sizes import scale, subtract
 from service.estimator.values.dtypes import DType
 from service.estimator.values.workload import Attention as Kernel
