@@ -5,12 +5,22 @@ is added.
 import pytest
 
 from service.estimator.tape import sizes
+from service.estimator.tape.event_log import LoggingTape
+from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Section
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops import attention_kernels as kernels
 from service.estimator.tape.ops.attention_heads import Heads
+from service.estimator.tape.ops.attention_masks import RANDOM_STATE_BYTES
+from service.estimator.tape.ops.images import embed_patches
 from service.estimator.values.dtypes import DType
-from tests.unit.estimator.tape.builders import a_leaf, a_tape, an_input, live_bytes
+from tests.unit.estimator.tape.builders import (
+    a_leaf,
+    a_tape,
+    a_weight,
+    an_input,
+    live_bytes,
+)
 
 NUM_HEADS = 4
 WIDTH = 8
@@ -85,3 +95,80 @@ def test_scores_are_fp32_from_the_mask_on_under_autocast() -> None:
     """
     assert _highest_per_score(DType.BF16, None) == 2 + 4 + 4
     assert _highest_per_score(DType.FP32, DType.BF16) == 4 + 4
+
+
+def _log(autocast: DType | None = None) -> LoggingTape:
+    return LoggingTape(Section.FORWARD, Mode.RECORDING, autocast=autocast)
+
+
+def _list_requests(tape: LoggingTape) -> list[tuple[str, sizes.Size]]:
+    """Return what the tape takes and frees, in order, with its bytes."""
+    events = tape.events()
+    return [
+        ("takes" if event >= 0 else "frees", events.sizes[events.kinds[max(event, ~event)]])
+        for event in events.order
+    ]
+
+
+def test_a_random_state_is_no_part_of_flash_attentions_sums() -> None:
+    """A mebibyte of sums stays in the pool of small blocks."""
+    tape = _log()
+    query, key, value = (a_leaf(tape, sizes.per_token(NUM_HEADS * WIDTH)) for _ in range(3))
+
+    kernels.run_flash_attention(tape, query, key, value, _heads(NUM_HEADS, several=False))
+
+    made = [size for verb, size in _list_requests(tape) if verb == "takes"]
+    assert sizes.scale(sizes.per_token(NUM_HEADS), DType.FP32.bytes_per_element) in made
+    assert sizes.constant(RANDOM_STATE_BYTES) in made
+
+
+def test_scores_are_held_until_their_softmax_is_cast_back() -> None:
+    """``softmax(scores, dtype=float32).to(query.dtype)`` is one line, and its result has their
+    name.
+    """
+    tape = _log()
+    query, key, value = (a_leaf(tape, sizes.per_token(NUM_HEADS * WIDTH)) for _ in range(3))
+
+    kernels.run_eager_attention(
+        tape, query, key, value, _heads(NUM_HEADS, several=False), upcast=True
+    )
+
+    scores, upcast = (sizes.per_score(NUM_HEADS * width) for width in (2, 4))
+    of_scores = [part for part in _list_requests(tape) if part[1] in {scores, upcast}]
+    softmax_and_later = of_scores[[size for _, size in of_scores].index(upcast) + 1 :]
+    assert softmax_and_later == [
+        ("takes", upcast),  # the probabilities, which backward reads
+        ("frees", upcast),
+        ("takes", scores),
+        ("frees", scores),
+    ]
+
+
+@pytest.mark.parametrize(("several", "copies"), [(False, 0), (True, 1)])
+def test_the_gradient_of_several_sequences_is_stacked_anew(copies: int, *, several: bool) -> None:
+    """It lies token after token, and one product of all sequences reads it head after head."""
+    tape = _log()
+    query, key, value = (a_leaf(tape, sizes.per_token(NUM_HEADS * WIDTH)) for _ in range(3))
+    heads = _heads(NUM_HEADS, several=several)
+    mixed, _ = kernels.run_eager_attention(tape, query, key, value, heads, upcast=True)
+    before = len(_list_requests(tape))
+
+    assert mixed.node is not None
+    mixed.node.grad = tape.scratch(mixed.numel, mixed.dtype)
+    tape.run_backward()
+
+    output = sizes.per_token(NUM_HEADS * WIDTH * DType.BF16.bytes_per_element)
+    made = [size for verb, size in _list_requests(tape)[before:] if verb == "takes"]
+    incoming, gradients = 1, 3
+    assert made.count(output) == incoming + gradients + copies
+
+
+def test_autocast_casts_a_convolutions_weight_before_its_pixels() -> None:
+    """Compilers evaluate the last argument of a call first."""
+    tape = _log(autocast=DType.BF16)
+    pixels = an_input(tape, sizes.per_token(3), DType.FP32)
+
+    embed_patches(tape, pixels, a_weight(40, DType.FP32), None, sizes.per_token(WIDTH))
+
+    made = [size for verb, size in _list_requests(tape) if verb == "takes"]
+    assert made[1:3] == [sizes.constant(40 * 2), sizes.per_token(3 * 2)]
