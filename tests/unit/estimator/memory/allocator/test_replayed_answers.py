@@ -57,7 +57,7 @@ def test_a_replay_changes_what_is_reserved_and_nothing_that_is_allocated() -> No
 
 def test_expandable_segments_reserve_less_here() -> None:
     """Fixed segments leave remainders that one growing segment does not."""
-    workload = replace(WORKLOAD, sequence_length=2 * WORKLOAD.sequence_length)
+    workload = replace(WORKLOAD, sequence_length=3 * WORKLOAD.sequence_length)
     expandable = replace(workload, allocator=Allocator.EXPANDABLE_SEGMENTS)
 
     assert _answer(expandable, Layout())[1] < _answer(workload, Layout())[1]
