@@ -117,7 +117,7 @@ FORUMS = (
         "LLaVA in full on one A100, a batch of one? (LLaVA#1683)",
         f"fit llava-1.5-7b {A100} {TRAIN} --sequence-length 2048",
         FITS,
-        "11.47 GiB left",
+        "11.48 GiB left",
     ),
     ask(
         "The largest batch of LoRA on an H100?",

@@ -96,6 +96,7 @@ def test_every_variable_is_read() -> None:
         "HEADROOM_HOOK_REPLAY": "true",
         "HEADROOM_HOOK_FAIL": "closed",
         "HEADROOM_HOOK_GPU": "A100-SXM4-80GB",
+        "HEADROOM_HOOK_CLUSTER": "lab",
         "HEADROOM_ONLY_HOOKS": "1",
         "PROMETHEUS_MULTIPROC_DIR": "/var/lib/metrics",
     }
@@ -146,6 +147,7 @@ def test_every_variable_is_read() -> None:
         hook_replay=True,
         hook_fail="closed",
         hook_gpu="A100-SXM4-80GB",
+        hook_cluster="lab",
         hook_cluster="lab",
         only_hooks=True,
         metrics_dir=Path("/var/lib/metrics"),

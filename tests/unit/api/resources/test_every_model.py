@@ -201,9 +201,13 @@ def test_a_remedy_sent_back_gives_what_it_said(
         assert after is not None
         assert (after["verdict"], after["num_gpus"]) == (remedy["verdict"], remedy["num_gpus"])
         before_rate, after_rate = (
-            answer["throughput"]["tokens_per_second_per_gpu"] for answer in (before, after)
+            answer["throughput"] and answer["throughput"]["tokens_per_second_per_gpu"]
+            for answer in (before, after)
         )
-        assert remedy["slowdown"] == pytest.approx(before_rate / after_rate, abs=0.001)
+        if before_rate is None or after_rate is None:  # weights on the host have no time
+            assert remedy["slowdown"] is None
+        else:
+            assert remedy["slowdown"] == pytest.approx(before_rate / after_rate, abs=0.001)
         if after["serving"] is None or after["serving"]["kv_pool_bytes"] is None:
             saved = before["per_gpu"]["device_bytes"] - after["per_gpu"]["device_bytes"]
             assert max(saved, 0) == remedy["saves_bytes"]

@@ -95,7 +95,7 @@ def test_none_is_an_answer_with_code_one(capsys: pytest.CaptureFixture[str]) -> 
     assert main([*SERVE, "--max-gpus", "1"]) == 1
     shown = capsys.readouterr().out
 
-    assert "1 GPU is not enough, 4 are" in shown
+    assert "1 GPU is not enough, 2 are" in shown
     assert "weights alone need" in shown
 
 
@@ -110,7 +110,7 @@ def test_a_shell_gets_the_number_alone(capsys: pytest.CaptureFixture[str]) -> No
 
     assert codes == (0, 1)
     assert printed.out == f"{answer(capsys, *TRAIN)['num_gpus']}\n"
-    assert "1 GPU is not enough, 4 are" in printed.err
+    assert "1 GPU is not enough, 2 are" in printed.err
     assert (family, refused.out) == (2, "")
     assert "A100-SXM4-40GB: 4" in refused.err
 

@@ -34,7 +34,7 @@ from service.planner.search.search_space import Limits, Question
 from service.planner.search.splits import list_varied_fields
 from tests.unit.planner.builders import a_device, shallow
 
-SEED, NUM_QUESTIONS = 20261129, 12
+SEED, NUM_QUESTIONS = 20261129, 14
 MAX_GPUS = 8
 MODELS = (shallow("tinyllama-1.1b", 2), shallow("mixtral-8x7b", 1))
 SHARDED = (
