@@ -148,7 +148,6 @@ def test_every_variable_is_read() -> None:
         hook_fail="closed",
         hook_gpu="A100-SXM4-80GB",
         hook_cluster="lab",
-        hook_cluster="lab",
         only_hooks=True,
         metrics_dir=Path("/var/lib/metrics"),
     )
