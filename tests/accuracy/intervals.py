@@ -13,6 +13,7 @@ from service.estimator.memory.intervals.replay_classes import (
     ELSEWHERE_CLASS,
     RANKS_CLASS,
     RECORDED_CLASS,
+    SERVED_CLASS,
     VARIANT_CLASS,
 )
 from tests.accuracy.published.rows import published_cases
@@ -46,8 +47,8 @@ def widths_of(
     """Return the widths of each quantity over all kinds, and those of each kind.
 
     A kind with too few groups for the level is at least as wide as all kinds together, and holds
-    what its own have shown, ranks of recorded families as those families run otherwise; on GPUs
-    without records it is beside all that others have shown.
+    what its own have shown, ranks of recorded families as those families run otherwise, served
+    ones as recorded steps; on GPUs without records it is beside all that others have shown.
     """
     pooled = {
         quantity: width(group, level)
@@ -64,6 +65,8 @@ def widths_of(
             widths[kind, quantity] = _elsewhere(group, widths[RECORDED_CLASS, quantity])
         if kind == RANKS_CLASS:
             widths[kind, quantity] = _of_kind(group, widths[VARIANT_CLASS, quantity], level)
+        if kind == SERVED_CLASS:
+            widths[kind, quantity] = _of_kind(group, widths[RECORDED_CLASS, quantity], level)
     return pooled, widths
 
 

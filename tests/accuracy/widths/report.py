@@ -22,6 +22,7 @@ arXiv:1208.0806). *expected* is where that share lies in 95 of 100 draws of so m
 | --- | --- |
 | replayed, of recorded families | runs on an H100 or H200 of the same model type, in steps like these |
 | replayed, of recorded families run otherwise | an optimizer, loss, kernels or 4-bit weights that no run had: all recorded runs and all traced steps of the recorded families, by model; at least a segment of 20 MiB to either side |
+| replayed, served by recorded families | generations on an H100 or H200 of the same model type: too few for the level, so what they have shown, and at least the first class |
 | replayed, ranks of recorded families | DDP, FSDP2 and tensor parallel ranks: too few to set a width, so what they and traced ranks have shown, and at least the class before |
 | replayed, of recorded families on other GPUs | the first class, times the most that it and published readings of other GPUs were off by |
 | replayed, by spare bytes | traced steps of families without recorded runs |

@@ -11,6 +11,7 @@ from service.estimator.memory.intervals.replay_classes import (
     RANKS_CLASS,
     RECORDED_CLASS,
     RECORDED_FAMILIES,
+    SERVED_CLASS,
     TENSORS_CLASS,
     VARIANT_CLASS,
     WHOLE_KINDS,
@@ -109,7 +110,9 @@ def _judge_elsewhere(recorded: Iterable[Residual]) -> Iterator[Residual]:
     """
     for residual in recorded:
         yield residual
-        if residual.kind == RECORDED_CLASS:
+        if residual.kind == SERVED_CLASS:
+            yield replace(residual, kind=RECORDED_CLASS)
+        if residual.kind in {RECORDED_CLASS, SERVED_CLASS}:
             yield replace(residual, kind=ELSEWHERE_CLASS)
             yield replace(residual, kind=VARIANT_CLASS, group=residual.model)
 

@@ -97,7 +97,11 @@ def select_kinds(
         return TENSORS_CLASS, kind
     allocated_bytes = partial_estimate.peak.allocated_bytes
     return TENSORS_CLASS, select_replay_class(
-        family, allocated_bytes, reserved_bytes, elsewhere=elsewhere
+        family,
+        allocated_bytes,
+        reserved_bytes,
+        elsewhere=elsewhere,
+        served=kind == "inference" and partial_estimate.linked_gpus == 1,
     )
 
 

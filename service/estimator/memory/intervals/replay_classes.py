@@ -37,6 +37,11 @@ RECORDED_OPTIMIZERS = frozenset(
 _GROUPED_FAMILIES = frozenset({"olmoe"})
 """Those whose experts are grouped products, which other GPUs than Hopper have other kernels for."""
 RECORDED_CLASS = "replayed, of recorded families"
+SERVED_CLASS = "replayed, served by recorded families"
+"""Generations of these on a recorded GPU, whose thousands of small tensors come and go otherwise
+than a step's. Few were recorded: it holds what they have shown, and is at least as wide as that of
+recorded steps.
+"""
 ELSEWHERE_CLASS = "replayed, of recorded families on other GPUs"
 """The client, the allocator and their order are the same there. What kernels take of the allocator
 is known by the GPU's processors and compute capability (``allocator/kernel_buffers.py``), and where
@@ -75,16 +80,21 @@ def is_recorded_gpu(gpu: str) -> bool:
 
 
 def select_replay_class(
-    family: str, allocated_bytes: int, reserved_bytes: int, *, elsewhere: bool = False
+    family: str,
+    allocated_bytes: int,
+    reserved_bytes: int,
+    *,
+    elsewhere: bool = False,
+    served: bool = False,
 ) -> str:
     """Return the class of a replayed answer about a model type.
 
-    ``elsewhere`` is a GPU on which nothing was recorded.
+    ``elsewhere`` is a GPU on which nothing was recorded; ``served`` is a generation.
     """
     if elsewhere and family in RECORDED_FAMILIES - _GROUPED_FAMILIES:
         return ELSEWHERE_CLASS
     if family in RECORDED_FAMILIES and not elsewhere:
-        return RECORDED_CLASS
+        return SERVED_CLASS if served else RECORDED_CLASS
     if reserved_bytes < _SMALL_BYTES:
         return SMALL_CLASS
     percent = 100 * (reserved_bytes - allocated_bytes) / reserved_bytes
