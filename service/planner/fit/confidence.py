@@ -4,7 +4,7 @@ They go as high as the residuals that the intervals are made of carry.
 """
 
 from service.estimator.memory.intervals.ends import HIGHEST, LEVEL, LOWEST
-from service.estimator.memory.intervals.table import NUM_GROUPS
+from service.estimator.memory.intervals.pooled_ends import NUM_GROUPS
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.workload import Engine, ServeWorkload, Workload
 

@@ -64,10 +64,14 @@ def table_of(found: Sequence[Residual], widths_of: WidthsOf) -> Table:
 
 def sources_of(table: Table) -> dict[str, str]:
     """Return the table as modules, by their names."""
-    return {"table": _widths_source(table), "allocator_ratios": _ratios_source(table)}
+    return {
+        "pooled_ends": _pooled_source(table),
+        "table": _widths_source(table),
+        "allocator_ratios": _ratios_source(table),
+    }
 
 
-def _widths_source(table: Table) -> str:
+def _pooled_source(table: Table) -> str:
     lines = [
         *_heading("Interval ends in parts per million", table.highest_percent),
         "Ends = tuple[tuple[int, ...], tuple[int, ...]]",
@@ -78,6 +82,16 @@ def _widths_source(table: Table) -> str:
         *_rows((f'"{name}"', each, "") for name, each in table.pooled.items()),
         "})",
         '"""Of all kinds of answers together, as readings over answers."""',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _widths_source(table: Table) -> str:
+    lines = [
+        *_heading("Interval ends in parts per million", table.highest_percent),
+        "from service.estimator.memory.intervals.pooled_ends import Ends",
+        "",
         "WIDTHS: Mapping[tuple[str, str], Ends] = MappingProxyType({",
         *_rows(
             (_pair(key), each, f"  # groups: {table.num_groups_of[key]}")
@@ -93,7 +107,7 @@ def _widths_source(table: Table) -> str:
 def _ratios_source(table: Table) -> str:
     lines = [
         *_heading("Bytes beyond tensors in parts per million", table.highest_percent),
-        "from service.estimator.memory.intervals.table import Ends",
+        "from service.estimator.memory.intervals.pooled_ends import Ends",
         "",
         "RATIOS: Mapping[tuple[str, str], Ends] = MappingProxyType({",
         *_rows((_pair(key), each, "") for key, each in table.ratios.items()),

@@ -8,7 +8,7 @@ Made by ``python -m tests.accuracy.intervals --write``: lows and highs of levels
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from service.estimator.memory.intervals.table import Ends
+from service.estimator.memory.intervals.pooled_ends import Ends
 
 RATIOS: Mapping[tuple[str, str], Ends] = MappingProxyType({
     ("default", "gathering"): ((

@@ -1,16 +1,17 @@
 """Relative ends of intervals, by level, kind of answer and quantity.
 
 The ends are residuals on cases that no rule was chosen by (split conformal prediction,
-arXiv:1604.04173), written down in ``table`` by ``python -m tests.accuracy.intervals --write``
-for every hundredth of a level. A level between two has the wider one. Contexts,
-communicators and the fixed parts of engines are known by the ends of their readings alone, which
-stand at every level.
+arXiv:1604.04173), written down in ``table`` and ``pooled_ends`` by
+``python -m tests.accuracy.intervals --write`` for every hundredth of a level. A level between two
+has the wider one. Contexts, communicators and the fixed parts of engines are known by the ends of
+their readings alone, which stand at every level.
 """
 
 from collections.abc import Sequence
 from math import ceil
 
-from service.estimator.memory.intervals.table import HIGHEST_PERCENT, LOWEST_PERCENT, POOLED, WIDTHS
+from service.estimator.memory.intervals.pooled_ends import HIGHEST_PERCENT, LOWEST_PERCENT, POOLED
+from service.estimator.memory.intervals.table import WIDTHS
 from service.estimator.values.memo import keep_latest
 
 LEVEL = 0.95

@@ -13,13 +13,13 @@ from service.estimator.cache import PlanCache
 from service.estimator.estimate import estimate
 from service.estimator.memory.intervals.allocator_ratios import RATIOS, ROUNDING
 from service.estimator.memory.intervals.ends import HIGHEST, get_level_index, get_residual_ends
-from service.estimator.memory.intervals.table import (
+from service.estimator.memory.intervals.pooled_ends import (
     HIGHEST_PERCENT,
     LOWEST_PERCENT,
     NUM_GROUPS,
     POOLED,
-    WIDTHS,
 )
+from service.estimator.memory.intervals.table import WIDTHS
 from service.estimator.values.corrections import Corrections
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.result import Detail, Estimate
