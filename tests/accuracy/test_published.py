@@ -1,5 +1,7 @@
 """What the estimator has reached against published readings, so that no change makes it worse."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.accuracy.found import published
@@ -16,8 +18,7 @@ from tests.accuracy.published.translate.__main__ import translators
 
 FLOORS = {
     ("vllm", "weights_memory", "%"): (0.0001, 0.0005),
-    # gpt-oss on A100 has 0.9 % less than is answered.
-    ("vllm", "kv_cache_memory", "%"): (0.002, 0.009),
+    ("vllm", "kv_cache_memory", "%"): (0.002, 0.004),
     ("vllm", "kv_cache_tokens", "%"): (0.002, 0.004),
     ("vllm", "max_concurrency", "%"): (0.002, 0.004),
     ("sglang", "kv_cache_memory", "%"): (0.004, 0.012),
@@ -29,6 +30,8 @@ FLOORS = {
     ("megatron", "max_memory_allocated", "MiB"): (10, 45),
 }
 """Median and 90th percentile of the error: what is reached now, rounded up."""
+OPEN = {"vllm_gpt_oss_20b_a100": 0.009}
+"""Rows whose missing term is not known, which set no floor, and their largest error."""
 POOLED = {
     ("inference",): (0.02, 0.12, 0.02),
     ("training", "adapters"): (0.05, 0.21, 0.05),
@@ -41,9 +44,11 @@ TIMES = (0.19, 0.39)
 
 
 def _line(kind: tuple[str, str, str]) -> PublishedSummary:
+    scores = published().memory
+    settled = tuple(score for score in scores.scores if score.case not in OPEN)
     return next(
         line
-        for line in summaries(published().memory)
+        for line in summaries(replace(scores, scores=settled))
         if (line.scores_as, line.quantity, line.unit) == kind
     )
 
@@ -57,6 +62,14 @@ def test_errors_stay_below_their_floor(kind: tuple[str, str, str]) -> None:
 
     assert line.median <= median
     assert line.p90 <= p90
+
+
+@pytest.mark.parametrize("row", OPEN)
+def test_a_row_that_is_open_gets_no_worse(row: str) -> None:
+    """It is scored beside the others, by each of its readings."""
+    errors = [abs(score.error) for score in published().memory.scores if score.case == row]
+
+    assert 0 < max(errors) <= OPEN[row]
 
 
 @pytest.mark.parametrize("classes", POOLED)
