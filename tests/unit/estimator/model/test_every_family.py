@@ -38,8 +38,8 @@ _NAMES = tuple(
 """One model of the catalogue for each model type."""
 _PACKED = {"deepseek-v3", "deepseek-v3.2", "kimi-k2"}
 _SHARDED = sorted(
-    name for name in set(_NAMES) - _PACKED if not name.startswith("clip-vit")
-)  # FSDP2 shards no scalar
+    name for name in set(_NAMES) - _PACKED if resolve_model(name).model_type != "clip"
+)
 """Those of them without a scalar parameter, which FSDP2 refuses, and without packed weights, which
 get no gradient.
 """
