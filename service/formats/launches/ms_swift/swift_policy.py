@@ -7,6 +7,7 @@ completion, which it divides in place.
 
 from service.formats.launches.ms_swift.swift_keys import OFF, POLICY_UNMODELLED, SWIFT
 from service.formats.launches.ms_swift.swift_step import take_given
+from service.formats.launches.policies.lengths import put_lengths
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting, Settings, is_unset, make_default
 
@@ -49,20 +50,13 @@ def _read_lengths(config: Settings, training: Settings, draft: Draft) -> None:
     for setting in named:
         if setting is not completion:
             draft.drop(setting)
-    generated = completion.as_int(minimum=1)
-    draft.put("workload.completion_length", generated, completion)
-    prompt, longest = training.take("max_length"), config.peek("vllm_max_model_len")
-    if prompt is not None:
-        length = prompt.as_int(minimum=1) + generated
-        draft.put("workload.sequence_length", length, prompt)
-    elif longest is not None and longest.as_int(minimum=1) > generated:
-        draft.put("workload.sequence_length", longest.as_int(minimum=1), longest)
-    else:
-        why = (
-            "without max_length prompts are as long as the data's: say those of the longest one "
-            f"and {completion.key} {generated} together"
-        )
-        draft.ask("workload.sequence_length", why)
+    put_lengths(
+        draft,
+        completion,
+        prompt=training.take("max_length"),
+        longest=config.peek("vllm_max_model_len"),
+        unsaid="without max_length prompts are as long as the data's",
+    )
 
 
 def _read_reference(config: Settings, draft: Draft, *, adapts: bool) -> None:

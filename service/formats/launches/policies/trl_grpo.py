@@ -6,6 +6,7 @@ Names and defaults are those of TRL 1.16 (``trl/trainer/grpo_config.py`` and
 
 from dataclasses import dataclass
 
+from service.formats.launches.policies.lengths import put_lengths
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.lowering import lower_trainer
@@ -118,22 +119,13 @@ def _add_older_defaults(policy: Policy, setup: TrainerSetup, draft: Draft) -> No
 
 def _read_lengths(training: Settings, draft: Draft) -> None:
     """Set prompt and completion, of which the config says the latter alone."""
-    completion = _take(training, "max_completion_length", 512)
-    generated = completion.as_int(minimum=1)
-    draft.put("workload.completion_length", generated, completion)
-    longest = training.peek("vllm_max_model_length")
-    prompt = training.take("max_prompt_length", "prompt_length")
-    if prompt is not None:
-        length = prompt.as_int(minimum=1) + generated
-        draft.put("workload.sequence_length", length, prompt)
-    elif longest is not None and longest.as_int(minimum=1) > generated:
-        draft.put("workload.sequence_length", longest.as_int(minimum=1), longest)
-    else:
-        why = (
-            "the tokens of a prompt are the data's: say those of the longest one and "
-            f"max_completion_length {generated} together"
-        )
-        draft.ask("workload.sequence_length", why)
+    put_lengths(
+        draft,
+        _take(training, "max_completion_length", 512),
+        prompt=training.take("max_prompt_length", "prompt_length"),
+        longest=training.peek("vllm_max_model_length"),
+        unsaid="the tokens of a prompt are the data's",
+    )
 
 
 def _read_reference(policy: Policy, setup: TrainerSetup, draft: Draft) -> None:
