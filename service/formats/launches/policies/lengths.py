@@ -1,4 +1,7 @@
-"""Lengths of prompts and completions, of which trainers of policies say the latter alone."""
+"""Lengths of prompts and completions of policies.
+
+Their trainers give the length of completions alone, or that of both.
+"""
 
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.settings import Setting
