@@ -217,16 +217,15 @@ def is_batch_dependent(model: Architecture, attention: Attention, dtype: DType) 
 
     A product copies heads that do not lie one after another.
     """
-    may_be_math = attention is Attention.MATH or (
-        attention is Attention.SDPA and dtype is DType.FP32
-    )
+    kernel = resolve_attention(model, attention)
+    may_be_math = kernel is Attention.MATH or (kernel is Attention.SDPA and dtype is DType.FP32)
     return (
         model.recurrent
         or model.batch_dependent
         or model.writes_out_attention
         or model.always_masked
         or may_be_math
-        or attention is Attention.EAGER
+        or kernel is Attention.EAGER
     )
 
 

@@ -16,6 +16,7 @@ from service.estimator.passes.heads import list_task_labels, record_task, record
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value
+from service.estimator.tape.ops.attention_masks import make_causal_mask
 from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, multiply_scalar
 from service.estimator.tape.ops.loss.losses import compute_shifted_loss, compute_unshifted_loss
 from service.estimator.tape.ops.products import allocate_integers, embedding, linear
@@ -177,19 +178,20 @@ class ModelWalk:
         """
         tape, ctx, model = self.tape, self.ctx, self.model
         outlive = tape.builds_graph and (model.layers_keep_tables or self.checkpointed)
+        masks = {key: mask.storage for key, mask in own_masks if mask.storage is not None}
+        is_eager = ctx.settings.attention is Attention.EAGER
+        for window in model.masks:
+            if is_eager or ctx.has_mask(window):
+                masks[window] = make_causal_mask(
+                    tape,
+                    ctx.get_read_shape(window),
+                    has_window=window is not None,
+                    padded=ctx.padded,
+                    dtype=hidden if is_eager else None,
+                )
         shape = ctx.shape.tokens if model.tables_per_token else ctx.shape.positions
         elements = () if ctx.settings.unsloth else model.rotary_tables
         tables = make_rotary_tables(tape, elements, shape, ctx.table_dtype)
-        masks = {key: mask.storage for key, mask in own_masks if mask.storage is not None}
-        for window in model.masks:
-            read_shape = ctx.get_read_shape(window)
-            if ctx.settings.attention is Attention.EAGER:
-                size = read_shape.mask(hidden.bytes_per_element)
-            elif ctx.has_mask(window):
-                size = read_shape.mask(1) if ctx.padded else read_shape.shared_mask(1)
-            else:
-                continue
-            masks[window] = tape.allocate(Category.ACTIVATIONS, size)
         if outlive and ctx.settings.ends_tables_early:
             tables, unread = self.layer_tables.divide(tables, masks)
             self.tables += tables

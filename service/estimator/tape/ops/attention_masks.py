@@ -1,14 +1,18 @@
-"""Biases that SDPA makes of masks, and sums of rows."""
+"""Masks of attention, biases made of them, sums of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.ledger import Category
+from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.attention_heads import Heads
+from service.estimator.tape.pass_shape import PassShape
+from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
+_MakeCondition = Callable[[], Storage]
+_Part = tuple[_MakeCondition, Size]
 RANDOM_STATE_BYTES = 24
 """Philox seed and offset that flash attention returns, and keeps, even without dropout."""
 SEED_BYTES = 16
@@ -85,3 +89,47 @@ def make_causal_bias(tape: Tape, dtype: DType, heads: Heads) -> tuple[Value, ...
             dtype,
         ),
     )
+
+
+def make_causal_mask(
+    tape: Tape, shape: PassShape, *, has_window: bool, padded: bool, dtype: DType | None
+) -> Storage:
+    """Return a mask of what each query reads, put together from booleans.
+
+    Every condition is one for each query and key; eager attention's mask is made of the result
+    (transformers 5.23 ``masking_utils.py``, ``and_masks``, ``sdpa_mask`` and ``eager_mask``).
+    ``shape`` is that of the positions read; ``padded`` masks come of a mask of tokens, one for each
+    sequence. In ``dtype`` it is added to the scores; None is a boolean.
+    """
+    shared, every = shape.shared_mask(1), shape.mask(1)
+
+    def compare() -> Storage:
+        return tape.allocate(Category.ACTIVATIONS, shared)
+
+    def compare_in_window() -> Storage:
+        return _join(tape, [(compare, shared)] * 2)
+
+    def read_padding() -> Storage:
+        return tape.allocate(Category.ACTIVATIONS, shape.cached(1))
+
+    make = compare_in_window if has_window else compare
+    mask = _join(tape, [(make, shared), (read_padding, every)]) if padded else make()
+    if dtype is None:
+        return mask
+    added = tape.allocate(Category.ACTIVATIONS, shape.mask(dtype.bytes_per_element))
+    tape.release(mask)
+    return added
+
+
+def _join(tape: Tape, parts: Iterable[_Part]) -> Storage:
+    """Return a boolean where all conditions hold.
+
+    Each comes with the size of what holds up to it.
+    """
+    results: list[Storage] = []
+    for make, size in parts:
+        condition = make()
+        results.append(tape.allocate(Category.ACTIVATIONS, size))
+        tape.release(condition, *results[:-1])
+        del results[:-1]
+    return results[0]

@@ -4,6 +4,8 @@ is added.
 
 import pytest
 
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.passes.config import is_batch_dependent
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import LoggingTape
 from service.estimator.tape.graph import Mode
@@ -11,9 +13,12 @@ from service.estimator.tape.ledger import Section
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops import attention_kernels as kernels
 from service.estimator.tape.ops.attention_heads import Heads
-from service.estimator.tape.ops.attention_masks import RANDOM_STATE_BYTES
+from service.estimator.tape.ops.attention_masks import RANDOM_STATE_BYTES, make_causal_mask
 from service.estimator.tape.ops.images import embed_patches
+from service.estimator.tape.pass_shape import PassShape
 from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Attention
+from tests.tiny_models import tiny_config
 from tests.unit.estimator.tape.builders import (
     a_leaf,
     a_tape,
@@ -172,3 +177,40 @@ def test_autocast_casts_a_convolutions_weight_before_its_pixels() -> None:
 
     made = [size for verb, size in _list_requests(tape) if verb == "takes"]
     assert made[1:3] == [sizes.constant(40 * 2), sizes.per_token(3 * 2)]
+
+
+@pytest.mark.parametrize(
+    ("has_window", "padded", "dtype", "requests"),
+    [
+        (False, False, DType.FP32, "+b +f -b"),
+        (True, False, None, "+b +b -b +b +b -b -b"),
+        (False, True, None, "+b +b -b +p +e -p -b"),
+        (False, True, DType.FP32, "+b +b -b +p +e -p -b +f -e"),
+        (True, True, None, "+b +b -b +b +b -b -b +b -b +p +e -p -b"),
+    ],
+)
+def test_masks_are_put_together_from_booleans(
+    requests: str, *, has_window: bool, padded: bool, dtype: DType | None
+) -> None:
+    """What CPU tensors of transformers' ``sdpa_mask`` and ``eager_mask`` take and free.
+
+    b: a boolean for all sequences, e: one for each, p: its padding, f: what is added to scores.
+    """
+    tape = _log()
+
+    make_causal_mask(tape, PassShape(), has_window=has_window, padded=padded, dtype=dtype)
+
+    shared, every = sizes.per_mask_element(1), sizes.per_score(1)
+    names = {shared: "b", every: "e", sizes.scale(every, 4): "f", sizes.per_token(1): "p"}
+    made = [
+        f"{'+' if verb == 'takes' else '-'}{names[size]}" for verb, size in _list_requests(tape)
+    ]
+    assert made == requests.split()
+
+
+def test_a_model_that_falls_back_to_eager_copies_heads_of_several_sequences() -> None:
+    """SDPA has no cap on scores, so that Gemma 2's products are those of its own code."""
+    gemma, llama = (architecture_from_config(tiny_config(name)) for name in ("gemma2", "llama"))
+
+    assert is_batch_dependent(gemma, Attention.SDPA, DType.BF16)
+    assert not is_batch_dependent(llama, Attention.SDPA, DType.BF16)
