@@ -8,8 +8,8 @@ import os
 import sys
 from importlib import import_module
 
-_NEW_NETWORK = 0x40000000
-"""CLONE_NEWNET of setns(2)."""
+NEW_NETWORK = 0x40000000
+"""CLONE_NEWNET of setns(2) and unshare(2)."""
 
 
 def main() -> None:
@@ -23,10 +23,15 @@ def main() -> None:
 
 def enter(namespace: str) -> None:
     """Have this process's sockets be those of a namespace; raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
     file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if libc.setns(file, _NEW_NETWORK):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), namespace)
+        call_libc("setns", file, NEW_NETWORK)
     finally:
         os.close(file)
+
+
+def call_libc(name: str, *arguments: int) -> None:
+    """Call a function of the C library that returns 0; raises OSError where it does not."""
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
+        error = ctypes.get_errno()
+        raise OSError(error, f"{name}: {os.strerror(error)}")

@@ -1,17 +1,17 @@
 """Hosts of the rig in network namespaces, and a network between them that fails.
 
-Each host has a TUN device (tun(4)) whose packets come to this process, which hands them on, drops
-them or holds them for a while: what a host sees of that is what a bad switch does. It needs root.
+The devices outside of hosts are in a namespace too: it is that of the thread that runs the network,
+and of the threads and programs that it starts. Each host has a TUN device (tun(4)) whose packets
+come to this process, which hands them on, drops them or holds them for a while: what a host sees of
+that is what a bad switch does. It needs root.
 """
 
-import errno
 import fcntl
 import heapq
 import os
 import random
 import selectors
 import shutil
-import socket
 import struct
 import subprocess
 import threading
@@ -20,6 +20,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
+
+from tests.chaos.entering import NEW_NETWORK, call_libc
 
 _TUN, _SET_INTERFACE, _IFF_TUN, _IFF_NO_PACKET_INFO = "/dev/net/tun", 0x400454CA, 0x1, 0x1000
 _INTERFACE = struct.Struct("16sH22x")
@@ -30,8 +32,8 @@ SUBNET = "198.18.0"
 """Of benchmarks of networks (RFC 2544, appendix C.2.2): no real host has such an address."""
 SERVERS, CLIENTS = f"{SUBNET}.1", f"{SUBNET}.2"
 """Addresses of what runs outside of the hosts."""
+DEVICE_PREFIX = "hr-tun"
 _TICK_S = 0.05
-_OTHERS_WITHIN_S = 300.0
 _numbers = count()
 
 
@@ -103,7 +105,8 @@ def explain_no_network() -> str:
 def run_network(num_hosts: int) -> Iterator[Network]:
     """Run a network of so many hosts for the length of a block; nothing of it is left."""
     with ExitStack() as stack:
-        _hold_subnet(stack.enter_context(socket.socket(socket.AF_UNIX)))
+        _leave_network(stack)
+        _run("ip", "link", "set", "lo", "up")
         routes: dict[bytes, int] = {}
         here = _open_device(stack)
         _configure(here.name, (SERVERS, CLIENTS))
@@ -124,21 +127,15 @@ def run_network(num_hosts: int) -> Iterator[Network]:
         yield network
 
 
-def _hold_subnet(lock: socket.socket) -> None:
-    """Wait until no other network has these addresses.
+def _leave_network(stack: ExitStack) -> None:
+    """Have this thread, and what it starts, in a network of its own until the stack ends.
 
-    Each would reach the other's hosts. Raises OSError where one has them for too long.
+    Devices of the machine's network would tell every browser on it that its network has changed.
     """
-    end = time.monotonic() + _OTHERS_WITHIN_S
-    while True:
-        try:
-            lock.bind(f"\0headroom-hosts-{SUBNET}")
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or time.monotonic() > end:
-                raise
-            time.sleep(_TICK_S)
-        else:
-            return
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    stack.callback(os.close, before)
+    call_libc("unshare", NEW_NETWORK)
+    stack.callback(call_libc, "setns", before, NEW_NETWORK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +145,7 @@ class _Device:
 
 
 def _open_device(stack: ExitStack) -> _Device:
-    name = f"hr{os.getpid() % 10**7}x{next(_numbers)}"
+    name = f"{DEVICE_PREFIX}{next(_numbers)}"
     file = os.open(_TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     stack.callback(os.close, file)
     fcntl.ioctl(

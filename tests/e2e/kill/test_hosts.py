@@ -4,9 +4,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -15,9 +13,18 @@ from service.embedded.children import Child
 from service.runtime.variables import parse_psycopg_url
 from tests.chaos.hosts import run_hosts
 from tests.chaos.invariants import count_executions, find_violations
-from tests.chaos.network import CLIENTS, SERVERS, Host, Link, explain_no_network, run_network
+from tests.chaos.network import (
+    CLIENTS,
+    DEVICE_PREFIX,
+    SERVERS,
+    Host,
+    Link,
+    explain_no_network,
+    run_network,
+)
 from tests.chaos.network_faults import CUT
 from tests.chaos.storm import SETTINGS, Pace, run_storm
+from tests.running.folders import make_folder
 from tests.running.forked import ForkedProgram
 
 _WHY_NOT = explain_no_network()
@@ -34,6 +41,8 @@ OF_NETWORK = {
     "loss",
 }
 ECHO_PORT = 7007
+LINK_NEWS = 1
+"""RTMGRP_LINK of rtnetlink(7): devices that come and go."""
 DEADLINE_S = 60.0
 _ECHO = f"""
 import socket
@@ -67,7 +76,7 @@ def test_nothing_is_lost_where_the_network_between_hosts_fails() -> None:
     settings = {**SETTINGS, "HEADROOM_LEASE_S": f"{LEASE_S:g}"}
     with ExitStack() as stack:
         # The path of a socket holds 107 bytes.
-        root = Path(stack.enter_context(TemporaryDirectory(prefix="headroom-")))
+        root = stack.enter_context(make_folder())
         rig = stack.enter_context(
             run_hosts(
                 root,
@@ -103,6 +112,22 @@ def test_nothing_is_lost_where_the_network_between_hosts_fails() -> None:
     assert executions >= sum(job.cancelled is None for job in happened.jobs)
     assert struck & OF_NETWORK, f"no fault of the network among {struck}"
     assert struck - OF_NETWORK, "faults of the network alone"
+
+
+def test_nobody_else_sees_its_devices() -> None:
+    """A browser on this machine, which listens for such news, stays where it is."""
+    news = b""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as listener:
+        listener.bind((0, LINK_NEWS))
+        with run_network(1):
+            names = [name for _, name in socket.if_nameindex()]
+        with suppress(BlockingIOError):
+            while True:
+                news += listener.recv(1 << 16, socket.MSG_DONTWAIT)
+
+    assert [name for name in names if name.startswith(DEVICE_PREFIX)]
+    assert DEVICE_PREFIX.encode() not in news
+    assert names != [name for _, name in socket.if_nameindex()]
 
 
 class Caller:
