@@ -5,8 +5,6 @@ test that asks. A copy of the migrated one costs a hundred times what a test ask
 whose schema is untouched is emptied and goes to the next test.
 """
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -25,6 +23,7 @@ from service.db.session import make_engine, make_sessions
 from service.embedded.postgres import run_postgres
 from service.embedded.redis import run_redis
 from service.runtime.variables import parse_psycopg_url
+from tests.running.folders import make_folder
 
 TEMPLATE = "headroom_template"
 _SCHEMA = """
@@ -67,9 +66,8 @@ def servers_dir() -> Iterator[Path]:
 
     The path of a Unix socket holds 107 bytes, and pytest's own are long.
     """
-    path = Path(tempfile.mkdtemp(prefix="headroom-"))
-    yield path
-    shutil.rmtree(path)
+    with make_folder() as path:
+        yield path
 
 
 @pytest.fixture(scope="session")

@@ -4,18 +4,17 @@ its test.
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.watching import Opened, Watch
 from tests.e2e.cli.conftest import Running, await_line, headroom
+from tests.running.folders import make_folder
 from tests.running.forked import make_probe_command
 
 _REQUIRED = os.environ.get("HEADROOM_REQUIRE_BROWSER") == "1"
@@ -87,17 +86,17 @@ def browser(chromium: str) -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def running(chromium: str) -> Iterator[Running]:  # noqa: ARG001 - without a browser nothing is started
     """Return a whole Headroom: it traces, and measures on the CPU."""
-    data_dir = Path(tempfile.mkdtemp(prefix="headroom-"))
-    probe = ("--probe-command", make_probe_command())
-    options = ("--port", "0", "--data-dir", str(data_dir), *probe)
-    process = headroom("up", *options, program="tests.running.program")
-    line = await_line(process)
-    assert line.startswith(_READY), line
-    running = Running(process=process, url=line.removeprefix(_READY).strip(), data_dir=data_dir)
-    yield running
-    running.stop()
-    process.communicate()
-    shutil.rmtree(data_dir)
+    with make_folder() as data_dir:
+        probe = ("--probe-command", make_probe_command())
+        options = ("--port", "0", "--data-dir", str(data_dir), *probe)
+        process = headroom("up", *options, program="tests.running.program")
+        line = await_line(process)
+        assert line.startswith(_READY), line
+        url = line.removeprefix(_READY).strip()
+        running = Running(process=process, url=url, data_dir=data_dir)
+        yield running
+        running.stop()
+        process.communicate()
 
 
 @pytest.fixture(scope="session")

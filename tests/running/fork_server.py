@@ -20,6 +20,8 @@ from multiprocessing.context import ForkProcess
 from types import FrameType
 
 from service.embedded.forking import close_files, forget_handlers, preload
+from tests.running.database_template import copying_first
+from tests.running.folders import make_folder
 
 MESSAGE_BYTES = 1 << 18
 MAX_FILES = 32
@@ -161,7 +163,8 @@ def main() -> None:
     """Load the modules, and serve."""
     numbers, modules = sys.argv[1:3], sys.argv[3:]
     preload(modules)
-    serve_forks(numbers)
+    with make_folder() as folder, copying_first(folder):
+        serve_forks(numbers)
 
 
 if __name__ == "__main__":

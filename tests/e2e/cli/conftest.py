@@ -3,11 +3,9 @@
 import contextlib
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ import psutil
 import pytest
 
 from service.embedded.identity import is_alive, read_record
+from tests.running.folders import make_folder
 from tests.running.forked import ForkedProgram
 
 _READY = "Headroom is ready at "
@@ -99,13 +98,6 @@ def await_line(process: subprocess.Popen[str]) -> str:
 
 
 @contextlib.contextmanager
-def _short_directory() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="headroom-"))
-    yield path
-    shutil.rmtree(path)
-
-
-@contextlib.contextmanager
 def _starter(directory: Path) -> Iterator[Up]:
     with ExitStack() as stack:
 
@@ -127,7 +119,7 @@ def _starter(directory: Path) -> Iterator[Up]:
 @pytest.fixture
 def short_dir() -> Iterator[Path]:
     """Return an empty directory whose path leaves room for a socket."""
-    with _short_directory() as path:
+    with make_folder() as path:
         yield path
 
 
@@ -141,14 +133,14 @@ def up(short_dir: Path) -> Iterator[Up]:
 @pytest.fixture(scope="module")
 def whole() -> Iterator[Running]:
     """Return one that tests share: each leaves it ready, with every part running."""
-    with _short_directory() as path, _starter(path) as start:
+    with make_folder() as path, _starter(path) as start:
         yield start()
 
 
 @pytest.fixture(scope="module")
 def idle() -> Iterator[Running]:
     """Return one without workers that tests share: what they store has names of their own."""
-    with _short_directory() as path, _starter(path) as start:
+    with make_folder() as path, _starter(path) as start:
         yield start("--workers", "0")
 
 

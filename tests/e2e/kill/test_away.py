@@ -2,7 +2,6 @@
 
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from service.db.migrate import upgrade
 from service.db.session import make_engine, make_sessions
@@ -10,6 +9,7 @@ from service.embedded.postgres import run_postgres
 from service.runtime.variables import parse_psycopg_url
 from service.usecases.jobs import workers
 from tests.processes import has_ended
+from tests.running.folders import make_folder
 from tests.system import IN_TIME_S, System, build_environment, has_succeeded_once
 from tests.waiting import eventually
 
@@ -21,7 +21,7 @@ def test_postgres_is_away_when_the_result_is_there(tmp_path: Path) -> None:
     note, gate = tmp_path / "note", tmp_path / "gate"
     with ExitStack() as stack:
         # The path of a socket holds 107 bytes.
-        root = Path(stack.enter_context(TemporaryDirectory(prefix="headroom-"))) / "pg"
+        root = stack.enter_context(make_folder()) / "pg"
         with run_postgres(root) as url:
             upgrade(url)
             engine = make_engine(

@@ -4,8 +4,6 @@ nothing twice, nothing wrong.
 
 import subprocess
 from contextlib import ExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from sqlalchemy import text
@@ -25,6 +23,7 @@ from tests.chaos.invariants import count_executions, find_violations
 from tests.chaos.rig import run_rig
 from tests.chaos.storm import SETTINGS, run_storm
 from tests.job_builders import a_request, a_result
+from tests.running.folders import make_folder
 from tests.running.forked import ForkedProgram
 
 SEED = 3
@@ -57,7 +56,7 @@ def test_nothing_is_lost_nothing_twice_and_nothing_wrong() -> None:
     settings = {**SETTINGS, "HEADROOM_LEASE_S": f"{LEASE_S:g}"}
     with ExitStack() as stack:
         # The path of a socket holds 107 bytes.
-        root = Path(stack.enter_context(TemporaryDirectory(prefix="headroom-")))
+        root = stack.enter_context(make_folder())
         rig = stack.enter_context(
             run_rig(root, settings=settings, num_workers=2, launch=launch_fork)
         )

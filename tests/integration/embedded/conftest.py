@@ -2,19 +2,21 @@
 
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
+import psycopg
 import pytest
 
 from service.embedded.account import grant_traversal, revoke_traversal
 from service.embedded.events import NULL_LOG
+from tests.running.database_template import copying_first
+from tests.running.folders import make_folder
 
 _OWNER = """
 import signal, sys
@@ -35,9 +37,22 @@ Owner = Callable[..., tuple[subprocess.Popen[str], str]]
 @pytest.fixture
 def short_dir() -> Iterator[Path]:
     """Return an empty directory whose path leaves room for a socket."""
-    path = Path(tempfile.mkdtemp(prefix="headroom-"))
-    yield path
-    shutil.rmtree(path)
+    with make_folder() as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
+def first_database() -> Iterator[Path]:
+    """Return where the first database of a run is kept."""
+    with make_folder() as path:
+        yield path
+
+
+@pytest.fixture
+def copied(first_database: Path) -> Iterator[None]:
+    """Have new databases be copies, for tests of what comes after."""
+    with copying_first(first_database):
+        yield
 
 
 @pytest.fixture
@@ -87,3 +102,15 @@ def _end(process: subprocess.Popen[str]) -> None:
     # As Ctrl-C would: the program stops its server before it ends.
     process.send_signal(signal.SIGINT)
     process.communicate()
+
+
+def find_postmaster(root: Path) -> psutil.Process:
+    """Return the server of a directory."""
+    return psutil.Process(int((root / "postgres" / "postmaster.pid").read_text().split()[0]))
+
+
+def query(url: str, question: str) -> object:
+    """Return the first value of a query."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute(question).fetchone()
+        return row[0] if row else None
