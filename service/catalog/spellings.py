@@ -245,12 +245,19 @@ def _point_to_relatives(name: str) -> str:
     return f"{kind}: {', '.join(relatives)}.{note}"
 
 
+_RECORD = (
+    "A type that `headroom families` does not list is recorded first: `headroom models record "
+    "config.json`, which takes minutes on a machine with torch."
+)
+
+
 def _ask_config(name: str) -> str:
     """Return what to paste for an unknown model, and where."""
     if not _HUB_ID.fullmatch(name):
         return (
             "`headroom models` and GET /v1/models list every name; a model that is not among them "
             'is asked about by its config.json: --config FILE, or "model": {"hf_config": {…}}.'
+            f" {_RECORD}"
         )
     return (
         f"Its config.json is all that is needed: hub:{name} in place of the name reads it from the "
@@ -258,7 +265,8 @@ def _ask_config(name: str) -> str:
         f"{CONFIG_ADDRESS.format(hub_id=name)} and "
         'give it with --config FILE in place of the name, over HTTP as "model": {"hf_config": '
         "{…}}; "
-        "`headroom models add NAME --config FILE` (POST /v1/models) keeps it under a name."
+        "`headroom models add NAME --config FILE` (POST /v1/models) keeps it under a name. "
+        f"{_RECORD}"
     )
 
 

@@ -30,17 +30,25 @@ PUBLISHED = {
     "Qwen/Qwen3-VL-32B-Instruct-FP8": 33_359_294_704,
     "Qwen/Qwen3-VL-235B-A22B-Instruct-FP8": 235_684_292_848,
     "MiniMaxAI/MiniMax-M2.5": 228_703_644_928 - 62 * 256,
+    "MiniMaxAI/MiniMax-M2.7": 228_703_644_928 - 62 * 256,
     "nvidia/MiniMax-M2.5-NVFP4": 116_349_510_656,
+    "nvidia/MiniMax-M2.7-NVFP4": 116_349_510_656,
     "nvidia/Gemma-4-31B-IT-NVFP4": 20_868_591_152,
     "nvidia/Gemma-4-26B-A4B-NVFP4": 14_386_941_232,
     "nvidia/Qwen3.5-122B-A10B-NVFP4": 64_580_759_280,
     "nvidia/Qwen3.6-27B-NVFP4": 18_164_649_200,
     "nvidia/Qwen3.6-35B-A3B-NVFP4": 18_683_860_336,
+    "RadixArk/Qwen3.8-27B-NVFP4": 18_164_649_200,
+    "deepreinforce-ai/Ornith-1.0-35B-FP8": 35_138_874_736,
+    "deepreinforce-ai/Ornith-1.0-397B-FP8": 396_991_795_696,
+    "Qwen/Qwen3-Coder-Next-FP8": 79_679_212_800,
+    "meta-llama/Llama-3.1-405B-FP8": 405_868_625_920,
 }
 """Values that the hub counts in the files, as llmfit 1.1.17 holds them.
 
 Of nvfp4, pairs of codes without scales; of fp8, codes and scales, and with them those of the layer
-that predicts further tokens. MiniMax's own have a correction of each expert's score beside them.
+that predicts further tokens. MiniMax's own have a correction of each expert's score beside them; of
+M2.7 no scales are counted, and those of M2.5 stand for them.
 """
 PREDICTORS = {
     "Qwen/Qwen3.6-27B-FP8": 27_781_427_952 - 27_356_728_560,
@@ -75,8 +83,14 @@ def _count_values(placed: WeightPlacement, scheme: Scheme) -> int:
         if count and kind.packing is Packing.NVFP4:
             values += placed.weight.numel * count // 2
         elif count:
-            values += placed.weight.numel * count + _count_squares(placed, kind) * count
+            values += placed.weight.numel * count + _count_scales(placed, kind) * count
     return values
+
+
+def _count_scales(placed: WeightPlacement, kind: Scheme) -> int:
+    """Return the scales of a matrix that are no scalars."""
+    num, rows, _ = placed.matrix_shape
+    return num * rows if kind.per_row else _count_squares(placed, kind)
 
 
 def _count_squares(placed: WeightPlacement, kind: Scheme) -> int:

@@ -25,6 +25,10 @@ from service.estimator.values.errors import InvalidConfigError, NotModelledError
 
 _ALGORITHM = "quant_algo"
 _MIXED = "MIXED_PRECISION"
+_EXPERT = re.compile(r"\.experts\.\d+\.")
+"""An expert of a layer, by its number."""
+_GATED = re.compile(r"(?<=\.)(?:gate|up)_proj$")
+"""The halves of what transformers stacks as ``gate_up_proj``."""
 _SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {
         "FP8": Scheme(packing=Packing.FP8, bits=8, scale_bytes=FP32_BYTES, static_inputs=True),
@@ -73,14 +77,25 @@ def read_modelopt(config: Config) -> Scheme:
 
 
 def _read_mixture(layers: Mapping[str, object]) -> Scheme:
-    """Return the formats of modules, each with their names."""
-    names: defaultdict[Scheme, list[str]] = defaultdict(list)
+    """Return the formats of modules, each with their names.
+
+    Experts are named one by one, and are one tensor here.
+    """
+    names: defaultdict[Scheme, dict[str, None]] = defaultdict(dict)
     for name, rule in layers.items():
         if not isinstance(rule, Mapping):
             message = f"{FIELD}.quantized_layers.{name} is {rule!r}; it must be an object"
             raise InvalidConfigError(message, field=f"{FIELD}.quantized_layers")
-        names[_read_format(rule, f"{FIELD}.quantized_layers")].append(name)
+        scheme = _read_format(rule, f"{FIELD}.quantized_layers")
+        names[scheme] |= dict.fromkeys(_list_stacked_names(name))
     return join_formats(replace(scheme, only=tuple(names[scheme])) for scheme in names)
+
+
+def _list_stacked_names(name: str) -> tuple[str, ...]:
+    """Return what a module is called where experts are stacked."""
+    stacked, num_experts = _EXPERT.subn(".experts.", name)
+    gated = _GATED.sub("gate_up_proj", stacked)
+    return (stacked, gated) if num_experts and gated != stacked else (stacked,)
 
 
 def _read_format(config: Config, field: str) -> Scheme:

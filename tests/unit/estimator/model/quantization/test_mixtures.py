@@ -46,9 +46,11 @@ def compressed(*groups: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def count_formats(quantization: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return how often a module of Llama 3.1 8B has each format; 16 bits is an empty word."""
-    plain = load_config(resolve_model("llama-3.1-8b"))
+def count_formats(
+    quantization: Mapping[str, Any], name: str = "llama-3.1-8b"
+) -> dict[str, dict[str, int]]:
+    """Return how often a module of a model has each format; 16 bits is an empty word."""
+    plain = load_config(resolve_model(name))
     model = architecture_from_config({**plain, "quantization_config": quantization})
     assert model.quantization is not None
     counts: dict[str, dict[str, int]] = {}
@@ -72,6 +74,30 @@ def test_modelopt_names_the_algorithm_of_each_module() -> None:
     assert counts["self_attn.q_proj"] == {"fp8": LAYERS - 1, "": 1}
     assert counts["mlp.gate_proj"] == {"": LAYERS}
     assert counts["lm_head"] == {"": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "stacked"),
+    [
+        ("nemotron-3-nano-30b-a3b", "backbone.layers.1.mixer", ["mixer.experts.up_proj"]),
+        ("qwen3-30b-a3b", "model.layers.1.mlp", ["mlp.experts.gate_up_proj"]),
+    ],
+)
+def test_experts_that_are_named_one_by_one_are_one_tensor(
+    name: str, path: str, stacked: list[str]
+) -> None:
+    """A list of every expert of a layer packs the stack, and no other layer's."""
+    quantization = modelopt()
+    quantization["quantized_layers"] = {
+        f"{path}.experts.{expert}.{half}_proj": {"quant_algo": "W4A16_NVFP4", "group_size": 16}
+        for expert in range(128)
+        for half in ("gate", "up")
+    }
+
+    counts = count_formats(quantization, name)
+
+    assert [module for module, count in counts.items() if "nvfp4" in count] == stacked
+    assert counts[stacked[0]]["nvfp4"] == 1
 
 
 def test_groups_of_compressed_tensors_are_told_apart_by_their_targets() -> None:
