@@ -1,9 +1,13 @@
-"""A recording of a small helium, as ``headroom models record`` wrote it."""
+"""A recording of a small helium, as ``headroom models record`` wrote it, and shipped ones."""
 
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from service.catalog.recorded_models import read_packed_recording
 from service.estimator.model.recorded.architecture import RecordedArchitecture, RecordedBlock
 from service.usecases.recordings.documents import read_document, unpack_document
 
@@ -39,3 +43,30 @@ def change_layers(model: RecordedArchitecture, **changes: Any) -> RecordedArchit
         if isinstance(block, RecordedBlock)
     )
     return replace(model, blocks=blocks)
+
+
+_GZIP = 31
+
+
+class RecordingHead(msgspec.Struct, kw_only=True):
+    """What a document says beside its programs, which are most of it and stay undecoded."""
+
+    config: dict[str, Any]
+    model_class: str
+    model_type: str
+    passes: dict[str, msgspec.Raw]
+    outer_weights: tuple[tuple[Any, ...], ...]
+    reads: dict[str, Any] | None = None
+
+
+_HEADS = msgspec.json.Decoder(RecordingHead)
+
+
+def read_recording_text(name: str) -> bytes:
+    """Return the document of a shipped recording as JSON."""
+    return zlib.decompress(read_packed_recording(name), wbits=_GZIP)
+
+
+def read_recording_head(text: bytes) -> RecordingHead:
+    """Return the head of a document."""
+    return _HEADS.decode(text)

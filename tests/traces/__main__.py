@@ -11,11 +11,13 @@ import pytest
 USERS = (
     "tests/accuracy/test_differential.py",
     "tests/accuracy/written",
+    "tests/unit/probes/architecture/test_gathered.py",
     "tests/unit/probes/architecture/test_pieces.py",
     "tests/unit/probes/architecture/test_proofs.py",
     "tests/unit/probes/architecture/test_recordings.py",
     "tests/unit/probes/ranks",
     "tests/unit/probes/test_families.py",
+    "tests/unit/probes/test_measure_recorded.py",
     "tests/unit/probes/test_slices_traced.py",
     "tests/unit/probes/trace/test_speed.py",
     "tests/unit/probes/trace/test_truth.py",

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
 
 from service.catalog.models import list_recorded_models
-from service.catalog.recorded_models import load_recorded_architecture, read_packed_recording
+from service.catalog.recorded_models import load_recorded_architecture
 from service.estimator.model.recorded.architecture import RecordedArchitecture
 from service.estimator.model.recorded.engine_models import load_engine_models
-from service.usecases.recordings.documents import unpack_document
 from tests.accuracy.types.rows import Row
+from tests.recordings import read_recording_head, read_recording_text
 
 PAGE = Path(__file__).parents[3] / "docs" / "types.md"
 _TEXT = """# Every type of transformers
@@ -143,8 +142,8 @@ _ENCODER_LAYER = re.compile(r"(model\.)?encoder\.(layers|block)\.\d")
 
 def _has_joint_layers(name: str) -> bool:
     """Return whether layers beside a recorded stack are not told apart."""
-    document: Any = unpack_document(read_packed_recording(name))
-    if not any(_ENCODER_LAYER.match(weight[0]) for weight in document["outer_weights"]):
+    head = read_recording_head(read_recording_text(name))
+    if not any(_ENCODER_LAYER.match(weight[0]) for weight in head.outer_weights):
         return False
     model = load_recorded_architecture(name)
     assert isinstance(model, RecordedArchitecture)

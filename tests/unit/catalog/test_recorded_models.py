@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,10 @@ from service.catalog.models import (
     load_architecture,
     load_config,
 )
-from service.catalog.recorded_models import read_packed_recording, read_recordings_index
+from service.catalog.recorded_models import read_recordings_index
 from service.estimator.model.families.registry import list_model_types
 from service.estimator.model.recorded.architecture import RecordedArchitecture
-from service.estimator.model.recorded.encoding import compute_digest
-from service.usecases.recordings.documents import unpack_document
+from tests.recordings import read_recording_head, read_recording_text
 
 FOLDER = Path(recorded_models.__file__).with_name("recordings")
 MAX_BYTES = 10 * 2**20
@@ -45,24 +45,27 @@ WITHOUT_BF16 = frozenset({"fnet"})
 
 
 def test_every_recording_has_the_digest_and_the_config_of_the_index() -> None:
-    """Nothing is decoded: there are many."""
+    """No program is decoded: there are many. The digest is that of the bytes, which are written in
+    the one form that a document has.
+    """
     for entry in list_recorded_models():
-        document = unpack_document(read_packed_recording(entry.name))
-        passes = document["passes"]
+        text = read_recording_text(entry.name)
+        head = read_recording_head(text)
 
-        assert isinstance(passes, dict)
-        assert entry.recording == compute_digest(document)
-        assert document["config"] == load_config(entry)
-        assert load_config(entry)["architectures"] == [document["model_class"]]
-        assert document["model_type"] == entry.model_type
+        assert entry.recording == sha256(text).hexdigest()
+        assert head.config == load_config(entry)
+        assert load_config(entry)["architectures"] == [head.model_class]
+        assert head.model_type == entry.model_type
         weights = "fp32" if entry.model_type in WITHOUT_BF16 else "half"
-        needed = [{"half"}, {"half/forward"}] if "reads" in document else [{weights, "autocast"}]
-        assert any(names <= passes.keys() for names in needed)
+        needed = [{weights, "autocast"}] if head.reads is None else [{"half"}, {"half/forward"}]
+        assert any(names <= head.passes.keys() for names in needed)
 
 
 @pytest.mark.parametrize("entry", list_recorded_models()[::SAMPLED], ids=lambda entry: entry.name)
 def test_a_decoded_recording_is_what_the_index_says(entry: ModelEntry) -> None:
-    """A sample of them, since each takes a fraction of a second to decode."""
+    """A sample of them, since each takes a fraction of a second to decode; a decoded one has the
+    digest of its content, whatever the order of its bytes.
+    """
     model = load_architecture(entry)
 
     assert isinstance(model, RecordedArchitecture)

@@ -23,6 +23,9 @@ from service.jobs.contract import (
     make_task,
 )
 from worker.probes import __main__ as entry
+from worker.probes import measure
+
+assert measure, "forks share what it loads"
 
 CONFIG: dict[str, object] = {
     "model_type": "qwen2",
@@ -83,8 +86,12 @@ def probe_request(config: dict[str, object]) -> bytes:
 
 
 def test_a_measurement_from_stdin_to_stdout() -> None:
-    """Every line is a message of the contract and the last one is the result."""
-    status, lines = run_probe(probe_request(CONFIG))
+    """Every line is a message of the contract and the last one is the result.
+
+    What a fresh process loads writes nothing (``tests/architecture/test_rooms.py``), so that a fork
+    shows the same.
+    """
+    status, lines = run_forked_probe(probe_request(CONFIG))
 
     assert status == 0
     assert isinstance(lines[-1], ProbeResult)
