@@ -25,12 +25,19 @@ from service.api.http.decoding import read_json, require_json
 from service.api.http.dependencies import Dependencies
 from service.api.http.disconnect import run_until_disconnect
 from service.api.resources.kept_answers import finish_answer, keep_answer, respond_kept
-from service.api.resources.resolving import bring_draft, resolve_known_model, resolve_model
+from service.api.resources.resolving import (
+    bring_draft,
+    resolve_cached_name,
+    resolve_known_model,
+    resolve_model,
+)
 from service.api.resources.waiting import add_bound
 from service.contract.encoding import encode
 from service.contract.schemas.fields import get_or_none
-from service.contract.schemas.fit import FitRequest, InstantAnswer, ModelReference
-from service.contract.to_answer.fits import build_fit_answer, build_instants
+from service.contract.schemas.fit import FitRequest, ModelReference
+from service.contract.to_answer.fit_parts.builder import PART_BUILDER, PartBuilder
+from service.contract.to_answer.fit_parts.encoded import EncodedParts
+from service.contract.to_answer.fits import build_fit_answer
 from service.contract.to_question.drafts import find_hub_draft
 from service.contract.to_question.fits import build_question, read_fit
 from service.contract.to_question.models import ResolvedModel
@@ -41,8 +48,7 @@ from service.contract.to_question.pieces import (
     decode_pieces,
 )
 from service.estimator.values.errors import UnknownModelTypeError
-from service.estimator.values.memo import get_or_make_of
-from service.estimator.values.result import Instant
+from service.estimator.values.workload import ServeWorkload
 from service.planner.fit.evaluator import Evaluator
 from service.planner.fit.fit import FitReport
 from service.planner.fit.parts import FitPart
@@ -62,8 +68,10 @@ QUICK_S = 0.02
 it.
 """
 
-MAX_SHOWN = 512
-"""Configurations whose instants are kept as they are shown, a few kilobytes each."""
+MAX_SHOWN = 2048
+"""Lists of answers that are kept as they are shown, three of a configuration on a GPU, of a
+kilobyte or two each.
+"""
 
 
 async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: bytes) -> ASGIApp:
@@ -196,7 +204,7 @@ class _Job:
                 assumptions=question.assumptions,
                 parts=question.parts,
                 cluster=question.cluster,
-                instants=self._build_instants(report.estimate.instants),
+                builder=self._select_builder(),
             )
         )
         deps.metrics.count_fit(verdict)
@@ -204,15 +212,14 @@ class _Job:
         keep_answer(deps, self.body, answer, self.model, calibrations=self.calibrations)
         return respond_kept(self.scope, answer)
 
-    def _build_instants(self, instants: tuple[Instant, ...]) -> list[InstantAnswer] | None:
-        """Build the instants of a configuration once for all GPUs."""
-        if FitPart.INSTANTS not in self.question.parts:
-            return None
-        memo = self.deps.plans.get_memo("shown instants", MAX_SHOWN)
-        answers: list[InstantAnswer] = get_or_make_of(
-            memo, (instants,), lambda: build_instants(instants)
-        )
-        return answers
+    def _select_builder(self) -> PartBuilder:
+        """Return the builder of the answer's lists.
+
+        A server's are its load's own.
+        """
+        if isinstance(self.question.workload, ServeWorkload):
+            return PART_BUILDER
+        return EncodedParts(self.deps.plans.get_memo("shown parts", MAX_SHOWN))
 
 
 def _make_ended_search(budget_s: float) -> RemedySearch:
@@ -255,6 +262,10 @@ async def _read_question(
 async def _resolve_model(
     deps: Dependencies, scope: HTTPScope, reference: ModelReference
 ) -> ResolvedModel:
+    if isinstance(reference, str):
+        cached = resolve_cached_name(deps, reference, scope)
+        if cached is not None:
+            return cached
     resolve = partial(resolve_model, deps, reference, scope)
     if not isinstance(reference, str) and not isinstance(reference.hub, UnsetType):
         return await anyio.to_thread.run_sync(resolve, limiter=deps.hub_limiter)

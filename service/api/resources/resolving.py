@@ -89,6 +89,15 @@ def resolve_known_model(
     )
 
 
+def resolve_cached_name(deps: Dependencies, name: str, scope: Scope) -> ResolvedModel | None:
+    """Return the model of a name that is known without the database."""
+    spec = deps.specs.get_cached(name)
+    if spec is None:
+        return None
+    _read_token(scope)
+    return _show(spec)
+
+
 def find_recorded_model(deps: Dependencies, reference: ModelReference) -> ResolvedModel | None:
     """Return the model of a config that was recorded here.
 

@@ -1,11 +1,8 @@
 """Fit reports of the planner as answers of the contract."""
 
-from math import isfinite
-
 from service.base.errors import InvalidRequestError
 from service.contract.schemas.fit import (
     CheckpointAnswer,
-    ComponentAnswer,
     FitAnswer,
     InstantAnswer,
     IntervalsAnswer,
@@ -16,14 +13,15 @@ from service.contract.schemas.fit import (
     WorstRankAnswer,
 )
 from service.contract.schemas.methods import InputTokensAnswer
-from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer, RuleAnswer
+from service.contract.schemas.remedies import RemedyAnswer, RemedySearchAnswer
 from service.contract.schemas.serving import ServingAnswer
+from service.contract.to_answer.fit_parts.builder import PART_BUILDER, PartBuilder
+from service.contract.to_answer.fit_parts.finite import require_finite, require_finite_or_none
 from service.contract.to_answer.learnt.bases import build_bases, build_cluster_basis
 from service.estimator.values.result import (
     CheckpointBytes,
     Estimate,
     InputTokens,
-    Instant,
     Interval,
     Serving,
     Throughput,
@@ -44,12 +42,11 @@ def build_fit_answer(
     assumptions: tuple[str, ...] = (),
     parts: frozenset[FitPart] = ALL_PARTS,
     cluster: str = "",
-    instants: list[InstantAnswer] | None = None,
+    builder: PartBuilder = PART_BUILDER,
 ) -> FitAnswer:
     """Return a report as the contract's answer.
 
-    Fields that ``parts`` leaves out are empty. ``cluster`` is the one that the question names,
-    ``instants`` are the estimate's, if built before.
+    Fields that ``parts`` leaves out are empty. ``cluster`` is the one that the question names.
     """
     estimate = report.estimate
     require_exact(estimate)
@@ -60,7 +57,7 @@ def build_fit_answer(
         cluster=build_cluster_basis(estimate, cluster),
         replayed=_name_replay(estimate),
         num_gpus=estimate.num_gpus,
-        per_gpu=_build_per_gpu(estimate, parts, instants),
+        per_gpu=_build_per_gpu(estimate, parts, builder),
         capacity_bytes=report.device.capacity_bytes,
         usable_bytes=report.device.usable_bytes,
         headroom_bytes=report.headroom_bytes,
@@ -73,19 +70,7 @@ def build_fit_answer(
         serving=_build_serving(estimate.serving),
         rollout=_build_serving(estimate.rollout),
         throughput=_build_throughput(report.throughput, report.bound_reason),
-        rules_of_thumb=[
-            RuleAnswer(
-                name=rule.name,
-                bytes=rule.bytes,
-                our_bytes=rule.our_bytes,
-                seconds=_require_finite_or_none(rule.seconds),
-                our_seconds=_require_finite_or_none(rule.our_seconds),
-                off_by=rule.off_by,
-                why=rule.why,
-                source=rule.source,
-            )
-            for rule in report.rules_of_thumb
-        ],
+        rules_of_thumb=builder.build_rules(report.rules_of_thumb),
         remedies=[build_remedy_answer(remedy) for remedy in report.remedies],
         remedy_search=_build_remedy_search(report.remedy_search),
         inputs=[_build_input_tokens(item) for item in estimate.inputs],
@@ -122,12 +107,12 @@ def build_remedy_answer(remedy: Remedy) -> RemedyAnswer:
         saves_bytes=remedy.saves_bytes,
         verdict=remedy.verdict.value,
         effects=list(remedy.effects),
-        step_time_s=_require_finite_or_none(cost.step_time_s),
-        tokens_per_second=_require_finite_or_none(cost.tokens_per_second),
-        time_ratio=_require_finite_or_none(cost.time_ratio),
-        slowdown=_require_finite_or_none(cost.gpu_time_ratio),
-        cost_ratio=_require_finite_or_none(cost.cost_ratio),
-        usd_per_million_tokens=_require_finite_or_none(cost.usd_per_million_tokens),
+        step_time_s=require_finite_or_none(cost.step_time_s),
+        tokens_per_second=require_finite_or_none(cost.tokens_per_second),
+        time_ratio=require_finite_or_none(cost.time_ratio),
+        slowdown=require_finite_or_none(cost.gpu_time_ratio),
+        cost_ratio=require_finite_or_none(cost.cost_ratio),
+        usd_per_million_tokens=require_finite_or_none(cost.usd_per_million_tokens),
         gpu=remedy.gpu,
         num_gpus=remedy.num_gpus,
     )
@@ -160,11 +145,9 @@ def require_exact(estimate: Estimate) -> None:
 
 
 def _build_per_gpu(
-    estimate: Estimate, parts: frozenset[FitPart], instants: list[InstantAnswer] | None
+    estimate: Estimate, parts: frozenset[FitPart], builder: PartBuilder
 ) -> PerGpuAnswer:
     shows_instants = FitPart.INSTANTS in parts
-    if instants is None and shows_instants:
-        instants = build_instants(estimate.instants)
     return PerGpuAnswer(
         allocated_bytes=estimate.allocated_bytes,
         reserved_bytes=estimate.reserved_bytes,
@@ -173,17 +156,10 @@ def _build_per_gpu(
         intervals=_build_intervals(estimate),
         peak_instant=estimate.peak_instant,
         worst_rank=WorstRankAnswer(pipeline_stage=estimate.worst_pipeline_stage),
-        components=[
-            ComponentAnswer(
-                name=part.name,
-                bytes=part.bytes,
-                basis=part.basis,
-                formula=part.formula,
-                source=part.source,
-            )
-            for part in (estimate.components if FitPart.COMPONENTS in parts else ())
-        ],
-        instants=instants or [],
+        components=builder.build_components(
+            estimate.components if FitPart.COMPONENTS in parts else ()
+        ),
+        instants=builder.build_instants(estimate.instants if shows_instants else ()),
         phases=[
             InstantAnswer(name=phase.name, allocated_bytes=phase.allocated_bytes)
             for phase in (estimate.phases if shows_instants else ())
@@ -209,18 +185,6 @@ def _build_intervals(estimate: Estimate) -> IntervalsAnswer:
         reserved=_to_pair(estimate.reserved_interval),
         device=_to_pair(estimate.device_interval),
     )
-
-
-def build_instants(instants: tuple[Instant, ...]) -> list[InstantAnswer]:
-    """Return instants as the contract's answer."""
-    return [
-        InstantAnswer(
-            name=instant.name,
-            allocated_bytes=instant.allocated_bytes,
-            parts={name: num_bytes for name, num_bytes in instant.parts.items() if num_bytes},
-        )
-        for instant in instants
-    ]
 
 
 def _to_pair(interval: Interval) -> tuple[int, int]:
@@ -259,30 +223,15 @@ def _build_throughput(throughput: Throughput | None, bound_reason: str) -> Throu
     if throughput is None:
         return None
     return ThroughputAnswer(
-        step_time_s=_require_finite(throughput.step_time_s),
-        tokens_per_second=_require_finite(throughput.tokens_per_second),
-        tokens_per_second_per_gpu=_require_finite(throughput.tokens_per_second_per_gpu),
-        mfu=_require_finite(throughput.mfu),
-        hours_for_tokens=_require_finite_or_none(throughput.hours_for_tokens),
-        prefill_time_s=_require_finite_or_none(throughput.prefill_time_s),
-        host_time_s=_require_finite(throughput.host_time_s),
-        gpu_time_s=_require_finite(throughput.gpu_time_s),
+        step_time_s=require_finite(throughput.step_time_s),
+        tokens_per_second=require_finite(throughput.tokens_per_second),
+        tokens_per_second_per_gpu=require_finite(throughput.tokens_per_second_per_gpu),
+        mfu=require_finite(throughput.mfu),
+        hours_for_tokens=require_finite_or_none(throughput.hours_for_tokens),
+        prefill_time_s=require_finite_or_none(throughput.prefill_time_s),
+        host_time_s=require_finite(throughput.host_time_s),
+        gpu_time_s=require_finite(throughput.gpu_time_s),
         bound=throughput.bound,
         bound_reason=bound_reason,
         basis=throughput.basis,
     )
-
-
-def _require_finite(value: float) -> float:
-    """Refuse a number that JSON cannot hold.
-
-    msgspec would write null in its place.
-    """
-    if not isfinite(value):
-        message = "the answer is not a finite number; ask for less"
-        raise InvalidRequestError(message)
-    return value
-
-
-def _require_finite_or_none(value: float | None) -> float | None:
-    return None if value is None else _require_finite(value)

@@ -5,16 +5,21 @@ GPU. So workload, layout and GPU are read by their bytes, and what was read is k
 """
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
-from typing import TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UnsetType
+from msgspec.structs import replace
 
 from service.base.errors import ServiceError
 from service.base.typed import get_decoder
 from service.contract.schemas.fields import get_or_default
 from service.contract.schemas.fit import FitEnvelope, GpuReference, ModelReference
 from service.contract.schemas.layouts import LayoutRequest
+from service.contract.schemas.serving import ServeRequest
 from service.contract.schemas.workload import WorkloadRequest
 from service.contract.to_question.fits import (
     FitPieces,
@@ -28,6 +33,7 @@ from service.estimator.values.device import Device
 from service.estimator.values.errors import EstimatorError
 from service.estimator.values.layout import Layout
 from service.estimator.values.memo import keep_latest
+from service.estimator.values.workload import ServeWorkload
 from service.planner.fit.confidence import check_confidence
 
 T = TypeVar("T")
@@ -43,6 +49,7 @@ UNREADABLE = (
 MAX_PIECES = 1024
 MAX_PIECE_BYTES = 1024
 """Longer ones are read each time, so that what is kept is bounded by bytes as well."""
+_FIELDS = tuple(field.name for field in fields(ServeWorkload))
 _ENVELOPE: "msgspec.json.Decoder[FitEnvelope]" = get_decoder(FitEnvelope)
 _MODEL: "msgspec.json.Decoder[ModelReference]" = get_decoder(ModelReference)
 _WORKLOAD: "msgspec.json.Decoder[WorkloadRequest]" = get_decoder(WorkloadRequest)
@@ -112,7 +119,30 @@ def _keep_short(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
 
 
 def _read_workload(piece: bytes) -> WorkloadPiece:
-    return read_workload_piece(_WORKLOAD.decode(piece))
+    request = _WORKLOAD.decode(piece)
+    if not isinstance(request, ServeRequest) or len(piece) > MAX_PIECE_BYTES:
+        return read_workload_piece(request)
+    if isinstance(request.prompt_tokens, UnsetType):
+        return read_workload_piece(request)
+    load = {"num_sequences": request.num_sequences, "prompt_tokens": request.prompt_tokens}
+    if not isinstance(request.output_tokens, UnsetType):
+        load["output_tokens"] = request.output_tokens
+    try:
+        server, values = _read_server(replace(request, **dict.fromkeys(load, 1)))
+    except TypeError:  # of a request with a list, which has no hash
+        return read_workload_piece(request)
+    return WorkloadPiece(
+        workload=ServeWorkload(**(values | load)),
+        defaults=server.defaults,
+        set_fields=server.set_fields,
+    )
+
+
+@keep_latest(MAX_PIECES)
+def _read_server(request: ServeRequest) -> tuple[WorkloadPiece, dict[str, Any]]:
+    """Return a server at any load, with the fields of its workload."""
+    piece = read_workload_piece(request)
+    return piece, dict(zip(_FIELDS, attrgetter(*_FIELDS)(piece.workload), strict=True))
 
 
 def _read_layout(piece: bytes, *, serves: bool) -> tuple[Layout, tuple[str, ...]]:

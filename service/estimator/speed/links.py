@@ -6,6 +6,7 @@ Collectives are rings inside of a node, and go over its network beyond it.
 from dataclasses import dataclass
 
 from service.estimator.speed.rates import LINK_SHARE, Rates
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.device import Device
 from service.estimator.values.layout import Layout
 
@@ -13,6 +14,7 @@ DIRECTIONS = 2
 """Link rates of the catalogue count both directions together."""
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """Link rates in bytes per second.

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from service.estimator.speed.links import Links
 from service.estimator.speed.rates import Rates, get_rates
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.layout import Layout
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """One GPU's rates and links.

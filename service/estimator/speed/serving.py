@@ -52,7 +52,8 @@ def estimate_serving_throughput(  # noqa: PLR0913 - a step's time rests on all t
         return None
     beams = workload.num_beams
     copying_s = _estimate_copying_s(workload, work, layout, machine)
-    workload = replace(workload, num_sequences=workload.num_sequences * beams)
+    if beams > 1:
+        workload = replace(workload, num_sequences=workload.num_sequences * beams)
     split = layout.tensor_parallel * layout.pipeline_parallel
     scheme = _select_scheme(model, workload)
     host_s, decode_host_s = estimate_serving_host_s(model, workload, scheme, work, machine.rates)

@@ -121,6 +121,7 @@ class CheckpointBytes:
         return None if limit is None else self.total * (limit + 1)
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
     """Memory that a serving replica needs and has.

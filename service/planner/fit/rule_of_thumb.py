@@ -4,6 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from service.estimator.values.classes.quick_init import init_quickly
+from service.estimator.values.memo import Memo
+
+MAX_COMPARED = 8
+"""Kinds of GPUs whose contexts differ, of which few are asked about in turns."""
 
 
 @init_quickly
@@ -52,25 +56,25 @@ class RuleBytes:
 
 
 class RulesOfThumb:
-    """Rules of one configuration, and how they last compared.
+    """Rules of one configuration, and how they lately compared.
 
     The memory of a GPU, or the level of confidence, changes no comparison.
     """
 
-    __slots__ = ("_latest", "_rules")
+    __slots__ = ("_compared", "_rules")
 
     def __init__(self, rules: Iterable[RuleBytes]) -> None:
         """Keep ``rules`` in their order."""
         self._rules = tuple(rules)
-        self._latest: tuple[int, tuple[RuleOfThumb, ...]] | None = None
+        self._compared: Memo[tuple[RuleOfThumb, ...]] = Memo(MAX_COMPARED)
 
     def compare(self, device_bytes: int) -> tuple[RuleOfThumb, ...]:
         """Return the rules beside our figures; any thread may ask."""
-        latest = self._latest
-        if latest is None or latest[0] != device_bytes:
+        compared = self._compared.get(device_bytes)
+        if compared is None:
             compared = tuple([rule.compare(device_bytes) for rule in self._rules])
-            latest = self._latest = device_bytes, compared
-        return latest[1]
+            self._compared.store(device_bytes, compared)
+        return compared
 
 
 def compute_deviation(rule: float, estimated: float) -> float:

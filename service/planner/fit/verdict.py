@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.device import Device
 from service.estimator.values.result import Estimate, Serving
 
@@ -19,6 +20,7 @@ class Verdict(StrEnum):
     DOES_NOT_FIT = "does_not_fit"
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """A verdict with the bytes left or missing on the device.

@@ -60,6 +60,24 @@ def test_pieces_are_the_question(said: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"output_tokens": 0},
+        {"engine": "vllm", "quantization": "fp8", "max_model_len": 4096},
+        {"engine": "llama_cpp", "tensor_split": [1.0, 3.0]},
+    ],
+)
+def test_a_server_at_another_load_differs_in_its_load_alone(options: dict[str, object]) -> None:
+    """The rest is read once: what a load is not said of is a default as before."""
+    for load in ({}, {"num_sequences": 9}, {"prompt_tokens": 8}, {"output_tokens": 7}, {}):
+        body = encode(workload={**SERVE, **options, **load})
+        request = msgspec.json.decode(body, type=FitRequest)
+
+        assert build_question(decode_pieces(body)[1], MODEL) == read_fit(request, MODEL)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         encode(model={"hf_config": {"vocab_size": 10**30}}),

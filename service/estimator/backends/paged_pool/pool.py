@@ -12,6 +12,7 @@ from service.estimator.backends.paged_pool.memory_parts import (
     sum_allocated_parts,
 )
 from service.estimator.memory.question import ServeQuestion
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.result import (
     Estimate,
     Instant,
@@ -60,6 +61,7 @@ class EngineMemory:
     warnings: tuple[str, ...] = ()
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolDemand:
     """Demand of a question's sequences on a pool.

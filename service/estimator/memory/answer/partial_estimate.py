@@ -59,6 +59,8 @@ class PartialEstimate:
     warnings: tuple[str, ...] = ()
     in_room: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     """What is told of it on GPUs with room, by what else that rests on."""
+    merged: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """All components, by those that are not its own."""
 
     @property
     def run_kind(self) -> str:

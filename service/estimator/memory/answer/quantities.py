@@ -176,7 +176,15 @@ def _build_components(
         _build_component("communication_buffers", quantities.links),
         _build_component("device_context", quantities.context),
     )
-    return _merge_components((*partial_estimate.components(), *overheads))
+    # The level of the intervals changes none, nor mostly a GPU's memory.
+    kept: dict[object, tuple[Component, ...]] = partial_estimate.merged
+    components = kept.get(overheads)
+    if components is None:
+        components = _merge_components((*partial_estimate.components(), *overheads))
+        if len(kept) >= _MAX_KEPT:
+            kept.clear()
+        kept[overheads] = components
+    return components
 
 
 def _build_component(name: str, overhead: Overhead) -> Component:

@@ -14,4 +14,4 @@ def test_every_figure_has_comparisons_of_its_own() -> None:
     assert again is first
     assert [rule.off_by for rule in first] == [-0.5, -0.5]
     assert [rule.off_by for rule in other] == [-0.75, -0.5]
-    assert rules.compare(200) == first
+    assert rules.compare(200) is first
