@@ -6,7 +6,8 @@ before it is used.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from re import _constants as tokens  # type: ignore[attr-defined]  # the parser of ``re`` itself
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -25,6 +26,8 @@ MAX_NAMES = 20_000
 """Of one config; a model of 61 layers of 256 experts that names each has 16,000."""
 MAX_RULES = 512
 """Of these, patterns, which are compiled and kept."""
+_MAX_INDEXES = 8
+"""Of configs whose patterns stay in order for the next question."""
 _MAX_SHOWN = 80
 _PLAIN = re.compile(r"[\w.-]*+", re.ASCII)
 _REPEATS = frozenset((tokens.MAX_REPEAT, tokens.MIN_REPEAT))
@@ -43,6 +46,24 @@ def check_patterns(patterns: Sequence[str]) -> None:
             f"{MAX_NAMES:,} and {MAX_RULES} are read"
         )
         raise InvalidConfigError(message, field=FIELD)
+
+
+def is_any_named(patterns: tuple[str, ...], names: Sequence[str]) -> bool:
+    """Return whether one of many patterns names a module.
+
+    ``names`` are those of one module. It is ``is_named`` of each pattern in turn, which for a
+    checkpoint that lists a thousand modules is asked of each weight of each layer.
+    """
+    if not patterns:
+        return False
+    index = _index(patterns)
+    first = min(index.find_plain(name) for name in names) if names else len(patterns)
+    for place, rule in index.rules:
+        if place > first:
+            break
+        if any(is_named(rule, name) for name in names):
+            return True
+    return first < len(patterns)
 
 
 def is_named(pattern: str, name: str) -> bool:
@@ -71,6 +92,63 @@ def _begins(pattern: str, name: str) -> bool:
     ):
         return False
     return size == len(name) or name[size] == "." or name[size - 1 : size] == "."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Index:
+    """Patterns with their places: rules in order, plain ones by their texts.
+
+    ``starts`` has them by their length, and by where their dots are, which stand for any character.
+    """
+
+    size: int
+    rules: tuple[tuple[int, str], ...]
+    texts: Mapping[str, int]
+    lengths: tuple[int, ...]
+    starts: Mapping[int, Mapping[tuple[int, ...], Mapping[str, int]]]
+
+    def find_plain(self, name: str) -> int:
+        """Return the place of the first plain pattern that names a module.
+
+        The number of all patterns where none does.
+        """
+        total, first = len(name), self.size
+        for length in self.lengths:
+            if length > total:
+                break
+            first = min(first, self.texts.get(name[total - length :], first))
+            if length == total or name[length] == "." or name[length - 1 : length] == ".":
+                first = min(first, self._find_start(name[:length], first))
+        return first
+
+    def _find_start(self, start: str, first: int) -> int:
+        for dots, texts in self.starts[len(start)].items():
+            signs = list(start)
+            for dot in dots:
+                signs[dot] = "."
+            first = min(first, texts.get("".join(signs), first))
+        return first
+
+
+@keep_latest(_MAX_INDEXES)
+def _index(patterns: tuple[str, ...]) -> _Index:
+    rules: list[tuple[int, str]] = []
+    texts: dict[str, int] = {}
+    starts: dict[int, dict[tuple[int, ...], dict[str, int]]] = {}
+    for place, pattern in enumerate(patterns):
+        if _PLAIN.fullmatch(pattern) is None:
+            rules.append((place, pattern))
+        elif pattern not in texts:
+            texts[pattern] = place
+            dots = tuple(at for at, sign in enumerate(pattern) if sign == ".")
+            starts.setdefault(len(pattern), {}).setdefault(dots, {})[pattern] = place
+    return _Index(
+        size=len(patterns),
+        rules=tuple(rules),
+        texts=texts,
+        lengths=tuple(sorted(starts)),
+        starts=starts,
+    )
 
 
 @keep_latest(MAX_RULES)

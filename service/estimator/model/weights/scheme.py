@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-from service.estimator.model.weights.name_patterns import check_patterns, is_named
+from service.estimator.model.weights.name_patterns import check_patterns, is_any_named
 from service.estimator.values.errors import InvalidConfigError
 
 
@@ -113,7 +113,7 @@ class Scheme:
 
     def is_for(self, *names: str) -> bool:
         """Return whether a module has this format of a mixture."""
-        return any(is_named(pattern, name) for pattern in self.only for name in names)
+        return is_any_named(self.only, names)
 
     def is_excluded(self, *names: str) -> bool:
         """Return whether the module of one of these names is excluded.
@@ -121,7 +121,7 @@ class Scheme:
         An excluded module is not quantised; the names are full ones (transformers'
         ``should_convert_module``).
         """
-        return any(is_named(pattern, name) for pattern in self.kept for name in names)
+        return is_any_named(self.kept, names)
 
     @property
     def has_layer_patterns(self) -> bool:

@@ -1,11 +1,14 @@
 """Patterns of modules' names, which anybody may bring in a config."""
 
 import re
+from collections.abc import Callable
 from fnmatch import translate
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from service.estimator.model.weights.name_patterns import MAX_CHARACTERS, is_named
+from service.estimator.model.weights.name_patterns import MAX_CHARACTERS, is_any_named, is_named
 from service.estimator.values.errors import InvalidConfigError
 
 NAMES = (
@@ -64,3 +67,24 @@ def test_a_long_pattern_is_refused() -> None:
     """Before it is compiled."""
     with pytest.raises(InvalidConfigError, match="has 1,001 characters; a pattern has at most"):
         is_named(f"re:{'x' * (MAX_CHARACTERS + 1)}", "lm_head")
+
+
+_WORDS = st.text("ab.", max_size=5)
+_PATTERNS = st.lists(_WORDS | st.sampled_from(("re:.*b", "a.*", "re:(", "(a|b).a")), max_size=6)
+
+
+@given(patterns=_PATTERNS.map(tuple), names=st.lists(_WORDS, max_size=2))
+def test_many_patterns_name_what_each_in_turn_does(
+    patterns: tuple[str, ...], names: list[str]
+) -> None:
+    """Also where one of them is refused: of those that come after a match, nobody hears."""
+
+    def answer(ask: Callable[[], bool]) -> bool | str:
+        try:
+            return ask()
+        except InvalidConfigError as error:
+            return str(error)
+
+    assert answer(lambda: is_any_named(patterns, names)) == answer(
+        lambda: any(is_named(pattern, name) for pattern in patterns for name in names)
+    )
