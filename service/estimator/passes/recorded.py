@@ -30,6 +30,7 @@ class RecordedWalk(ModelWalk):
         """Choose the recorded variant that this pass needs."""
         super().__init__(model, ctx)
         self.recorded, self.model_reads = _choose_pass(model, ctx), model.recorded.reads
+        self.runs_once = model.recorded.has_one_pass and not ctx.tape.builds_graph
         self.outer_layers = model.outer_layers
         weights = {weight.name: weight for weight in model.recorded.outer_weights}
         layers = {layer.name: layer for layer in (*model.outer_linears, model.head)}
@@ -99,8 +100,8 @@ class RecordedWalk(ModelWalk):
         return frame.get_value(recorded.hidden)
 
     def record_logits(self, hidden: Value, numel: Size) -> Value:
-        """Record what follows the layers, of pixels or audio as it ran."""
-        if self.model_reads is None:
+        """Record what follows the layers, of models without a cache as it ran."""
+        if self.model_reads is None and not self.runs_once:
             return super().record_logits(hidden, numel)
         self.frame.run(self.recorded.tail, Category.LOGITS)
         return self.tape.alias(hidden)
@@ -215,7 +216,8 @@ def _choose_pass(model: RecordedArchitecture, ctx: Recording) -> RecordedPass:
     if not ctx.tape.builds_graph:
         caller = "generate/" if ctx.shape.own_positions else ""
         step = "decode" if ctx.shape.decoding else "prefill"
-        name = f"{formats}/{'forward' if model.recorded.reads else caller + step}"
+        once = model.recorded.reads is not None or model.recorded.has_one_pass
+        name = f"{formats}/{'forward' if once else caller + step}"
     else:
         formats = _name_gathered(model, formats, ctx.settings)
         name = formats if ctx.settings.trains_all else f"{formats}/frozen"

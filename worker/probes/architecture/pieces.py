@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from transformers import PreTrainedConfig
 
-from service.estimator.tape.programs.recorded_pass import Domain
+from service.estimator.model.recorded.inputs import RecordedInput
+from service.estimator.tape.programs.recorded_pass import WHOLE, Domain
 from service.estimator.values.units import ceil_div
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
@@ -227,3 +229,21 @@ def _spread(part: LoweredPass, kinds: tuple[int, ...], sources: Sequence[int]) -
     return replace(
         part, kinds=kinds, recorded=replace(recorded, blocks=blocks, block_inputs=inputs)
     )
+
+
+def choose_domain(reads: RecordedInput | None) -> Domain:
+    """Return the lengths of a model, two steps of audio at least."""
+    if reads is None or not reads.grows:
+        return WHOLE if reads is None else Domain(max_length=1)
+    return Domain(min_length=2)
+
+
+def make_pieces(maker: PieceMaker, start: Domain) -> list[LoweredPass]:
+    """Return the pieces of several sequences and of one."""
+    pieces = maker.make(start)
+    for part in list(pieces):
+        domain = part.recorded.domain
+        if domain.min_batch > 1:
+            with suppress(Refusal):
+                pieces += maker.make(replace(domain, min_batch=1, max_batch=1))
+    return pieces

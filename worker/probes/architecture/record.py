@@ -10,7 +10,6 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from service.estimator.model.recorded.inputs import RecordedInput
 from service.estimator.model.recorded.recorded_model import CacheParts, RecordedModel
-from service.estimator.tape.programs.recorded_pass import WHOLE, Domain
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.architecture.buffers import count_buffers
@@ -28,12 +27,14 @@ from worker.probes.architecture.describe import describe_model, find_head, name_
 from worker.probes.architecture.hearing import DoesNotRunError, Hearing
 from worker.probes.architecture.listening.anchor import find_embedder
 from worker.probes.architecture.listening.listen import NoLossError, Variant, make_fake_model
-from worker.probes.architecture.listening.reading import find_reading
+from worker.probes.architecture.listening.reading import find_reading, has_one_pass
 from worker.probes.architecture.listening.variants import VARIANTS, list_served, list_steps
 from worker.probes.architecture.pieces import (
     Lower,
     PieceMaker,
+    choose_domain,
     list_thresholds,
+    make_pieces,
     name_pieces,
     unify_kinds,
 )
@@ -154,7 +155,7 @@ class Recorder:
 
     def hear(self, num_layers: int) -> tuple[CacheParts | None, ...]:
         """Return what the cache keeps of each layer."""
-        if not num_layers or self.reads is not None:
+        if not num_layers or has_one_pass(self.model):
             return (None,) * num_layers
         return hear_caches(self.config, self.hf_config, num_layers)
 
@@ -188,25 +189,37 @@ class Recorder:
         }
 
     def lower_served(self, steps: Mapping[str, LoweredPass]) -> dict[str, LoweredPass]:
-        """Return the passes of training and those with a cache.
+        """Return the passes of training, and those that serve.
 
-        Those that do not run, or not the same stack, are left out.
+        Those that do not run, or not the same stack, are left out. A model whose class takes a
+        cache as a decoder alone (BERT) has one pass, as one that takes none.
         """
-        lowered, is_flat = dict(steps), any(part.prefix is None for part in steps.values())
-        if is_flat and self.reads is None:
-            return lowered
-        names = list_served(
-            self.variants, reads=self.reads is not None, generates=self.model.can_generate()
-        )
+        is_flat = any(part.prefix is None for part in steps.values())
+        once = has_one_pass(self.model)
+        if is_flat and not once:
+            return dict(steps)
         ways = (lower_flat,) if is_flat else (lower_pass,) if steps else (lower_pass, lower_flat)
+        lowered, refusal = self._lower_served(steps, ways, once=once)
+        if not once and len(lowered) == len(steps):
+            lowered, refusal = self._lower_served(steps, ways, once=True)
+        if refusal is not None and not steps:
+            raise refusal
+        return lowered
+
+    def _lower_served(
+        self, steps: Mapping[str, LoweredPass], ways: Sequence[Lower], *, once: bool
+    ) -> tuple[dict[str, LoweredPass], Refusal | None]:
+        """Return all passes with those that serve, and why one of these is left out."""
+        lowered, refusal = dict(steps), None
+        names = list_served(self.variants, once=once, generates=self.model.can_generate())
         outcomes = dict(self._lower_each(names, ways))
         for name in names:
             pieces = outcomes[name]
-            if not isinstance(pieces, Refusal):
+            if isinstance(pieces, Refusal):
+                refusal = refusal or pieces
+            else:
                 lowered = unify_kinds(lowered | dict(name_pieces(name, pieces))) or lowered
-            elif not steps:
-                raise pieces
-        return lowered
+        return lowered, refusal
 
     def _lower_each(
         self, names: Sequence[str], ways: Sequence[Lower]
@@ -237,7 +250,7 @@ class Recorder:
                     hearing=hearing, lower=way, head=head, check=check, thresholds=thresholds
                 )
                 try:
-                    return _make_pieces(maker, _choose_domain(self.reads))
+                    return make_pieces(maker, choose_domain(self.reads))
                 except DoesNotRunError:
                     raise
                 except Refusal as error:
@@ -262,24 +275,6 @@ class Recorder:
         return replace(
             lowered, difference=difference, recorded=replace(lowered.recorded, domain=domain)
         )
-
-
-def _choose_domain(reads: RecordedInput | None) -> Domain:
-    """Return the lengths of a model, two steps of audio at least."""
-    if reads is None or not reads.grows:
-        return WHOLE if reads is None else Domain(max_length=1)
-    return Domain(min_length=2)
-
-
-def _make_pieces(maker: PieceMaker, start: Domain) -> list[LoweredPass]:
-    """Return the pieces of several sequences and of one."""
-    pieces = maker.make(start)
-    for part in list(pieces):
-        domain = part.recorded.domain
-        if domain.min_batch > 1:
-            with suppress(Refusal):
-                pieces += maker.make(replace(domain, min_batch=1, max_batch=1))
-    return pieces
 
 
 def _extend_order(

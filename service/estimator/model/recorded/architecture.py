@@ -261,7 +261,7 @@ def build_recorded(recorded: RecordedModel) -> RecordedArchitecture:
         buffer_elements=recorded.buffer_elements,
         rotary_tables=(recorded.rotary_elements,) * 2 if recorded.rotary_elements else (),
         finish_logits=None if recorded.has_plain_loss and recorded.reads is None else _refuse_loss,
-        shifts_labels=recorded.reads is None,
+        shifts_labels=recorded.reads is None and not recorded.has_one_pass,
         chunked=recorded.depends_on_length,
         batch_dependent=recorded.depends_on_batch,
         walker=WALKER,

@@ -140,6 +140,11 @@ class RecordedModel:
         return [part for name, part in self.passes.items() if get_variant(name) == variant]
 
     @property
+    def has_one_pass(self) -> bool:
+        """Whether it is served by one pass, without a cache."""
+        return any(name.endswith("/forward") for name in self.variants)
+
+    @property
     def depends_on_length(self) -> bool:
         """Whether a pass is right at some lengths alone, or has steps."""
         return any(

@@ -1,6 +1,7 @@
 """Weights of a recorded model that its training passes do not read."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from service.estimator.model.images import collect_names
 from service.estimator.model.recorded.outer_layers import find_layer_name
@@ -25,7 +26,7 @@ def list_unread(recorded: RecordedModel) -> frozenset[str]:
     if not passes:
         return frozenset()
     instructions = [instruction for part in passes for instruction in _list_instructions(part)]
-    called = {part.layer for part in instructions if isinstance(part, LinearCall)}
+    called = {layer for part in passes for layer in _iterate_called(part)}
     trained = {
         gradient.parameter
         for instruction in instructions
@@ -58,6 +59,26 @@ def list_idle_layers(recorded: RecordedModel, unread: frozenset[str]) -> tuple[W
         for weight in recorded.outer_weights
         if weight.name in unread and find_layer_name(weight.name)
     )
+
+
+def _iterate_called(part: RecordedPass) -> Iterator[str]:
+    """Yield the linear layers of a pass that its loss reads.
+
+    After the layers of the stack one may be called for what no loss reads, as BERT's pooler in an
+    embedding model.
+    """
+    for instruction in _list_instructions(replace(part, epilogue=(), tail=())):
+        if isinstance(instruction, LinearCall):
+            yield instruction.layer
+    reached = {part.loss}
+    for instruction in reversed(list(flatten((*part.epilogue, *part.tail)))):
+        if isinstance(instruction, LinearCall) and instruction.output in reached:
+            reached.add(instruction.x)
+            yield instruction.layer
+        elif isinstance(instruction, Operation):
+            for node in reversed(instruction.nodes):
+                if reached.intersection(node.outputs) - {None}:
+                    reached |= {gradient.value for gradient in node.gradients}
 
 
 def _list_instructions(part: RecordedPass) -> Iterator[Straight]:

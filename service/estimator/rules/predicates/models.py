@@ -148,11 +148,10 @@ def has_plain_loss(case: Case) -> bool:
 def has_served_passes(case: Case) -> bool:
     """Return whether a recording has passes that serve."""
     tree = case.model.tree
-    if is_recorded(tree) and tree.recorded.reads is not None:
-        return any(name.endswith("/forward") for name in tree.recorded.variants)
-    return (
-        is_recorded(tree)
-        and any(name.endswith("/decode") for name in tree.recorded.passes)
+    if not is_recorded(tree):
+        return False
+    return tree.recorded.has_one_pass or (
+        any(name.endswith("/decode") for name in tree.recorded.passes)
         and any(layer.cache_elements for layer in tree.recorded.layers)
     )
 

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from worker.probes.architecture.listening.embedding_loss import add_embedding_loss
 from worker.probes.models.model_class import build_any_model
 
 
@@ -23,12 +24,13 @@ def build_fake(
     meta device first, where those are real.
     """
     try:
-        return build_any_model(config, hf_config, dtype=dtype, attention=attention)
+        model = build_any_model(config, hf_config, dtype=dtype, attention=attention)
     except DataDependentOutputException:
         with unset_fake_temporarily(), torch.device("meta"):
             model = build_any_model(config, hf_config, dtype=dtype, attention=attention)
         _fake_tensors(model)
-        return model
+    add_embedding_loss(model)
+    return model
 
 
 def cast_weights(model: PreTrainedModel, dtype: torch.dtype) -> None:

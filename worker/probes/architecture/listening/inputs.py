@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 from service.estimator.model.recorded.inputs import RecordedInput
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
+from worker.probes.architecture.listening.embedding_loss import returns_embeddings
 from worker.probes.architecture.listening.reading import find_reading
 
 _OF_ONE_CLASS = re.compile(r"For(Image|Video|Audio|Sequence)Classification(WithTeacher)?$")
@@ -24,7 +25,8 @@ def make_batch(model: PreTrainedModel, batch: int, length: int) -> dict[str, tor
     """Return token ids, pixels or audio, with labels.
 
     Labels of text are the ids themselves, unless other tokens are predicted. A masked model is
-    given ids in which some are hidden, a decoder beside an encoder a text of its own.
+    given ids in which some are hidden, a decoder beside an encoder a text of its own, and a class
+    that returns hidden states alone an embedding for each sequence.
     """
     reading = find_reading(model)
     if reading is not None:
@@ -33,6 +35,10 @@ def make_batch(model: PreTrainedModel, batch: int, length: int) -> dict[str, tor
     ids = torch.zeros((batch, length), dtype=torch.long, device=model.device)
     if _reads_audio_beside_text(model):
         return {"labels": ids, "input_features": _make_spectrogram(model, batch)}
+    if returns_embeddings(model):
+        width = model.config.get_text_config().hidden_size
+        labels = torch.zeros((batch, width), dtype=model.dtype, device=model.device)
+        return {"input_ids": ids, "labels": labels}
     is_other = model.config.is_encoder_decoder or model.loss_type == "ForMaskedLM"
     return {"input_ids": ids, "labels": torch.zeros_like(ids) if is_other else ids}
 
@@ -59,9 +65,11 @@ def _make_spectrogram(model: PreTrainedModel, batch: int) -> torch.Tensor:
 
 
 def make_inputs(model: PreTrainedModel, batch: int, length: int) -> dict[str, torch.Tensor]:
-    """Return pixels or audio without labels."""
+    """Return tokens, pixels or audio without labels."""
     reading = find_reading(model)
-    assert reading is not None  # noqa: S101 - asked of such models alone
+    if reading is None:
+        ids = torch.zeros((batch, length), dtype=torch.long, device=model.device)
+        return {"input_ids": ids}
     return {reading.name: make_items(model, reading, batch, length)}
 
 

@@ -46,7 +46,7 @@ class Phase(StrEnum):
     """A prompt as ``generate`` hands it to the model."""
     GENERATED_DECODE = "generate/decode"
     FORWARD = "forward"
-    """One pass without labels, of a model that reads pixels or audio."""
+    """One pass without labels, of a model that has no cache."""
 
 
 class NoLossError(Refusal):

@@ -51,6 +51,14 @@ def find_reading(model: PreTrainedModel) -> RecordedInput | None:
     return _read_pixels(model.config, arguments) or _read_audio(model.config, arguments)
 
 
+def has_one_pass(model: PreTrainedModel) -> bool:
+    """Return whether a model is served by one pass, without a cache."""
+    return (
+        find_reading(model) is not None
+        or "past_key_values" not in inspect.signature(model.forward).parameters
+    )
+
+
 def _read_pixels(config: PreTrainedConfig, arguments: Collection[str]) -> RecordedInput | None:
     name = next((n for n in ("pixel_values", "pixel_values_videos") if n in arguments), None)
     if name is None:

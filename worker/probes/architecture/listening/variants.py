@@ -46,15 +46,15 @@ def list_steps(variants: Mapping[str, Variant], *, embeds: bool, casts: bool) ->
     ]
 
 
-def list_served(variants: Mapping[str, Variant], *, reads: bool, generates: bool) -> list[str]:
+def list_served(variants: Mapping[str, Variant], *, once: bool, generates: bool) -> list[str]:
     """Return the names of a model's passes that serve.
 
-    One that ``reads`` pixels or audio has one pass, others those with a cache.
+    One that is served at ``once`` has one pass, others those with a cache.
     """
     return [
         name
         for name, variant in variants.items()
         if variant.phase is not Phase.STEP
-        and (variant.phase is Phase.FORWARD) is reads
+        and (variant.phase is Phase.FORWARD) is once
         and (generates or variant.phase not in _GENERATING)
     ]
