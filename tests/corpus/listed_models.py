@@ -10,9 +10,9 @@ that shape is its total to the parameter, and nothing that the list does not say
   predict further tokens, which transformers leaves out, are in both totals then), or
 - its type is one whose class leaves nothing open beside its shape.
 
-Packed weights are not taken over, since a list of shapes does not say how they are packed, nor what
-is hardly downloaded. Fine-tunes with another head stand in ``fine_tunes.json``, each with the
-file that was read. Written to
+Packed weights are taken over where their number proves how they are packed (``packed_listings``),
+and no others, nor what is hardly downloaded. Fine-tunes with another head stand in
+``fine_tunes.json``, each with the file that was read. Written to
 ``service/catalog/listed_models.json.gz``.
 """
 
@@ -37,6 +37,7 @@ from service.catalog.models import (
 )
 from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.values.errors import EstimatorError
+from tests.corpus.packed_listings import list_packed
 
 Listed = Mapping[str, Any]
 _PACKED = re.compile(
@@ -102,6 +103,7 @@ def main(arguments: list[str]) -> int:
             for shape, ids in shapes.items()
         ],
         "heads": json.loads(_FINE_TUNES.read_bytes()),
+        "packed": list_packed(listed),
     }
     text = json.dumps(document, separators=(",", ":"))
     LISTED.write_bytes(gzip.compress(text.encode(), mtime=0))

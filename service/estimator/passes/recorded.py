@@ -100,7 +100,7 @@ class RecordedWalk(ModelWalk):
         return frame.get_value(recorded.hidden)
 
     def record_logits(self, hidden: Value, numel: Size) -> Value:
-        """Record what follows the layers, of models without a cache as it ran."""
+        """Record what follows the layers, without a cache as it ran."""
         if self.model_reads is None and not self.runs_once:
             return super().record_logits(hidden, numel)
         self.frame.run(self.recorded.tail, Category.LOGITS)

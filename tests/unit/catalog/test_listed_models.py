@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from service.catalog.listed_models import LISTED, find_listed, load_listed_architecture
-from service.catalog.models import find_model, list_all_models, load_config
+from service.catalog.models import find_model, list_all_models, load_architecture, load_config
 from service.catalog.spellings import read_spelling
 from service.contract.to_question.models import ResolvedModel, read_spelled
 from service.estimator.model.architecture import Architecture
+from service.estimator.model.quantization.weights import weight_bytes
+from service.estimator.values.dtypes import DType
+from tests.corpus.packed_listings import count_values
 
 DOCUMENT: dict[str, Any] = json.loads(zlib.decompress(LISTED.read_bytes(), 31))
 
@@ -39,7 +42,8 @@ def test_what_is_like_a_model_of_the_catalogue_is_not_packed() -> None:
 def test_a_name_has_one_meaning() -> None:
     """No id is listed twice, and none is an alias of the catalogue."""
     ids = [id_ for listed in DOCUMENT["same"].values() for id_ in listed]
-    ids += [id_ for part in ("shapes", "heads") for shape in DOCUMENT[part] for id_ in shape["ids"]]
+    parts = ("shapes", "heads", "packed")
+    ids += [id_ for part in parts for shape in DOCUMENT[part] for id_ in shape["ids"]]
 
     assert len({id_.casefold() for id_ in ids}) == len(ids)
     assert [id_ for id_ in ids if find_model(id_) is not None] == []
@@ -101,6 +105,38 @@ def test_a_fine_tune_has_the_head_that_it_was_published_with(
     assert re.search(
         r"the shape of [\w.-]+ with the head that .+ at [0-9a-f]{40}, says", spelling.note
     )
+
+
+def test_packed_weights_are_as_many_values_as_are_published() -> None:
+    """Codes and a scale for each row: the head, or a tower of images, would make them more."""
+    totals = [
+        count_values(packed["entry"], packed["quantization_config"])
+        for packed in DOCUMENT["packed"]
+    ]
+
+    assert totals == [packed["total"] for packed in DOCUMENT["packed"]]
+    assert sum(len(packed["ids"]) for packed in DOCUMENT["packed"]) >= 35
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic", "llama-3.1-8b"),
+        ("RedHatAI/Qwen3.5-9B-FP8-dynamic", "qwen3.5-9b"),
+    ],
+)
+def test_packed_weights_of_a_preset_are_asked_by_name(name: str, base: str) -> None:
+    """Of written and of recorded models: half the bytes of the linear layers, and the scales."""
+    entry = find_model(base)
+    assert entry is not None
+
+    model = read_spelled(name, lambda _: pytest.fail("it is no entry")).architecture
+
+    assert isinstance(model, Architecture)
+    assert model.quantization is not None
+    packed = weight_bytes(model, model.quantization, DType.BF16)
+    plain = load_architecture(entry).weight_bytes(DType.BF16)
+    assert packed.total == plain - packed.quantised + packed.scales
 
 
 def test_packed_weights_are_not_taken_for_whole_ones() -> None:

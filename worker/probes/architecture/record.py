@@ -209,7 +209,7 @@ class Recorder:
     def _lower_served(
         self, steps: Mapping[str, LoweredPass], ways: Sequence[Lower], *, once: bool
     ) -> tuple[dict[str, LoweredPass], Refusal | None]:
-        """Return all passes with those that serve, and why one of these is left out."""
+        """Return passes with those that serve, and why one lacks."""
         lowered, refusal = dict(steps), None
         names = list_served(self.variants, once=once, generates=self.model.can_generate())
         outcomes = dict(self._lower_each(names, ways))

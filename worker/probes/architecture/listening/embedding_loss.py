@@ -21,9 +21,10 @@ def returns_embeddings(model: PreTrainedModel) -> bool:
 
 
 def add_embedding_loss(model: PreTrainedModel) -> None:
-    """Let a class without a loss compare the mean of its positions with labels.
+    """Let a class without a loss compare embeddings.
 
-    It is what trains one of head ``none``: an embedding for each sequence.
+    Labels are an embedding for each sequence, compared with the mean of its positions, as in
+    training of head ``none``.
     """
     if not returns_embeddings(model):
         return
