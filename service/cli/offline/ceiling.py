@@ -7,7 +7,7 @@ from msgspec import to_builtins
 
 from service.cli.offline.inline import (
     Document,
-    make_plan_cache,
+    get_plan_cache,
     refuse_cluster,
     resolve_offline_model,
 )
@@ -22,7 +22,7 @@ def ceiling(document: Document, _server: None) -> Document:
     """Return what ``POST /v1/ceilings`` would answer."""
     refuse_cluster(document)
     question = read_ceiling(decode(document, CeilingRequest), resolve_offline_model)
-    report = answer_ceiling(question, plans=make_plan_cache())
+    report = answer_ceiling(question, plans=get_plan_cache())
     answer: Document = to_builtins(
         build_ceiling_answer(report, question.maximized, assumptions=question.assumptions)
     )

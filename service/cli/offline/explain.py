@@ -11,7 +11,7 @@ from typing import cast
 from msgspec import to_builtins
 
 from service.base.errors import InvalidRequestError
-from service.cli.offline.inline import Document, make_plan_cache, resolve_offline_model
+from service.cli.offline.inline import Document, get_plan_cache, resolve_offline_model
 from service.contract.schemas.explain.request import ExplainRequest
 from service.contract.to_answer.explanations import build_explain_answer
 from service.contract.to_question.contents import read_content
@@ -38,7 +38,7 @@ def explain(document: Document, _server: None) -> Document:
     )
     question, prediction = read_explained_question(request, resolve_offline_model), None
     if question is not None:
-        explanation, prediction = predict(explanation, question, plans=make_plan_cache())
+        explanation, prediction = predict(explanation, question, plans=get_plan_cache())
     answer: Document = to_builtins(build_explain_answer(explanation, prediction))
     return answer
 

@@ -7,7 +7,7 @@ from msgspec import to_builtins
 
 from service.cli.offline.inline import (
     Document,
-    make_plan_cache,
+    get_plan_cache,
     refuse_cluster,
     resolve_offline_model,
 )
@@ -25,6 +25,6 @@ def fit(document: Document, _server: None) -> Document:
     request = decode(document, FitRequest)
     question = read_fit(request, resolve_offline_model(request.model))
     ask = answer_fit if request.remedies else judge_fit
-    report = ask(question, plans=make_plan_cache())
+    report = ask(question, plans=get_plan_cache())
     answer: Document = to_builtins(build_fit_answer(report, assumptions=question.assumptions))
     return answer

@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from service.cli.offline.inline import (
     Document,
-    make_plan_cache,
+    get_plan_cache,
     refuse_cluster,
     resolve_offline_model,
 )
@@ -26,7 +26,7 @@ def how_many(document: Document, _server: None) -> Document:
     started_s = perf_counter()
     request = decode(document, HowManyRequest)
     question = read_how_many(request, resolve_offline_model(request.model))
-    plans = answer_how_many(question, plans=make_plan_cache())
+    plans = answer_how_many(question, plans=get_plan_cache())
     answer: Document = to_builtins(
         build_how_many_answer(plans, question, elapsed_s=perf_counter() - started_s),
     )

@@ -15,14 +15,19 @@ from service.catalog.models import (
 from service.contract.schemas.fit import ModelReference
 from service.contract.to_question.models import ResolvedModel, read_spelled, resolve_reference
 from service.estimator.cache import PlanCache
+from service.estimator.values.memo import keep_latest
 from service.runtime.recording_files import make_recording_store
 
 Document = dict[str, Any]
 
 
-def make_plan_cache() -> PlanCache:
-    """Return an empty cache, with the recordings that are kept in HEADROOM_CACHE_DIR."""
-    cache_dir = os.environ.get("HEADROOM_CACHE_DIR")
+def get_plan_cache() -> PlanCache:
+    """Return this process's cache, with the recordings that are kept in HEADROOM_CACHE_DIR."""
+    return _make_plan_cache(os.environ.get("HEADROOM_CACHE_DIR"))
+
+
+@keep_latest(1)
+def _make_plan_cache(cache_dir: str | None) -> PlanCache:
     return PlanCache(
         store=make_recording_store(Path(cache_dir).expanduser() if cache_dir else None)
     )

@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from service.cli.offline.inline import (
     Document,
-    make_plan_cache,
+    get_plan_cache,
     refuse_cluster,
     resolve_offline_model,
 )
@@ -28,7 +28,7 @@ def plan(document: Document, _server: None) -> Document:
     read_cluster(request)
     prices = read_prices(request)
     question = read_plan(request, resolve_offline_model(request.model), prices)
-    report = answer_plans(question, plans=make_plan_cache())
+    report = answer_plans(question, plans=get_plan_cache())
     answer: Document = to_builtins(
         build_plan_answer(report, question, prices, elapsed_s=perf_counter() - started_s)
     )

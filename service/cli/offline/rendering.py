@@ -4,7 +4,7 @@ from msgspec import to_builtins
 
 from service.cli.offline.inline import (
     Document,
-    make_plan_cache,
+    get_plan_cache,
     refuse_cluster,
     resolve_offline_model,
 )
@@ -21,6 +21,6 @@ def rendering(document: Document, _server: None) -> Document:
     body = {name: value for name, value in document.items() if name != "format"}
     request = decode(body, RenderingRequest)
     question = read_rendering(document["format"], request, resolve_offline_model(request.model))
-    report = judge_fit(question.fit, plans=make_plan_cache())
+    report = judge_fit(question.fit, plans=get_plan_cache())
     answer: Document = to_builtins(build_rendering_answer(question, report))
     return answer

@@ -6,7 +6,7 @@ from functools import cache, partial
 from statistics import mean, median
 
 from service.catalog.gpus import find_gpus
-from service.cli.offline.inline import make_plan_cache, resolve_offline_model
+from service.cli.offline.inline import get_plan_cache, resolve_offline_model
 from service.contract.schemas.fit import FitRequest
 from service.contract.to_question.fits import read_fit
 from service.contract.to_question.validation_errors import decode
@@ -165,7 +165,7 @@ def _iter_questions() -> Iterator[tuple[str, partial[RealScore]]]:
 def _score_client(run: ClientRun) -> RealScore:
     request = decode(write_body(run, find_device(CLIENTS_ON).name), FitRequest)
     question = read_fit(request, resolve_offline_model(request.model))
-    evaluator = make_question_evaluator(question, make_plan_cache(), None)
+    evaluator = make_question_evaluator(question, get_plan_cache(), None)
     answer = evaluator.answer(question.workload, question.layout)
     throughput = evaluator.get_throughput(question.workload, question.layout, answer)
     reading = run.reading
