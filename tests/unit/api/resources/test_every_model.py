@@ -10,6 +10,7 @@ from litestar.testing import TestClient
 
 from service.catalog.models import (
     list_model_names,
+    list_packed_models,
     list_recorded_models,
     resolve_model,
 )
@@ -34,9 +35,12 @@ ASKED: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
 )
 _NAMES = tuple(name for name in list_model_names() if "/" not in name)
 _RECORDED = tuple(name for entry in list_recorded_models() if (name := entry.name) in _NAMES)
-MODELS = tuple(name for name in _NAMES if name not in _RECORDED) + _RECORDED[::9]
-"""Without the names that repositories give them, and one in nine recordings: each takes a fraction
-of a second to decode.
+_PACKED = tuple(name for entry in list_packed_models() if (name := entry.name) in _NAMES)
+_WRITTEN = tuple(name for name in _NAMES if name not in {*_RECORDED, *_PACKED})
+MODELS = _WRITTEN + _PACKED[::3] + _RECORDED[::9]
+"""Without the names that repositories give them, one in three recordings with packed weights, which
+``tests/unit/catalog/test_packed_models.py`` holds to their files, and one in nine of the others:
+each takes a fraction of a second to decode.
 """
 _REPLAYED = frozenset({resolve_model(name).model_type: name for name in reversed(MODELS)}.values())
 """One model of each type: a replay of the others makes nothing that is not made of it."""
