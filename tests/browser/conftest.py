@@ -89,7 +89,7 @@ def running(chromium: str) -> Iterator[Running]:  # noqa: ARG001 - without a bro
     with make_folder() as data_dir:
         probe = ("--probe-command", make_probe_command())
         options = ("--port", "0", "--data-dir", str(data_dir), *probe)
-        process = headroom("up", *options, program="tests.running.program")
+        process = headroom("up", *options)
         line = await_line(process)
         assert line.startswith(_READY), line
         url = line.removeprefix(_READY).strip()

@@ -58,11 +58,13 @@ class Running:
 Up = Callable[..., Running]
 
 
-def headroom(*arguments: str, program: str = "service", **changes: str) -> subprocess.Popen[str]:
+def headroom(
+    *arguments: str, program: str = "tests.running.program", **changes: str
+) -> subprocess.Popen[str]:
     """Start the command with an environment of its own.
 
     It is a fresh one where that changes what Python finds. ``program`` is a module that stands for
-    the command.
+    the command: one whose children have the priority of whoever waits for them.
     """
     options: dict[str, Any] = {
         "stdout": subprocess.PIPE,
