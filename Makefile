@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# The modules that mypyc compiles, and when it last did; without a C compiler they run as they are.
+# The modules that mypyc compiles, one of C, and when that was; without a C compiler all is Python.
 TYPED := $(addprefix service/,$(shell cat deploy/release/native/compiled.txt))
-COMPILED := $(TYPED:.py=*.so) service/estimator/compiled*.so
+HEAP := service/estimator/memory/allocator/native
+COMPILED := $(TYPED:.py=*.so) service/estimator/compiled*.so $(HEAP)_heap*.so
 NATIVE := $(VENV)/.native
 BUILDER := deploy/release/native/build_native.py deploy/release/native/compiled.txt
 # One more than there are cores, up to four: tests of processes wait a good deal.
@@ -28,7 +29,7 @@ $(STAMP): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(NATIVE): $(BUILDER) $(TYPED) | $(STAMP)
+$(NATIVE): $(BUILDER) $(TYPED) $(wildcard $(HEAP)/*) | $(STAMP)
 	rm -f $(COMPILED)
 	-$(BIN)/python $(firstword $(BUILDER))
 	@touch $@

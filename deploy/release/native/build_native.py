@@ -1,4 +1,4 @@
-"""Build backend: setuptools, over a staged tree, with hot modules compiled by mypyc.
+"""Build backend: setuptools, over a staged tree, with hot modules compiled by mypyc, and one of C.
 
 A wheel is built of the tree that ``staging`` makes: everything that is installed lies below
 ``headroom``. An editable install has the sources where they are, and the front beside them.
@@ -59,12 +59,22 @@ COMPILED = Path(__file__).with_name("compiled.txt").read_text(encoding="utf-8").
 They are the replay of the allocator, and what every operation of a recording goes through.
 """
 
+HEAP = "estimator/memory/allocator/native_heap"
+"""The allocator that replays run on, written in C; its sources lie beside it in ``native``."""
+
 Settings = dict[str, Any] | None
 
 
 def list_extensions(package: str = "service") -> list[setuptools.Extension]:
     """Return the modules to compile, and the library that holds them."""
     modules = [f"{package}/{name}" for name in COMPILED]
+    sources = Path(package, HEAP).with_name("native")
+    heap = setuptools.Extension(
+        f"{package}/{HEAP}".replace("/", "."),
+        [str(sources / "module.c")],
+        depends=[str(header) for header in sorted(sources.glob("*.h"))],
+        extra_compile_args=["-O3"],
+    )
     try:
         from mypyc.build import mypycify  # noqa: PLC0415 - need not be there
 
@@ -72,9 +82,9 @@ def list_extensions(package: str = "service") -> list[setuptools.Extension]:
             modules, opt_level="3", debug_level="0", group_name=f"{package}.estimator.compiled"
         )
     except (ImportError, SystemExit) as error:
-        warnings.warn(f"nothing is compiled: {error}", stacklevel=1)
-        return []
-    return extensions
+        warnings.warn(f"mypyc compiles nothing: {error}", stacklevel=1)
+        return [heap]
+    return [*extensions, heap]
 
 
 class BuildAllOrNothing(build_ext):  # type: ignore[misc] # setuptools brings no types
@@ -99,7 +109,8 @@ class SourceArchive(sdist):  # type: ignore[misc] # setuptools brings no types
 
     def make_distribution(self) -> None:
         """Add files that belong to no package."""
-        self.filelist.extend(FILES)
+        sources = sorted(Path("service", HEAP).with_name("native").glob("*.[ch]"))
+        self.filelist.extend([*FILES, *map(str, sources)])
         super().make_distribution()
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from service.estimator.memory.allocator.caching_allocator import (
-    BLOCK_BYTES,
-    CachingAllocator,
-    make_allocator,
+from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES
+from service.estimator.memory.allocator.replay_allocators import (
+    BlockT,
+    ReplayAllocator,
+    make_replay_allocator,
 )
-from service.estimator.memory.allocator.pool import Block
 from service.estimator.pipelines.call import Phase
 from service.estimator.pipelines.logs import Log
 from service.estimator.pipelines.phases import iterate_requests
@@ -28,7 +28,7 @@ def replay_call(phases: Sequence[Phase], offload: PipelineOffload, *, workspaces
 
 
 def _replay(phases: Sequence[Phase], first: Phase, *, workspaces: bool) -> int:
-    allocator = make_allocator(Allocator.DEFAULT)
+    allocator = make_replay_allocator(Allocator.DEFAULT)
     for component, dtype in first.idle:
         allocator.allocate_all(component.list_tensors(dtype))
     allocator.allocate_all(first.residence.constant)
@@ -36,13 +36,13 @@ def _replay(phases: Sequence[Phase], first: Phase, *, workspaces: bool) -> int:
         inputs = allocator.allocate_all([phase.held_bytes])
         _replay_phase(allocator, phase, workspaces=workspaces)
         allocator.free_all(inputs)
-    return int(allocator.reserved) * BLOCK_BYTES
+    return allocator.reserved * BLOCK_BYTES
 
 
-def _replay_phase(allocator: CachingAllocator, phase: Phase, *, workspaces: bool) -> None:
+def _replay_phase(allocator: ReplayAllocator[BlockT], phase: Phase, *, workspaces: bool) -> None:
     """Make a phase's requests; what it leaves is freed."""
     assert isinstance(phase.recorded, Log)  # noqa: S101 - the caller looked
-    live: dict[object, Block] = {}
+    live: dict[object, BlockT] = {}
     for asks, key, size in iterate_requests(
         phase.recorded, phase.extents, phase.residence, workspaces=workspaces
     ):

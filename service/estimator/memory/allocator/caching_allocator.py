@@ -107,6 +107,10 @@ class CachingAllocator:
         self.requested -= block.requested
         block.pool.merge(block)
 
+    def reset_peak(self) -> None:
+        """Count the highest sum of blocks from here on."""
+        self.highest = self.allocated
+
     def allocate_all(self, sizes: Iterable[int]) -> list[Block]:
         """Return a block for each size in bytes that is not zero."""
         return [self.allocate((size + BLOCK_BYTES - 1) // BLOCK_BYTES) for size in sizes if size]

@@ -3,20 +3,19 @@
 It is load, a first step that makes the optimizer's states, and a steady one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
-from service.estimator.memory.allocator.addresses import AscendingAddresses
-from service.estimator.memory.allocator.caching_allocator import (
-    BLOCK_BYTES,
-    CachingAllocator,
-    CancelCheck,
-    make_allocator,
-)
+from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, CancelCheck
 from service.estimator.memory.allocator.kernel_buffers import KernelBuffers
-from service.estimator.memory.allocator.pool import Block
-from service.estimator.memory.allocator.pressure import DeviceFullError, limit_allocator
+from service.estimator.memory.allocator.pressure import DeviceFullError
+from service.estimator.memory.allocator.replay_allocators import (
+    BlockT,
+    ReplayAllocator,
+    Requests,
+    make_replay_allocator,
+)
 from service.estimator.memory.optimizers.events import StepEvents
 from service.estimator.tape import sizes
 from service.estimator.tape.event_log import Events
@@ -28,25 +27,6 @@ STEPS = 2
 """The steady state: a second step finds the optimizer's states in place, and a third one repeats
 it.
 """
-
-
-class Requests(Protocol):
-    """Taker of a job's requests: an allocator."""
-
-    def allocate_all(self, sizes: Iterable[int]) -> list[Block]:
-        """Return a block for each size in bytes that is not zero."""
-
-    def free_all(self, blocks: Iterable[Block]) -> None:
-        """Take blocks back in their order."""
-
-    def run(
-        self,
-        order: tuple[int, ...],
-        sizes: list[int],
-        check: CancelCheck | None = None,
-        streams: list[int] | None = None,
-    ) -> dict[int, Block]:
-        """Allocate and free in order, by stream; return the blocks that stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +104,7 @@ class ReplayPeaks:
             return None
 
 
-def read_peaks(allocator: CachingAllocator) -> ReplayPeaks:
+def read_peaks(allocator: ReplayAllocator[Any]) -> ReplayPeaks:
     """Return the counts of an allocator."""
     return ReplayPeaks(
         reserved_bytes=allocator.reserved * BLOCK_BYTES,
@@ -167,15 +147,17 @@ def replay(  # noqa: PLR0913, PLR0917 - a job, and the GPU that it is replayed o
     """
     check_making()
     # Of a GPU that nobody knows nobody knows the addresses.
-    allocator = make_allocator(kind, AscendingAddresses() if kernels is None else None)
-    if room_bytes is not None:
-        limit_allocator(allocator, room_bytes // BLOCK_BYTES)
+    allocator = make_replay_allocator(
+        kind,
+        limit=None if room_bytes is None else room_bytes // BLOCK_BYTES,
+        is_cuda=kernels is not None,
+    )
     replay_job(allocator, tensors, passes, values, check, kernels, evaluation)
     return read_peaks(allocator)
 
 
 def replay_job(  # noqa: PLR0913, PLR0917 - the same
-    allocator: Requests,
+    allocator: Requests[BlockT],
     tensors: JobTensors,
     passes: Sequence[Events],
     values: Size,
@@ -194,7 +176,7 @@ def replay_job(  # noqa: PLR0913, PLR0917 - the same
     for step in range(num_steps):
         if step == STEPS and evaluation is not None:
             _replay_evaluation(allocator, tensors, evaluation, check, kernels)
-        gradients: list[Block] = []
+        gradients: list[BlockT] = []
         for index, (events, blocks) in enumerate(zip(passes, priced, strict=True)):
             if step or index:
                 _drop_workspaces(events, blocks)
@@ -216,7 +198,7 @@ def replay_job(  # noqa: PLR0913, PLR0917 - the same
 
 
 def _replay_evaluation(
-    allocator: Requests,
+    allocator: Requests[BlockT],
     tensors: JobTensors,
     evaluation: EvaluationEvents,
     check: CancelCheck,
@@ -267,8 +249,8 @@ def _count_blocks(
 
 
 def _replay_pass(
-    allocator: Requests, events: Events, blocks: list[int], check: CancelCheck
-) -> list[Block]:
+    allocator: Requests[BlockT], events: Events, blocks: list[int], check: CancelCheck
+) -> list[BlockT]:
     """Replay one pass; return its gradients and free the rest."""
     live = allocator.run(events.order, blocks, check, events.list_streams())
     for buffer, indices in events.buffers:

@@ -9,18 +9,13 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from service.estimator.memory.allocator.caching_allocator import (
-    BLOCK_BYTES,
-    CancelCheck,
-    make_allocator,
-)
+from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, CancelCheck
 from service.estimator.memory.allocator.kernel_buffers import (
     KernelBuffers,
     find_kernel_buffers,
     select_kernels,
 )
 from service.estimator.memory.allocator.packed_weights import place_packed_weights
-from service.estimator.memory.allocator.pressure import limit_allocator
 from service.estimator.memory.allocator.replay import (
     EvaluationEvents,
     JobTensors,
@@ -30,6 +25,7 @@ from service.estimator.memory.allocator.replay import (
     read_peaks,
     replay,
 )
+from service.estimator.memory.allocator.replay_allocators import make_replay_allocator
 from service.estimator.memory.allocator.serving_replay import ReplicaHistory, replay_replica
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.evaluated_batch import EvaluatedBatch
@@ -168,14 +164,13 @@ class ReplayCache:
         if peak > MAX_BYTES:
             return None
         check_making()
-        allocator = make_allocator(kind)
+        allocator = make_replay_allocator(kind)
         workspaces = replay_replica(allocator, make_history(), kernels, self._check)
         peaks = read_peaks(allocator)
 
         def run(room_bytes: int) -> int:
             check_making()
-            limited = make_allocator(kind)
-            limit_allocator(limited, room_bytes // BLOCK_BYTES)
+            limited = make_replay_allocator(kind, limit=room_bytes // BLOCK_BYTES)
             replay_replica(limited, make_history(), kernels)
             return limited.reserved * BLOCK_BYTES
 

@@ -6,13 +6,9 @@ It is load, prefill, and decode steps that replace the tensors of a cache one by
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from service.estimator.memory.allocator.caching_allocator import (
-    BLOCK_BYTES,
-    CachingAllocator,
-    CancelCheck,
-)
+from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, CancelCheck
 from service.estimator.memory.allocator.kernel_buffers import KernelBuffers
-from service.estimator.memory.allocator.pool import Block
+from service.estimator.memory.allocator.replay_allocators import BlockT, ReplayAllocator
 from service.estimator.tape import sizes
 from service.estimator.tape.cache_log import CachePass
 
@@ -47,7 +43,7 @@ class ReplicaHistory:
 
 
 def replay_replica(
-    allocator: CachingAllocator,
+    allocator: ReplayAllocator[BlockT],
     history: ReplicaHistory,
     kernels: KernelBuffers,
     check: CancelCheck = lambda: None,
@@ -58,7 +54,7 @@ def replay_replica(
     """
     allocator.allocate_all(history.loaded)
     allocator.free_all(allocator.allocate_all(history.dropped))
-    allocator.highest = allocator.allocated  # the peak of load is none of serving
+    allocator.reset_peak()  # the peak of load is none of serving
     allocator.allocate_all(history.inputs)
     workspace_bytes = _serve(allocator, history, kernels, check)
     for _ in range(REQUESTS - 1):
@@ -67,7 +63,7 @@ def replay_replica(
 
 
 def _serve(
-    allocator: CachingAllocator,
+    allocator: ReplayAllocator[BlockT],
     history: ReplicaHistory,
     kernels: KernelBuffers | None,
     check: CancelCheck,
@@ -147,10 +143,13 @@ def _count_blocks(
 
 
 def _run_pass(
-    allocator: CachingAllocator, logged: CachePass, blocks: list[int], cached: Iterable[Block]
-) -> list[Block]:
+    allocator: ReplayAllocator[BlockT],
+    logged: CachePass,
+    blocks: list[int],
+    cached: Iterable[BlockT],
+) -> list[BlockT]:
     """Replay a pass over a cache; return the blocks of its successor."""
-    live: list[Block | None] = [None] * len(blocks)
+    live: list[BlockT | None] = [None] * len(blocks)
     for index, old in zip(logged.before, cached, strict=True):
         live[index] = old
     for event in logged.events.order:
@@ -169,7 +168,7 @@ def _run_pass(
     return left
 
 
-def _take(live: list[Block | None], index: int) -> Block:
+def _take(live: list[BlockT | None], index: int) -> BlockT:
     block, live[index] = live[index], None
     assert block is not None  # noqa: S101 - what a cache keeps is not empty and not released
     return block

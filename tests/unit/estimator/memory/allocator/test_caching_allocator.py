@@ -15,9 +15,8 @@ from service.estimator.memory.allocator.pool import Block
 from service.estimator.values.workload import Allocator
 from tests.unit.estimator.memory.allocator import reference_allocator
 from tests.unit.estimator.memory.allocator.allocator_forms import FORMS, name_form
+from tests.unit.estimator.memory.allocator.drawn_passes import KIB, MIB, draw_pass
 
-KIB, MIB = 2, 2048
-"""In blocks of 512 bytes."""
 _FORM = pytest.mark.parametrize("form", FORMS, ids=name_form)
 _REQUESTS = st.lists(st.tuples(st.integers(1, 40 * MIB), st.booleans()), max_size=60)
 
@@ -209,24 +208,6 @@ def _run_reference(
     return [(event, *block[:2]) for event, block in live.items()]
 
 
-def _a_pass(random: Random) -> tuple[tuple[int, ...], list[int]]:
-    """Return events and sizes: what is live is freed in any order, some of it never, and some of it
-    has no size.
-    """
-    sizes = [
-        random.choice([0, 1, KIB, 700, MIB, MIB + 1, 5 * MIB, random.randrange(1, 90 * MIB)])
-        for _ in range(120)
-    ]
-    order: list[int] = []
-    live: list[int] = []
-    for event in range(len(sizes)):
-        order.append(event)
-        live.append(event)
-        while live and random.random() < 0.45:
-            order.append(~live.pop(random.randrange(len(live))))
-    return tuple(order), sizes
-
-
 @_FORM
 @pytest.mark.parametrize("kind", Allocator)
 def test_a_pass_is_run_as_in_the_plainest_form(form: ModuleType, kind: Allocator) -> None:
@@ -237,7 +218,7 @@ def test_a_pass_is_run_as_in_the_plainest_form(form: ModuleType, kind: Allocator
     allocator, reference = form.make_allocator(kind), reference_allocator.make_allocator(kind)
 
     for turn in range(40):
-        order, sizes = _a_pass(random)
+        order, sizes = draw_pass(random)
         streams = [random.choice([0, 0, 1, 2]) for _ in sizes] if turn % 2 else None
         live = allocator.run(order, sizes, None, streams)
         expected = _run_reference(reference, order, sizes, streams)

@@ -1,15 +1,20 @@
 """Jobs of many kinds, replayed as the estimator does it and request by request."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from random import Random
-from types import ModuleType
+from typing import Any
 
 import pytest
 
 from service.estimator.memory.allocator import replay as replays
 from service.estimator.memory.allocator.pressure import DeviceFullError
 from service.estimator.memory.allocator.replay import JobTensors
+from service.estimator.memory.allocator.replay_allocators import (
+    ReplayAllocator,
+    make_replay_allocator,
+)
 from service.estimator.memory.allocator.tensors import list_training_tensors
 from service.estimator.memory.optimizers.events import StepEvents
 from service.estimator.memory.timeline import build_train_timeline
@@ -167,12 +172,16 @@ def _draw_jobs() -> list[tuple[Job, tuple[int, int]]]:
     return jobs
 
 
-@pytest.mark.parametrize("form", FORMS, ids=name_form)
+@pytest.mark.parametrize(
+    "make",
+    [make_replay_allocator, *(form.make_allocator for form in FORMS)],
+    ids=["chosen", *map(name_form, FORMS)],
+)
 def test_a_job_is_replayed_as_request_by_request(
-    monkeypatch: pytest.MonkeyPatch, form: ModuleType
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[Allocator], ReplayAllocator[Any]]
 ) -> None:
     """Reserved bytes and the highest sum of blocks, to the byte, of random jobs of every method."""
-    monkeypatch.setattr(replays, "make_allocator", lambda kind, _: form.make_allocator(kind))
+    monkeypatch.setattr(replays, "make_replay_allocator", lambda kind, **_: make(kind))
 
     for job, expected in _draw_jobs():
         peaks = replays.replay(*job)
