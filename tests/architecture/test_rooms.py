@@ -13,12 +13,35 @@ from tests.architecture.modules import ROOT
 from tests.architecture.rooms import ROOMS, Room, is_within, list_modules_below
 
 _LOAD = """
-import importlib, json, sys, threading
-for name in sys.argv[1:]:
-    importlib.import_module(name)
-assert threading.active_count() == 1, "a module started a thread when it was imported"
-print(json.dumps(sorted(sys.modules)))
+import importlib, json, os, sys, threading
+plan = json.loads(sys.argv[1])
+
+def load(room):
+    for name in plan[room]["modules"]:
+        importlib.import_module(name)
+    assert threading.active_count() == 1, "a module started a thread when it was imported"
+    print(json.dumps([room, sorted(sys.modules)]), flush=True)
+    for other in (name for name in plan if plan[name]["after"] == room):
+        if not (child := os.fork()):
+            load(other)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, other
+
+try:
+    load(next(iter(plan)))
+except BaseException:
+    sys.excepthook(*sys.exc_info())
+    os._exit(1)
 """
+_AFTER = {
+    "planner and calibration": "estimator",
+    "catalogue and formats": "planner and calibration",
+    "contract": "catalogue and formats",
+    "use cases": "contract",
+    "web": "use cases",
+    "worker": "use cases",
+}
+"""Rooms that are loaded behind another one, which keeps at least the same modules away."""
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
@@ -26,17 +49,17 @@ def test_a_room_loads_nothing_that_it_may_not_know(room: Room) -> None:
     """Loading all modules of a room brings none of the rooms and libraries that the import table
     keeps from it.
     """
-    loaded = _load(room.members())
+    loaded = _load_rooms()[room.name]
 
     assert [name for name in loaded if is_within(name, tuple(room.without))] == []
 
 
 def test_the_estimator_needs_the_standard_library_alone() -> None:
     """Nothing is loaded from outside of the standard library but the estimator itself."""
-    names = list_modules_below("service.estimator")
+    loaded = _load_rooms()
 
     foreign = {
-        name.partition(".")[0] for name in set(_load(tuple(names))) - set(_load(()))
+        name.partition(".")[0] for name in set(loaded["estimator"]) - set(loaded[""])
     } - sys.stdlib_module_names
 
     assert foreign == {"service"}
@@ -84,11 +107,28 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
     assert homeless == []
 
 
+def test_a_room_is_loaded_behind_one_that_may_know_no_more() -> None:
+    """What the first of two rooms brings is nothing that only the second may not know."""
+    rooms = {room.name: room for room in ROOMS}
+
+    assert [
+        (name, before)
+        for name, before in _AFTER.items()
+        if any(is_within(member, tuple(rooms[name].without)) for member in rooms[before].members())
+    ] == []
+
+
 @cache
-def _load(names: tuple[str, ...]) -> list[str]:
-    """Return what a fresh interpreter has loaded after importing the modules in silence."""
+def _load_rooms() -> dict[str, list[str]]:
+    """Return what an interpreter has loaded after importing each room in silence, and before.
+
+    A fresh one forks for each room that none is loaded before.
+    """
+    plan = {"": {"modules": (), "after": None}} | {
+        room.name: {"modules": room.members(), "after": _AFTER.get(room.name, "")} for room in ROOMS
+    }
     run = subprocess.run(
-        [sys.executable, "-c", _LOAD, *names],
+        [sys.executable, "-c", _LOAD, json.dumps(plan)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -97,5 +137,4 @@ def _load(names: tuple[str, ...]) -> list[str]:
     )
     assert run.returncode == 0, run.stderr
     assert run.stderr == "", "importing wrote to stderr"
-    loaded: list[str] = json.loads(run.stdout)
-    return loaded
+    return dict(json.loads(line) for line in run.stdout.splitlines())
