@@ -39,6 +39,12 @@ def parse_file(file: Path) -> ast.Module:
     return ast.parse(file.read_bytes())
 
 
+@cache
+def list_nodes(file: Path) -> tuple[ast.AST, ...]:
+    """Return the nodes of a product's file, walked once for all tests."""
+    return tuple(ast.walk(parse_file(file)))
+
+
 def _iter_modules(tree: str) -> Iterator[Module]:
     for file in sorted((ROOT / tree).rglob("*.py")):
         if file.is_relative_to(GENERATED):
@@ -60,7 +66,7 @@ def load_imports(*trees: str) -> Mapping[str, set[str]]:
 
 
 def _find_imports(module: Module, modules: Mapping[str, Module]) -> set[str]:
-    imports = {name for node in ast.walk(module.tree) for name in _list_names(node)}
+    imports = {name for node in list_nodes(module.file) for name in _list_names(node)}
     return {known for name in imports if (known := _get_known(name, modules))} - {module.name}
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.modules import parse_file
+from tests.architecture.modules import list_nodes
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PAGE = (_ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def _iter_imports(room: str) -> Iterator[str]:
         if not file.is_relative_to(_GENERATED) and (
             room == "worker/probes" or not file.is_relative_to(_PROBES)
         ):
-            for node in ast.walk(parse_file(file)):
+            for node in list_nodes(file):
                 if isinstance(node, ast.ImportFrom) and node.module:
                     yield from (_get_owner(f"{node.module}.{alias.name}") for alias in node.names)
                 elif isinstance(node, ast.Import):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.estimator.values.workload import Engine
-from tests.architecture.modules import ROOT, load_modules
+from tests.architecture.modules import ROOT, Module, list_nodes, load_modules
 
 _GUIDE = Path(ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 _OWN_FOLDER, _LAUNCH_FILES = "service/estimator/backends/{}/", "service/formats/launches/"
@@ -15,9 +15,9 @@ _SMALL = (Engine.LMDEPLOY, Engine.TGI)
 """Engines that nothing else borrows from; readers of launch files have a row of their own."""
 
 
-def _iter_words(tree: ast.Module) -> Iterator[str]:
+def _iter_words(module: Module) -> Iterator[str]:
     """Return the members, words and imports of a module, without its prose."""
-    for node in ast.walk(tree):
+    for node in list_nodes(module.file):
         if isinstance(node, ast.Attribute):
             yield node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -32,7 +32,7 @@ def _find_places(engine: Engine) -> set[str]:
     places = {
         module.file.relative_to(ROOT).as_posix()
         for module in load_modules("service").values()
-        if not names.isdisjoint(_iter_words(module.tree))
+        if not names.isdisjoint(_iter_words(module))
     }
     return {place for place in places if not place.startswith((own, _LAUNCH_FILES))}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.modules import PRODUCT, Module, load_modules
+from tests.architecture.modules import PRODUCT, Module, list_nodes, load_modules
 
 _FORBIDDEN = frozenset({"asked", "found", "held", "how", "said", "told", "whole"})
 _RIDDLES = frozenset(
@@ -29,7 +29,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 def _list_bound_names(module: Module) -> Iterator[tuple[str, str]]:
     """Yield every name that a module binds, with the place of its binding."""
-    for node in ast.walk(module.tree):
+    for node in list_nodes(module.file):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 yield name, f"{module.name}:{node.lineno}"
@@ -44,7 +44,7 @@ def _list_bound_names(module: Module) -> Iterator[tuple[str, str]]:
 def _list_wire_fields(module: Module) -> set[str]:
     return {
         f"{module.name}:{field.lineno}"
-        for node in ast.walk(module.tree)
+        for node in list_nodes(module.file)
         if isinstance(node, ast.ClassDef)
         for field in node.body
         if isinstance(field, ast.AnnAssign) and f"{node.name}.{ast.unparse(field.target)}" in _WIRE
@@ -53,7 +53,7 @@ def _list_wire_fields(module: Module) -> set[str]:
 
 def _list_docstrings(module: Module) -> Iterator[tuple[str, str]]:
     """Yield the first line of every docstring, with the place of its definition."""
-    for node in ast.walk(module.tree):
+    for node in list_nodes(module.file):
         if isinstance(node, ast.Module | Definition) and (text := ast.get_docstring(node)):
             yield f"{module.name}:{getattr(node, 'lineno', 1)}", text.splitlines()[0]
 

@@ -9,7 +9,7 @@ from statistics import median
 
 import pytest
 
-from tests.architecture.modules import parse_file
+from tests.architecture.modules import list_nodes
 
 _ROOT = Path(__file__).resolve().parents[2]
 _TREES = ("service", "worker", "migrations", "tests", "deploy")
@@ -30,12 +30,20 @@ def _files(*trees: str) -> Iterator[Path]:
 def _functions(*trees: str) -> Iterator[tuple[str, int]]:
     """Yield every function with its length in lines, from ``def`` to its last line."""
     for file in _files(*trees):
-        for node in ast.walk(parse_file(file)):
+        for node in list_nodes(file):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield (
                     f"{file.relative_to(_ROOT)}:{node.lineno} {node.name}",
                     (node.end_lineno or node.lineno) - node.lineno + 1,
                 )
+
+
+def _iter_statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the statements of a module and of its classes, where pytest looks for tests."""
+    for node in tree.body:
+        yield node
+        if isinstance(node, ast.ClassDef):
+            yield from node.body
 
 
 def test_a_file_has_one_subject() -> None:
@@ -79,7 +87,7 @@ def test_every_test_says_what_it_holds() -> None:
     silent = [
         f"{file.relative_to(_ROOT)}::{node.name}"
         for file in _files("tests")
-        for node in ast.walk(ast.parse(file.read_bytes()))
+        for node in _iter_statements(ast.parse(file.read_bytes()))
         if isinstance(node, ast.FunctionDef)
         and node.name.startswith("test_")
         and not ast.get_docstring(node)

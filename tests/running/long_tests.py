@@ -17,7 +17,7 @@ SECONDS = {
     "tests/e2e/access": 25,
     "tests/e2e/cli/test_parts.py": 25,
     "tests/unit/api/resources/test_every_model.py": 25,
-    "tests/architecture/test_rooms.py": 23,
+    "tests/architecture/test_rooms.py": 22,
     "tests/e2e/observability": 20,
     "tests/accuracy/test_floors.py": 20,
     "tests/e2e/measure": 20,

@@ -7,6 +7,7 @@ import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
+from service.estimator.cache import PlanCache
 from service.estimator.speed.learning import MeasuredTime, read_speed, read_speeds
 from service.estimator.values.corrections import (
     SHIPPED_SPEEDS,
@@ -24,12 +25,16 @@ H100 = resolve_gpu("H100-SXM5-80GB").to_device()
 SMALL = TrainWorkload(sequence_length=512, precision=POLICIES["bf16"])
 LARGE = replace(SMALL, micro_batch_size=64)
 MODEL = load_architecture(resolve_model("qwen3-0.6b"))
+PLANS = PlanCache()
+"""Recordings of the two jobs, which no machine changes."""
 
 
 def time_job(workload: TrainWorkload, speeds: SpeedRatios) -> Throughput:
     """Return the throughput of a job on a machine of some speeds."""
     learnt = Corrections(calibration="machine", basis="analytic", speeds=speeds)
-    evaluator = make_evaluator(MODEL, H100, corrections_for=lambda _workload, _layout: learnt)
+    evaluator = make_evaluator(
+        MODEL, H100, corrections_for=lambda _workload, _layout: learnt, plans=PLANS
+    )
     answer = evaluator.answer(workload, Layout())
     throughput = evaluator.get_throughput(workload, Layout(), answer)
     assert throughput is not None

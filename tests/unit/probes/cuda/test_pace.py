@@ -18,7 +18,12 @@ from worker.probes.cuda.backend import CudaBackend
 from worker.probes.measure import measure
 from worker.probes.run.backend import OnStep, PointResult, ProbeSetup, SaveSnapshot
 
-CONFIG = dict(LLAMA) | {"num_hidden_layers": 1}
+CONFIG = dict(LLAMA) | {
+    "num_hidden_layers": 1,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "vocab_size": 250,
+}
 LARGE = TrainWorkload(sequence_length=256, micro_batch_size=8, precision=POLICIES["bf16"])
 ASKED, PACE = (8, 256), (1, 128)
 
@@ -46,7 +51,7 @@ class SlowGpu(CudaBackend):
         del dtype
         return Host(
             available_bytes=2**40,
-            flops_per_second=3e11,
+            flops_per_second=7.5e10,
             state_bytes_per_second=1e12,
             reserves=True,
             num_steps=NUM_ROUNDS,
