@@ -171,23 +171,22 @@ def test_recorded_types_are_found_beside_families(visit: Visit) -> None:
     expect(page.locator("#families .empty")).to_have_count(0)
 
 
-def test_the_reference_is_read_in_the_light(visit: Visit) -> None:
-    """Its words stand out from their ground."""
+def test_the_reference_is_read_in_the_light_and_on_a_phone(visit: Visit) -> None:
+    """Words stand out from their ground; on a phone what is filled in has a name, and nothing is
+    beyond the edge.
+    """
     page = visit("/docs").page
-    expect(page.locator("#operations-fit-fit")).to_be_visible()
-
+    operation = page.locator("#operations-fit-fit")
+    expect(operation).to_be_visible()
     assert faults_of_access(page, "color-contrast") == []
 
-
-def test_an_operation_of_the_reference_is_read_on_a_phone(visit: Visit) -> None:
-    """What is filled in has a name, words stand out, and nothing is beyond the edge."""
-    page = visit("/docs").page
     page.set_viewport_size({"width": 390, "height": 800})
-    page.locator("#operations-fit-fit .opblock-summary-control").click()
-    expect(page.locator("#operations-fit-fit .body-param__text")).to_be_visible()
+    operation.locator(".opblock-summary-control").click()
+    expect(operation.locator(".body-param__text")).to_be_visible()
 
-    assert faults_of_access(page, "color-contrast", "label", "select-name") == []
-    assert page.locator("#operations-fit-fit .response-col_links:visible").count() == 0
+    rules = ("color-contrast", "label", "select-name")
+    assert faults_of_access(page, *rules, within="#operations-fit-fit") == []
+    assert operation.locator(".response-col_links:visible").count() == 0
 
 
 def test_the_reference_is_dark_and_leads_back(visit: Visit) -> None:

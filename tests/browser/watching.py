@@ -94,16 +94,17 @@ def until(page: Page, condition: Callable[[], object], *, within_s: float = 120.
         page.wait_for_timeout(_PAUSE_MS)
 
 
-def faults_of_access(page: Page, *rules: str) -> list[str]:
+def faults_of_access(page: Page, *rules: str, within: str | None = None) -> list[str]:
     """Return the serious and critical faults that axe finds, by these rules or by all, each with
-    the elements that have it.
+    the elements that have it; ``within`` selects the part of the page that is looked at.
     """
     # Evaluated by the debugger, which the page's policy does not bind.
     page.evaluate(_axe())
     found = page.evaluate(
-        "rules => axe.run(document, { resultTypes: ['violations'], "
+        "([within, rules]) => axe.run(within ? document.querySelector(within) : document, "
+        "{ resultTypes: ['violations'], "
         "...(rules.length ? { runOnly: rules } : {}) })",
-        list(rules),
+        [within, list(rules)],
     )
     return [
         f"{fault['id']}: "
