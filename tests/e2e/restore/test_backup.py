@@ -16,6 +16,7 @@ from service.embedded.postgres import run_postgres
 from tests.e2e.access.conftest import ask, make_key, serving, until_known
 from tests.integration.usecases.learning.builders import a_request, a_result, measure
 from tests.job_builders import TINY_LLAMA, an_artifact
+from tests.running.folders import make_folder
 from tests.running.forked import put_on_path
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "operating.md").read_text()
@@ -110,14 +111,17 @@ def test_what_is_restored_answers_as_before(
 
 def test_a_data_directory_is_backed_up_and_restored_elsewhere(tmp_path: Path) -> None:
     """Without a server at DATABASE_URL the embedded one is started for as long as it takes."""
-    with run_postgres(tmp_path / "first") as url:
-        upgrade(url)
-        with psycopg.connect(url) as connection:
-            connection.execute("INSERT INTO retired_models (name, last_revision) VALUES ('old', 7)")
-        back_up, restore = commands_under("Backup and restore")
-        type_in(back_up, tmp_path, HEADROOM_DATA_DIR=str(tmp_path / "first"))
-    type_in(restore, tmp_path, HEADROOM_DATA_DIR=str(tmp_path / "second"))
-    with run_postgres(tmp_path / "second") as url, psycopg.connect(url) as connection:
-        found = connection.execute("SELECT name, last_revision FROM retired_models").fetchall()
+    with make_folder() as folder:
+        with run_postgres(folder / "first") as url:
+            upgrade(url)
+            with psycopg.connect(url) as connection:
+                connection.execute(
+                    "INSERT INTO retired_models (name, last_revision) VALUES ('old', 7)"
+                )
+            back_up, restore = commands_under("Backup and restore")
+            type_in(back_up, tmp_path, HEADROOM_DATA_DIR=str(folder / "first"))
+        type_in(restore, tmp_path, HEADROOM_DATA_DIR=str(folder / "second"))
+        with run_postgres(folder / "second") as url, psycopg.connect(url) as connection:
+            found = connection.execute("SELECT name, last_revision FROM retired_models").fetchall()
 
     assert found == [("old", 7)]
