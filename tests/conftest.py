@@ -8,11 +8,14 @@ import os
 import sys
 
 import pytest
+import structlog
 from hypothesis import settings
 
 # No test is timed: a machine that is busy elsewhere fails none.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+# Of a fault that a test provokes, rich would draw each local variable of each frame for a second.
+structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
 pytest_plugins = [
     "tests.running.arranging",
     "tests.running.loops",
