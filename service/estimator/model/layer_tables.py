@@ -4,18 +4,39 @@ Each layer of a model with several windows gets the tables and the mask of its o
 checkpoint keeps; backward ends them when it has been through the first of those layers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from service.estimator.model.architecture import Architecture
+from service.estimator.model.architecture import Architecture, Masks
 from service.estimator.model.block_module import BlockModule
+from service.estimator.model.recording import Recording
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
+from service.estimator.tape.nodes import Value
+from service.estimator.tape.ops.attention_masks import make_causal_mask
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Attention
 
 Run = tuple[tuple[tuple[BlockModule, int], ...], int]
 """A period of layers, each kind in a row with its number, and how often it is repeated."""
 _PAIR = 2
 """Tables of a kind: cosines and sines."""
+
+
+def make_masks(ctx: Recording, windows: Iterable[int | None], hidden: DType) -> Masks:
+    """Return the masks that causal layers share, each with its window.
+
+    They are added ones in ``hidden`` when eager, else booleans where there is more than causality.
+    """
+    is_eager, masks = ctx.settings.attention is Attention.EAGER, []
+    for window in windows:
+        if is_eager or ctx.has_mask(window):
+            shape, dtype = ctx.get_read_shape(window), hidden if is_eager else None
+            storage = make_causal_mask(
+                ctx.tape, shape, has_window=window is not None, padded=ctx.padded, dtype=dtype
+            )
+            masks.append((window, Value(storage, shape.mask(1), hidden)))
+    return tuple(masks)
 
 
 class LayerTables:

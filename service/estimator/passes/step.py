@@ -4,7 +4,7 @@ It goes through embedding, layers, final norm, head and loss, and backward throu
 """
 
 from service.estimator.model.architecture import Architecture, EmbeddingOutput, Masks
-from service.estimator.model.layer_tables import LayerTables
+from service.estimator.model.layer_tables import LayerTables, make_masks
 from service.estimator.model.modules.joined import normalise_last
 from service.estimator.model.recorded.narrowing import get_unread_names
 from service.estimator.model.recording import Recording
@@ -16,7 +16,6 @@ from service.estimator.passes.heads import list_task_labels, record_task, record
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.ops.attention_masks import make_causal_mask
 from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, multiply_scalar
 from service.estimator.tape.ops.loss.losses import compute_shifted_loss, compute_unshifted_loss
 from service.estimator.tape.ops.products import allocate_integers, embedding, linear
@@ -25,7 +24,6 @@ from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 from service.estimator.values.heads import Head
-from service.estimator.values.workload import Attention
 
 
 class ModelWalk:
@@ -171,24 +169,14 @@ class ModelWalk:
         )
 
     def _make_tables(self, hidden: DType, own_masks: Masks = ()) -> None:
-        """Make the rotary tables and the masks that layers share.
+        """Make the masks and the rotary tables that layers share.
 
-        Masks are additive ones in ``hidden`` when eager, else booleans; ``own_masks``, by
-        their windows, are there already.
+        ``own_masks``, by their windows, are there already.
         """
         tape, ctx, model = self.tape, self.ctx, self.model
         outlive = tape.builds_graph and (model.layers_keep_tables or self.checkpointed)
-        masks = {key: mask.storage for key, mask in own_masks if mask.storage is not None}
-        is_eager = ctx.settings.attention is Attention.EAGER
-        for window in model.masks:
-            if is_eager or ctx.has_mask(window):
-                masks[window] = make_causal_mask(
-                    tape,
-                    ctx.get_read_shape(window),
-                    has_window=window is not None,
-                    padded=ctx.padded,
-                    dtype=hidden if is_eager else None,
-                )
+        made = own_masks or make_masks(ctx, model.masks, hidden)
+        masks = {key: mask.storage for key, mask in made if mask.storage is not None}
         shape = ctx.shape.tokens if model.tables_per_token else ctx.shape.positions
         elements = () if ctx.settings.unsloth else model.rotary_tables
         tables = make_rotary_tables(tape, elements, shape, ctx.table_dtype)

@@ -4,8 +4,6 @@ These are the tensors that PyTorch's scaled_dot_product_attention keeps and need
 x heads x s x d``, key and value ``b x kv_heads x s x d``.
 """
 
-from collections.abc import Callable
-
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
@@ -28,7 +26,12 @@ from service.estimator.tape.ops.elementwise import (
     softmax,
 )
 from service.estimator.tape.ops.padded_heads import narrow_heads, pad_heads
-from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
+from service.estimator.tape.ops.products import (
+    ReadSide,
+    batched_product,
+    copy_contiguous,
+    multiply_heads,
+)
 from service.estimator.tape.ops.views import expand, note_change_in_place, rearrange
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
@@ -142,17 +145,16 @@ def copy_if_slice(tape: Tape, x: Value) -> Value:
     return copy_contiguous(tape, x) if is_part else tape.alias(x)
 
 
-def _prepare_operand(tape: Tape, x: Value, heads: Heads, *, copies: bool) -> Value:
-    """Return an operand of a product, cast where autocast does.
+def _select_read(heads: Heads, *, copies: bool) -> ReadSide:
+    """Return how a product reads a side.
 
-    An operand that is no plain stack of matrices is copied. Such is what lies token after token or
+    A side that is no plain stack of matrices is copied. Such is what lies token after token or
     shows an only head again and again, which is what ``copies`` says, and a part of a fused
     projection; sequences that come one by one are read as they lie.
     """
-    read: Callable[[Tape, Value], Value] = (
-        Tape.alias if heads.per_sequence else copy_contiguous if copies else copy_if_slice
-    )
-    return chain(tape, autocast_input(tape, x), read)
+    if heads.per_sequence:
+        return Tape.alias
+    return copy_contiguous if copies else copy_if_slice
 
 
 def run_eager_attention(
@@ -165,19 +167,14 @@ def run_eager_attention(
     """
     keys, values = (repeat_kv(tape, part, heads) for part in (key, value))
     token_major = heads.token_major_keys and not heads.grouped
-    sides = (
-        _prepare_operand(
-            tape, query, heads, copies=heads.token_major_queries and not heads.head_major
-        ),
-        _prepare_operand(
-            tape,
-            keys,
+    reads = (
+        _select_read(heads, copies=heads.token_major_queries and not heads.head_major),
+        _select_read(
             heads,
             copies=(token_major and not heads.head_major) or _is_expanded_view(tape, keys, heads),
         ),
     )
-    product = batched_product(tape, sides[0], sides[1], heads.scores)
-    tape.free(*sides)
+    product = multiply_heads(tape, query, keys, heads.scores, reads=reads)
     weights = chain(tape, product, multiply_scalar)
     if heads.softcap:
         weights = chain(
@@ -186,7 +183,7 @@ def run_eager_attention(
             multiply_scalar,
         )
     if heads.causal or heads.bias is not None:
-        weights = chain(tape, weights, _add_mask)
+        weights = chain(tape, weights, add_mask)
     source = cast(tape, weights, DType.FP32) if upcast else tape.alias(weights)
     probabilities = chain(tape, source, softmax)
     # A softmax in fp32 is cast in its own line, so that the name of what went in still stands.
@@ -199,14 +196,10 @@ def run_eager_attention(
     )
     tape.free(*named)
     weights = chain(tape, weights, lambda t, x: dropout(t, x, heads.dropout))
-    read, side = (
-        autocast_input(tape, weights),
-        _prepare_operand(
-            tape, values, heads, copies=token_major or _is_expanded_view(tape, values, heads)
-        ),
+    read = _select_read(heads, copies=token_major or _is_expanded_view(tape, values, heads))
+    mixed = multiply_heads(
+        tape, weights, values, heads.output or query.numel, reads=(Tape.alias, read)
     )
-    mixed = batched_product(tape, read, side, heads.output or query.numel)
-    tape.free(read, side)
     output = chain(tape, _stack_gradient(tape, mixed, heads), copy_contiguous)
     tape.free(keys, values)
     return output, weights
@@ -228,7 +221,7 @@ def _is_expanded_view(tape: Tape, part: Value, heads: Heads) -> bool:
     return heads.multi_query and tape.autocast in {None, part.dtype}
 
 
-def _add_mask(tape: Tape, scores: Value) -> Value:
+def add_mask(tape: Tape, scores: Value) -> Value:
     """Return scores plus a mask in the hidden state's dtype."""
     return add_scalar(tape, scores) if tape.autocast is None else cast(tape, scores, DType.FP32)
 

@@ -9,7 +9,7 @@ from service.estimator.tape.nodes import Node, Value, Work
 from service.estimator.tape.ops.attention_heads import Heads
 from service.estimator.tape.ops.attention_masks import allocate_row_sums
 from service.estimator.tape.ops.elementwise import add, chain, dropout, multiply_scalar, softmax
-from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
+from service.estimator.tape.ops.products import copy_contiguous, multiply_heads
 from service.estimator.tape.ops.views import expand
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
@@ -64,21 +64,16 @@ def run_biased_eager_attention(
     ``mask`` is the dtype of one that is added after the bias, where there is one. ``copies``:
     products copy their sides, which lie token after token; those of a cache lie head after head.
     """
-    query, key, value = (autocast_input(tape, part) for part in parts)
+    query, key, value = parts
     side = copy_contiguous if copies else Tape.alias
-    left, right = side(tape, query), side(tape, key)
-    product = batched_product(tape, left, right, heads.scores)
-    tape.free(left, right)
+    product = multiply_heads(tape, query, key, heads.scores, reads=(side, side))
     scores = chain(tape, product, multiply_scalar)
     scores = chain(tape, scores, lambda t, x: add(t, x, bias))
     if mask is not None:
         unread = Value(None, heads.scores, mask)
         scores = chain(tape, scores, lambda t, x: add(t, x, unread))
     weights = chain(tape, chain(tape, scores, softmax), lambda t, x: dropout(t, x, heads.dropout))
-    read = autocast_input(tape, weights)
-    values = side(tape, value)
-    mixed = batched_product(tape, read, values, parts[0].numel)
-    tape.free(values, read, query, key, value)
+    mixed = multiply_heads(tape, weights, value, query.numel, reads=(Tape.alias, side))
     return chain(tape, mixed, copy_contiguous), weights
 
 

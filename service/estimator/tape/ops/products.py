@@ -1,5 +1,7 @@
 """Matrix products: linear layers, batched products, embeddings."""
 
+from collections.abc import Callable
+
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
@@ -136,6 +138,23 @@ def batched_product(tape: Tape, left: Value, right: Value, out: Size) -> Value:
         backward=backward,
     )
     tape.use_workspace()
+    return y
+
+
+ReadSide = Callable[[Tape, Value], Value]
+
+
+def multiply_heads(
+    tape: Tape, left: Value, right: Value, out: Size, *, reads: tuple[ReadSide, ReadSide]
+) -> Value:
+    """Return ``matmul(left, right)``; ``reads`` give both sides as the kernel reads them.
+
+    Autocast casts the last argument first, and has names for its casts until the product is there.
+    """
+    cast_right, cast_left = autocast_input(tape, right), autocast_input(tape, left)
+    operands = reads[0](tape, cast_left), reads[1](tape, cast_right)
+    y = batched_product(tape, *operands, out)
+    tape.free(*operands, cast_left, cast_right)
     return y
 
 

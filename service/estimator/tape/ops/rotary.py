@@ -11,7 +11,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.elementwise import cast, rotate
-from service.estimator.tape.ops.views import concatenate, narrow
+from service.estimator.tape.ops.views import concatenate_promoted, narrow
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -111,7 +111,8 @@ def rotate_both(
     if rotation.style is RotaryStyle.WHOLE:
         return rotate(tape, query, table), rotate(tape, key, table), []
     if rotation.style in {RotaryStyle.UPCAST, RotaryStyle.DOWNCAST}:
-        return _rotate_in_fp32(tape, query, key, table)
+        upcasts = rotation.style is RotaryStyle.UPCAST
+        return _rotate_in_fp32(tape, query, key, table, upcasts=upcasts)
     parts = [
         (
             narrow(tape, x, rotation.rotated_numel(x.numel)),
@@ -142,7 +143,7 @@ def _join_parts(
     """
     joined = []
     for turned, unrotated in zip(rotated, passed, strict=True):
-        joined.append(_concatenate_promoted(tape, (turned, unrotated)))
+        joined.append(concatenate_promoted(tape, (turned, unrotated)))
         if style is RotaryStyle.INTERLEAVED:
             tape.free(turned)
     if style is RotaryStyle.OUTER:
@@ -151,11 +152,10 @@ def _join_parts(
     return joined[0], joined[1], []
 
 
-def _rotate_in_fp32(tape: Tape, query: Value, key: Value, table: DType) -> Rotated:
-    sources = [
-        cast(tape, x, DType.FP32) if table is not DType.FP32 else tape.alias(x)
-        for x in (query, key)
-    ]
+def _rotate_in_fp32(
+    tape: Tape, query: Value, key: Value, table: DType, *, upcasts: bool
+) -> Rotated:
+    sources = [cast(tape, x, DType.FP32) if upcasts else tape.alias(x) for x in (query, key)]
     rotated = [rotate(tape, x, table) for x in sources]
     results = [cast(tape, y, x.dtype) for x, y in zip((query, key), rotated, strict=True)]
     tape.free(*sources, *rotated)
@@ -164,7 +164,7 @@ def _rotate_in_fp32(tape: Tape, query: Value, key: Value, table: DType) -> Rotat
 
 def _rotate_inline(tape: Tape, turned: Value, passed: Value, table: DType) -> Value:
     y = rotate(tape, turned, table)
-    joined = _concatenate_promoted(tape, (y, passed))
+    joined = concatenate_promoted(tape, (y, passed))
     tape.free(y)
     return joined
 
@@ -178,15 +178,3 @@ def _make_interleaved_tables(
         Value(tape.allocate(Category.ACTIVATIONS, count_bytes(numel, table)), numel, table)
         for _ in range(2)
     )
-
-
-def _concatenate_promoted(tape: Tape, parts: tuple[Value, ...]) -> Value:
-    """Return the parts in one tensor of their widest dtype.
-
-    Autocast casts them to it first.
-    """
-    dtype = DType.FP32 if any(part.dtype is DType.FP32 for part in parts) else parts[0].dtype
-    sources = tuple(cast(tape, part, dtype) for part in parts)
-    joined = concatenate(tape, sources)
-    tape.free(*sources)
-    return joined

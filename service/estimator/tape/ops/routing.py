@@ -134,14 +134,14 @@ def apply_linear_in_fp32(tape: Tape, x: Value, weight: Parameter, out: Size) -> 
     return y
 
 
-def clamp(tape: Tape, x: Value) -> Value:
-    """Return ``x`` within limits.
+def clamp(tape: Tape, x: Value, *, limits: int = 2) -> Value:
+    """Return ``x`` within limits, of which it has one or two.
 
-    Its input is kept, and backward makes booleans of where it lies within both.
+    Its input is kept, and backward makes a boolean of where it lies within each.
     """
 
     def backward(_: Storage) -> None:
-        within = tape.scratch(x.numel, DType.FP8), tape.scratch(x.numel, DType.FP8)
+        within = [tape.scratch(x.numel, DType.FP8) for _ in range(limits)]
         grad = tape.scratch(x.numel, x.dtype)
         tape.release(*within)
         tape.send(x, grad)

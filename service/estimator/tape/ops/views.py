@@ -9,7 +9,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Node, Value, Work, count_bytes
-from service.estimator.tape.ops.elementwise import rotate
+from service.estimator.tape.ops.elementwise import cast, rotate
 from service.estimator.tape.ops.products import allocate_integers
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
@@ -18,12 +18,17 @@ from service.estimator.values.dtypes import DType
 def narrow(tape: Tape, x: Value, numel: Size) -> Value:
     """Return a slice of ``x``, a view.
 
-    Its gradient is put into zeros of the size of ``x``.
+    Its gradient is put into zeros of the size of ``x``, or handed on where the slice is all of it
+    (torch ``applySlice``: an alias).
     """
     view = Value(x.storage, numel, x.dtype)
     tape.hold_value(view)
+
+    def backward(grad: Storage) -> None:
+        tape.send(x, tape.hold(grad) if numel == x.numel else tape.scratch(x.numel, x.dtype))
+
     if tape.builds_graph and x.requires_grad:
-        view.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
+        view.node = tape.append(Node([], backward))
         view.requires_grad = True
     return view
 
@@ -76,6 +81,18 @@ def concatenate(tape: Tape, parts: tuple[Value, ...]) -> Value:
     return tape.emit(numel, dtype, inputs=parts, backward=backward)
 
 
+def concatenate_promoted(tape: Tape, parts: tuple[Value, ...]) -> Value:
+    """Return the parts in one tensor of their widest dtype.
+
+    Autocast casts them to it first.
+    """
+    dtype = DType.FP32 if any(part.dtype is DType.FP32 for part in parts) else parts[0].dtype
+    sources = tuple(cast(tape, part, dtype) for part in parts)
+    joined = concatenate(tape, sources)
+    tape.free(*sources)
+    return joined
+
+
 def rotate_part(tape: Tape, x: Value, rotary: Size, table: DType) -> Value:
     """Return ``x`` with its first ``rotary`` elements rotated.
 
@@ -85,7 +102,7 @@ def rotate_part(tape: Tape, x: Value, rotary: Size, table: DType) -> Value:
         return rotate(tape, x, table)
     turning, passing = narrow(tape, x, rotary), narrow(tape, x, sizes.subtract(x.numel, rotary))
     turned = rotate(tape, turning, table)
-    y = concatenate(tape, (turned, passing))
+    y = concatenate_promoted(tape, (turned, passing))
     tape.free(turning, passing, turned)
     return y
 
@@ -107,7 +124,7 @@ def rotate_parts(
     turned = [rotate(tape, turning, table) for turning, _ in parts]
     joined = []
     for rotated, (_, passing) in zip(turned, parts, strict=True):
-        joined.append(concatenate(tape, (rotated, passing)))
+        joined.append(concatenate_promoted(tape, (rotated, passing)))
         tape.free(rotated)
     tape.free(*(view for pair in parts for view in pair))
     return joined[0], joined[1]

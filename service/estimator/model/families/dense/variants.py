@@ -7,6 +7,7 @@ tree.
 from dataclasses import dataclass
 
 from service.estimator.model.architecture import Architecture, Embed, EmbeddingOutput, Finish
+from service.estimator.model.layer_tables import make_masks
 from service.estimator.model.modules.attention.self_attention import SelfAttention
 from service.estimator.model.modules.layers.layers import SequentialLayer, SharedInputLayer
 from service.estimator.model.modules.mlp.feedforward import (
@@ -18,7 +19,6 @@ from service.estimator.model.recording import Recording
 from service.estimator.model.spec import DecoderSpec
 from service.estimator.model.trees.decoder import check_decoder, rotary_buffer_bytes
 from service.estimator.model.weights.tensors import Linear, Norm, Weight
-from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import (
     activate_saving_output,
@@ -103,6 +103,7 @@ def build_variant(spec: DecoderSpec) -> Architecture:
     windows = {FULL: None, SLIDING: spec.sliding_window}
     rotary_dim = spec.rotary_dim or spec.head_dim
     num_tables = min(spec.num_rotary_tables, 2 * len(present))
+    masks = tuple(windows[kind] for kind in spec.mask_kinds or FULL)
     return Architecture(
         spec=spec,
         embedding=Weight("embed_tokens.weight", "embedding", (spec.vocab_size, spec.hidden_size)),
@@ -120,9 +121,9 @@ def build_variant(spec: DecoderSpec) -> Architecture:
         buffer_elements=int(spec.scales_embedding == "inside"),
         layers_keep_tables=spec.rotation != "interleaved",
         only_eager=spec.only_eager or spec.softcap,
-        masks=tuple(windows[kind] for kind in spec.mask_kinds or FULL),
+        masks=masks,
         scales_embedding=spec.scales_embedding == "inside",
-        embed=_build_embed(spec),
+        embed=_build_embed(spec, masks),
         finish_logits=_build_finish_logits(spec),
     )
 
@@ -237,22 +238,25 @@ def _build_linear(name: str, kind: str, ins: int, outs: int, *, bias: bool) -> L
     return Linear(name=name, kind=kind, in_features=ins, out_features=outs, bias=bias)
 
 
-def _build_embed(spec: VariantSpec) -> Embed | None:
+def _build_embed(spec: VariantSpec, masks: tuple[int | None, ...]) -> Embed | None:
     """Return the operation on the embeddings before the first layer.
 
-    A factor or dropout rebinds their name; None where there is neither.
+    A factor rebinds their name, and dropout where it is not inside, after the masks of these
+    windows; None where there is neither.
     """
     if spec.scales_embedding != "outside" and not spec.embedding_dropout:
         return None
 
     def embed(ctx: Recording, tokens: Value) -> EmbeddingOutput:
-        def apply(tape: Tape, x: Value) -> Value:
-            if spec.scales_embedding == "outside":
-                return multiply_scalar(tape, x)
-            return dropout(tape, x, spec.embedding_dropout)
-
-        positions = allocate_integers(ctx.tape, ctx.shape.positions(1))
-        return EmbeddingOutput(x=chain(ctx.tape, tokens, apply), layer_args=(positions,))
+        tape, args = ctx.tape, (allocate_integers(ctx.tape, ctx.shape.positions(1)),)
+        if spec.scales_embedding == "outside":
+            return EmbeddingOutput(x=chain(tape, tokens, multiply_scalar), layer_args=args)
+        made = make_masks(ctx, masks, tokens.dtype)
+        names = (tokens,) if spec.dropout_inside and tape.builds_graph else ()
+        x = dropout(tape, tokens, spec.embedding_dropout)
+        if not names:
+            tape.free(tokens)
+        return EmbeddingOutput(x=x, x_is_local=not names, names=names, layer_args=args, masks=made)
 
     return embed
 

@@ -29,7 +29,12 @@ from service.estimator.model.trees.decoder import build_decoder
 from service.estimator.model.weights.tensors import Linear, Norm, Weight, iterate_weights
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import add, chain, dropout
-from service.estimator.tape.ops.products import allocate_integers, copy_contiguous, embedding
+from service.estimator.tape.ops.products import (
+    allocate_integers,
+    copy_contiguous,
+    embedding,
+    view_heads,
+)
 from service.estimator.values.errors import InvalidConfigError
 
 
@@ -127,7 +132,9 @@ class NeoBlock:
 
     def _attend(self, ctx: Recording, x: Value, scope: str) -> tuple[Value, Value]:
         tape = ctx.tape
-        query, key, value = (ctx.linear(layer, x, scope) for layer in self.projections)
+        query, key, value = (
+            view_heads(tape, ctx.linear(layer, x, scope)) for layer in self.projections
+        )
         key, value = ctx.update_cache(key, value, self.output.in_features)
         mixed, probabilities = attend_in_fp32(
             ctx, query, key, value, num_heads=self.num_heads, probability=self.attention_dropout

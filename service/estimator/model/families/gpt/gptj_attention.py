@@ -8,8 +8,8 @@ from service.estimator.model.weights.tensors import Linear
 from service.estimator.tape import sizes
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.ops.elementwise import cast, chain, dropout, rotate
-from service.estimator.tape.ops.products import allocate_integers, copy_contiguous
-from service.estimator.tape.ops.views import concatenate, narrow
+from service.estimator.tape.ops.products import allocate_integers, copy_contiguous, view_heads
+from service.estimator.tape.ops.views import concatenate_promoted, narrow
 from service.estimator.values.dtypes import DType
 
 _FUSED_PARTS = 4
@@ -40,7 +40,7 @@ class GptjAttention:
         query, key, value, names = self._project(ctx, x, scope)
         table, temporaries = self._make_table(ctx, DType.FP32 if fused else key.dtype)
         names += [query, key, *temporaries]
-        key, query = (self._rotate(ctx, part, table, names) for part in (key, query))
+        key, query = self._rotate(ctx, (key, query), table, names)
         if fused and ctx.cache is not None:
             key = chain(tape, key, lambda t, part: cast(t, part, x.dtype))
         key, value = ctx.update_cache(key, value, self.output.in_features)
@@ -65,13 +65,13 @@ class GptjAttention:
         tape = ctx.tape
         if len(self.projections) > 1:
             query, key, value = (ctx.linear(layer, x, scope) for layer in self.projections)
-            return query, key, value, []
+            return query, key, view_heads(tape, value), []
         fused = ctx.linear(self.projections[0], x, scope)
         views = [narrow(tape, fused, ctx.shape.tokens(self.output.in_features)) for _ in range(3)]
         if self.num_heads > _FUSED_PARTS:
             views = [chain(tape, view, copy_contiguous) for view in views]
-        query, key, value = views
-        return query, key, value, [fused]
+        query, value, key = views
+        return query, key, view_heads(tape, value), [fused]
 
     def _make_table(self, ctx: Recording, dtype: DType) -> tuple[DType, list[Value]]:
         """Return the dtype of sine and cosine, and their temporaries.
@@ -92,21 +92,29 @@ class GptjAttention:
         )
         return dtype, [repeated, indices, gathered]
 
-    def _rotate(self, ctx: Recording, x: Value, table: DType, names: list[Value]) -> Value:
-        """Return ``x`` with the first part of its heads rotated.
+    def _rotate(
+        self, ctx: Recording, sides: tuple[Value, Value], table: DType, names: list[Value]
+    ) -> list[Value]:
+        """Return both sides with the first part of their heads rotated.
 
-        The rotated part gets a name; products keep tables of their own.
+        Both are rotated before either is joined. The rotated parts get names; products keep tables
+        of their own.
         """
         tape, part = ctx.tape, ctx.shape.tokens(self.num_heads * self.rotary_dim)
-        rotated_part, passed_part = (
-            narrow(tape, x, part),
-            narrow(tape, x, sizes.subtract(x.numel, part)),
-        )
+        parts = [
+            (narrow(tape, x, part), narrow(tape, x, sizes.subtract(x.numel, part))) for x in sides
+        ]
+        rotated = [self._rotate_part(ctx, turning, table) for turning, _ in parts]
+        passed = [passing for _, passing in parts]
+        joined = [concatenate_promoted(tape, both) for both in zip(rotated, passed, strict=True)]
+        tape.free(*passed)
+        names += rotated
+        return joined
+
+    def _rotate_part(self, ctx: Recording, x: Value, table: DType) -> Value:
         tables = tuple(
             make_tensor(ctx, ctx.shape.positions(self.rotary_dim), table) for _ in range(2)
         )
-        rotated = chain(tape, rotated_part, lambda t, value: rotate(t, value, table, tables))
-        y = concatenate(tape, (rotated, passed_part))
-        tape.free(passed_part, *tables)
-        names.append(rotated)
-        return y
+        rotated = chain(ctx.tape, x, lambda t, value: rotate(t, value, table, tables))
+        ctx.tape.free(*tables)
+        return rotated

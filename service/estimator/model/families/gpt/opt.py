@@ -16,6 +16,7 @@ from service.estimator.model.config_reader import (
     read_integer,
     read_string,
 )
+from service.estimator.model.layer_tables import make_masks
 from service.estimator.model.modules.attention.projections import Attention
 from service.estimator.model.modules.attention.returned_weights import keep_attention_weights
 from service.estimator.model.modules.mlp.activations import ACTIVATIONS
@@ -136,6 +137,7 @@ class OptBlock:
         with keep_attention_weights(ctx):
             normed = ctx.norm(self.attention_norm, x, scope) if self.norm_first else tape.alias(x)
             mixed = chain(tape, normed, lambda _, value: self.attention.record(ctx, value, scope))
+            mixed = chain(tape, mixed, lambda t, value: dropout(t, value, self.dropout))
             middle = self._add_residual(ctx, x, mixed, self.attention_norm, scope)
             middle = view(tape, middle)  # of rows, until the end
             normed = (
@@ -221,6 +223,7 @@ def _record_embedding(
         DType.FP32,
     )
     position_ids = allocate_integers(tape, ctx.shape.cached(1))
+    masks = make_masks(ctx, (None,), tokens.dtype)
     shifted = allocate_integers(tape, ctx.shape.tokens(1))
     placed = chain(
         tape,
@@ -230,9 +233,8 @@ def _record_embedding(
     if project_in is not None:
         tokens = chain(tape, tokens, lambda _, value: ctx.linear(project_in, value, ""))
     x = add(tape, tokens, placed)
-    return EmbeddingOutput(
-        x=x, x_is_local=False, names=(ones, tokens, placed), layer_args=(position_ids,)
-    )
+    names, layer_args = (ones, tokens, placed), (position_ids,)
+    return EmbeddingOutput(x=x, x_is_local=False, names=names, layer_args=layer_args, masks=masks)
 
 
 def _build_block(spec: OptSpec) -> OptBlock:
@@ -253,7 +255,6 @@ def _build_block(spec: OptSpec) -> OptBlock:
             rotary=False,
             scaled_query=True,
             dropout=spec.attention_dropout,
-            output_dropout=spec.residual_dropout,
         ),
         feed_forward_norm=Norm(name="final_layer_norm", style="layer", size=hidden, bias=True),
         up=_build_linear("fc1", "mlp", hidden, inner, bias=spec.mlp_bias),

@@ -3,8 +3,6 @@
 Scores and softmax are in fp32.
 """
 
-from collections.abc import Callable
-
 from service.estimator.model.recording import Recording
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category
@@ -17,7 +15,8 @@ from service.estimator.tape.ops.elementwise import (
     multiply_scalar,
     softmax,
 )
-from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
+from service.estimator.tape.ops.products import ReadSide, copy_contiguous, multiply_heads
+from service.estimator.tape.ops.views import rearrange
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -43,25 +42,25 @@ def attend_in_fp32(
         ctx.settings.batched and ctx.cache is None,
     )
     upcast = [cast(tape, part, DType.FP32) for part in (query, key)]
-    operands = [
-        chain(tape, autocast_input(tape, part), _select_copy(copies))
-        for part, copies in zip(upcast, (queries, keys), strict=True)
-    ]
-    scores = batched_product(
-        tape, operands[0], operands[1], ctx.get_read_shape(None).scores(num_heads)
+    scores = multiply_heads(
+        tape,
+        upcast[0],
+        upcast[1],
+        ctx.get_read_shape(None).scores(num_heads),
+        reads=(_select_copy(queries), _select_copy(keys)),
     )
-    tape.free(*operands)
     masked = chain(tape, chain(tape, scores, multiply_scalar), add_in_fp32)
     probabilities = chain(tape, masked, softmax)
     probabilities = chain(tape, probabilities, lambda t, p: cast(t, p, value.dtype))
     probabilities = chain(tape, probabilities, lambda t, p: dropout(t, p, probability))
-    values = _select_copy(keys)(tape, value)
-    mixed = batched_product(tape, probabilities, values, query.numel)
-    tape.free(values, *upcast)
-    return mixed, probabilities
+    mixed = multiply_heads(
+        tape, probabilities, value, query.numel, reads=(Tape.alias, _select_copy(keys))
+    )
+    tape.free(*upcast)
+    return (chain(tape, mixed, rearrange) if queries else mixed), probabilities
 
 
-def _select_copy(copies: bool) -> Callable[[Tape, Value], Value]:  # noqa: FBT001 - the only thing that there is to say
+def _select_copy(copies: bool) -> ReadSide:  # noqa: FBT001 - the only thing that there is to say
     """Return the operation by which a product reads a side."""
     return copy_contiguous if copies else Tape.alias
 

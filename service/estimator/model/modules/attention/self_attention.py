@@ -199,7 +199,7 @@ class SelfAttention:
         return self._normalise(ctx, x, scope, norm=norm, heads=heads)
 
     def _view_heads(self, ctx: Recording, x: Value, heads: int) -> Value:
-        turns = self.rotation is not None and self.rotation.style not in CONCATENATED
+        turns = self.rotation is not None
         return view_projection(ctx, x, self.attention_config, heads=heads, rotated=turns)
 
     def _slice_fused(
@@ -210,6 +210,10 @@ class SelfAttention:
             narrow(ctx.tape, fused, ctx.shape.tokens(heads * self.head_dim))
             for heads in (self.num_heads, self.num_kv_heads, self.num_kv_heads)
         )
+        query = self._view_heads(ctx, query, self.num_heads)
+        key = self._view_heads(ctx, key, self.num_kv_heads)
+        config = self.attention_config
+        value = view_projection(ctx, value, config, heads=self.num_kv_heads)
         return query, key, value, [fused]
 
     def _normalise_each_head(

@@ -12,18 +12,18 @@ from service.estimator.model.weights.tensors import Linear, Weight
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Node, Parameter, Value, as_value
+from service.estimator.tape.ops.attention_kernels import add_mask
 from service.estimator.tape.ops.elementwise import (
-    activate_saving_output,
-    add_scalar,
     cast,
     chain,
     dropout,
     multiply_scalar,
+    softmax,
 )
 from service.estimator.tape.ops.latent_attention import rotate_halves, transpose
-from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
+from service.estimator.tape.ops.products import copy_contiguous, multiply_heads
 from service.estimator.tape.ops.routing import top_k
-from service.estimator.tape.ops.views import concatenate, narrow
+from service.estimator.tape.ops.views import concatenate, narrow, rearrange
 from service.estimator.tape.sizes import Size
 
 
@@ -83,25 +83,26 @@ class SinkAttention:
         self, ctx: Recording, query: Value, key: Value, value: Value, sinks: Parameter
     ) -> Value:
         tape, shape = ctx.tape, ctx.get_read_shape(self.sliding_window)
-        q, k, v = (autocast_input(tape, part) for part in (query, key, value))
         width = shape.cached(self.num_heads * self.head_dim)
-        keys, values = copy_contiguous(tape, k, numel=width), copy_contiguous(tape, v, numel=width)
-        scores = shape.scores(self.num_heads)
-        weights = chain(tape, batched_product(tape, q, keys, scores), multiply_scalar)
-        weights = chain(tape, weights, add_scalar)
+        keys, values = (copy_contiguous(tape, part, numel=width) for part in (key, value))
+        scores, as_is = shape.scores(self.num_heads), (Tape.alias, Tape.alias)
+        product = multiply_heads(tape, query, keys, scores, reads=as_is)
+        weights = chain(tape, product, multiply_scalar)
+        weights = chain(tape, weights, add_mask)
         shifted = self._subtract_max(ctx, weights, sinks)
-        probabilities = activate_saving_output(tape, shifted)
+        probabilities = softmax(tape, shifted)
         view = chain(tape, probabilities, lambda t, p: narrow(t, p, scores))
         tape.free(weights)
         kept = dropout(tape, view, self.dropout)
-        cast_weights = cast(tape, kept, v.dtype)  # under autocast the sinks make them fp32
+        cast_weights = cast(tape, kept, value.dtype)  # under autocast the sinks make them fp32
         tape.free(kept)
-        mixed = chain(
-            tape, batched_product(tape, cast_weights, values, query.numel), copy_contiguous
-        )
+        read = multiply_heads(tape, cast_weights, values, query.numel, reads=as_is)
+        if ctx.settings.batched:
+            read = chain(tape, read, rearrange)
+        mixed = chain(tape, read, copy_contiguous)
         tape.free(view)
         ctx.discard_weights(cast_weights)
-        tape.free(shifted, keys, values, q, k, v)
+        tape.free(shifted, keys, values)
         return mixed
 
     def _subtract_max(self, ctx: Recording, weights: Value, sinks: Parameter) -> Value:

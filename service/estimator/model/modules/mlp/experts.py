@@ -5,6 +5,7 @@ Gated experts are stacked, and run over tokens sorted by expert.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from service.estimator.model.modules.mlp.activations import ACTIVATIONS
 from service.estimator.model.modules.mlp.feedforward import FeedForward, GatedFeedForward
@@ -177,7 +178,11 @@ class Experts:
         """
         tape, half = ctx.tape, ctx.shape.tokens(self.num_experts_per_token * self.intermediate_size)
         halves = narrow(tape, fused, half), narrow(tape, fused, half)
-        gate, up = (chain(tape, part, clamp) for part in halves)
+        # The gate has no lower limit.
+        gate, up = (
+            chain(tape, part, partial(clamp, limits=limits))
+            for part, limits in zip(halves, (1, 2), strict=True)
+        )
         openness = chain(tape, multiply_scalar(tape, gate), activate_saving_output)
         glu = multiply(tape, gate, openness)
         tape.free(openness)
