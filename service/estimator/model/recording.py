@@ -34,6 +34,7 @@ from service.estimator.tape.ops.norms import (
     layer_norm_without_weight,
     rms_norm,
     rms_norm_all_fp32,
+    rms_norm_cast_first,
     rms_norm_cast_weight,
     rms_norm_plus_one,
 )
@@ -51,12 +52,13 @@ if TYPE_CHECKING:
 _SCALED_NORMS = {
     "rms": rms_norm,
     "rms_all_fp32": rms_norm_all_fp32,
+    "rms_cast_first": rms_norm_cast_first,
     "rms_cast_weight": rms_norm_cast_weight,
     "rms_plus_one": rms_norm_plus_one,
     "centred": centred_norm,
 }
 """Norms with one weight, by the style that a module gives them."""
-_FUSED_NORMS = frozenset({"rms", "rms_plus_one"})
+_FUSED_NORMS = frozenset({"rms", "rms_cast_first", "rms_plus_one"})
 """Norms that Liger's kernel computes."""
 
 _WEIGHT_VARIANTS = {"dora": dora, "ia3": ia3, "miss": miss}

@@ -16,11 +16,14 @@ from tests.accuracy.search.questions import TRAIN, Question
 @pytest.mark.parametrize(
     ("model", "precision", "attention", "default", "expandable"),
     [
+        ("bloom-560m", "amp_bf16", "sdpa", 13476, 11782),  # gelu product by product
+        ("codegen-350m", "amp_bf16", "sdpa", 4658, 4306),  # masked before scaled
         ("command-r-v01", "amp_bf16", "sdpa", 93988, 90824),  # rotated in fp32
         ("gemma-2-9b", "amp_bf16", "sdpa", 35364, 34026),  # SDPA has no cap on scores
         ("gpt-j-6b", "bf16", "sdpa", 10254, 9904),  # both sides rotated before either is joined
         ("gpt-j-6b", "amp_bf16", "sdpa", 21112, 19826),  # casts that products copy
         ("gpt-oss-20b-bf16", "amp_bf16", "sdpa", 76794, 74604),  # heads repeated before casts
+        ("llama-4-scout-text", "bf16", "sdpa", 93030, 88406),  # norms cast back at once
         ("opt-1.3b", "amp_bf16", "sdpa", 5834, 5384),  # what attention read goes before dropout
         ("opt-1.3b", "bf16", "eager", 5024, 4662),  # a mask before the positions
         ("phi-2", "amp_bf16", "sdpa", 10852, 10064),  # slices' gradients lie head after head

@@ -57,8 +57,8 @@ def trace_step(question: Question) -> Events:
         **SCRATCH,
         torch.ops.aten._softmax_backward_data.default: _softmax_product,  # noqa: SLF001 - an operator's name
     }
-    whole = probe_recorded(question.build_whole()) if question.is_recorded else nullcontext()
-    with whole, patch.object(functional, "scaled_dot_product_attention", _attend_cast):
+    recorded = probe_recorded(question.build_whole()) if question.is_recorded else nullcontext()
+    with recorded, patch.object(functional, "scaled_dot_product_attention", _attend_cast):
         traced = run_traced(
             setup, get_target_point(asked), on_step=lambda _step: None, scratch=scratch
         )
@@ -96,8 +96,8 @@ def _select_steady(ledger: Ledger) -> Events:
     number = {place: index for index, place in enumerate(p for p in places if p >= 0)}
     order = [number[p] if p >= 0 else ~number[~p] for p in places if max(p, ~p) in number]
     made_in = dict(zip(ledger.order, stretches, strict=True))
-    kept = {place for place in number if ~place not in places}
-    gradients = {p for p in kept if made_in[p].startswith(("backward", "loss/gradient"))}
+    lasting = {place for place in number if ~place not in places}
+    gradients = {p for p in lasting if made_in[p].startswith(("backward", "loss/gradient"))}
     return Events(
         sizes=tuple(sizes.constant(ledger.allocations[place].num_bytes) for place in number),
         kinds=tuple(range(len(number))),

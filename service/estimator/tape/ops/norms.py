@@ -48,6 +48,18 @@ def take_inverse_root(tape: Tape, x: Value) -> Value:
     return tape.emit(x.numel, x.dtype, inputs=(x,), saves_output=True, backward=backward)
 
 
+def rms_norm_cast_first(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
+    """Return a root-mean-square norm that is cast back before its weight is applied.
+
+    The norm is a function of its own, whose names end with it (transformers' Llama4TextRMSNorm).
+    """
+    normalised = _normalise_unnamed(tape, x, rows)
+    downcast = chain(tape, normalised, lambda t, value: cast(t, value, x.dtype))
+    y = multiply(tape, downcast, as_value(weight))
+    tape.free(downcast)
+    return y
+
+
 def rms_norm_all_fp32(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
     """Return a root-mean-square norm whose weight is applied in fp32.
 
@@ -78,8 +90,7 @@ def rms_norm_plus_one(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Va
 
     All of it is in fp32 and then cast back.
     """
-    normalised, variance = _normalise_rms(tape, x, rows)
-    tape.free(variance)
+    normalised = _normalise_unnamed(tape, x, rows)
     factor = chain(tape, cast(tape, as_value(weight), DType.FP32), add_scalar)
     scaled = chain(tape, normalised, lambda t, value: multiply(t, value, factor))
     tape.free(factor)
@@ -97,6 +108,16 @@ def _normalise_rms(tape: Tape, x: Value, rows: Size) -> tuple[Value, Value]:
     normalised = multiply(tape, upcast, inverse)
     tape.free(inverse, upcast)
     return normalised, variance
+
+
+def _normalise_unnamed(tape: Tape, x: Value, rows: Size) -> Value:
+    """Return ``x`` over its root mean square in one expression, in fp32."""
+    upcast = cast(tape, x, DType.FP32)
+    variance = chain(tape, power(tape, upcast), lambda t, value: reduce_mean(t, value, rows))
+    inverse = chain(tape, chain(tape, variance, add_scalar), take_inverse_root)
+    normalised = multiply(tape, upcast, inverse)
+    tape.free(inverse, upcast)
+    return normalised
 
 
 def centred_norm(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:

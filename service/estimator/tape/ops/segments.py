@@ -8,7 +8,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, count_bytes
 from service.estimator.tape.ops.elementwise import activate_saving_output, autocast_to_fp32, chain
-from service.estimator.tape.ops.products import autocast_input, batched_product, copy_contiguous
+from service.estimator.tape.ops.products import copy_contiguous, multiply_heads
 from service.estimator.tape.sizes import Size
 from service.estimator.values.dtypes import DType
 
@@ -98,10 +98,8 @@ def contract(
         copy_contiguous(tape, side) if is_copied else tape.alias(side)
         for side, is_copied in zip((left, right), copies, strict=True)
     ]
-    operands = [autocast_input(tape, side) for side in sides]
+    y = multiply_heads(tape, sides[0], sides[1], out, reads=(Tape.alias, Tape.alias))
     tape.free(*sides)
-    y = batched_product(tape, operands[0], operands[1], out)
-    tape.free(*operands)
     return y
 
 

@@ -84,8 +84,10 @@ def concatenate(tape: Tape, parts: tuple[Value, ...]) -> Value:
 def concatenate_promoted(tape: Tape, parts: tuple[Value, ...]) -> Value:
     """Return the parts in one tensor of their widest dtype.
 
-    Autocast casts them to it first.
+    Autocast casts them to it first; without it the kernel does.
     """
+    if tape.autocast is None:
+        return concatenate(tape, parts)
     dtype = DType.FP32 if any(part.dtype is DType.FP32 for part in parts) else parts[0].dtype
     sources = tuple(cast(tape, part, dtype) for part in parts)
     joined = concatenate(tape, sources)
@@ -197,20 +199,34 @@ def scale_in_place(tape: Tape, x: Value) -> Value:
     return y
 
 
-def apply_composite(tape: Tape, x: Value, *, forward: int, backward: int) -> Value:
+def apply_composite(tape: Tape, x: Value, *, forward: str, backward: str) -> Value:
     """Return the output of an autograd function that keeps its input.
 
-    Each direction holds so many tensors of its size at its worst.
+    Each direction is written as what it makes and drops, all of its size: ``a b -a`` makes two, and
+    drops the first. What stands last stays until the result is there.
     """
 
     def run_backward(_: Storage) -> None:
-        inner = [tape.scratch(x.numel, x.dtype) for _ in range(backward)]
+        inner = _run_composite(tape, x, backward)
+        grad = tape.scratch(x.numel, x.dtype)
         tape.release(*inner)
-        tape.send(x, tape.scratch(x.numel, x.dtype))
+        tape.send(x, grad)
 
-    inner = [tape.scratch(x.numel, x.dtype) for _ in range(forward)]
+    inner = _run_composite(tape, x, forward)
+    y = tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=run_backward)
     tape.release(*inner)
-    return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=run_backward)
+    return y
+
+
+def _run_composite(tape: Tape, x: Value, steps: str) -> list[Storage]:
+    """Return the tensors that are left of those that the steps make."""
+    made: dict[str, Storage] = {}
+    for step in steps.split():
+        if step.startswith("-"):
+            tape.release(made.pop(step[1:]))
+        else:
+            made[step] = tape.scratch(x.numel, x.dtype)
+    return list(made.values())
 
 
 def clamp_in_place(tape: Tape, x: Value) -> Value:

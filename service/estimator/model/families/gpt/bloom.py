@@ -28,19 +28,17 @@ from service.estimator.model.weights.tensors import Linear, Norm, Weight, iterat
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value, count_bytes
-from service.estimator.tape.ops.attention_kernels import copy_if_slice
-from service.estimator.tape.ops.elementwise import add, add_scalar, cast, chain, dropout, softmax
+from service.estimator.tape.ops.attention_kernels import add_mask, copy_if_slice
+from service.estimator.tape.ops.elementwise import add, cast, chain, dropout, softmax
 from service.estimator.tape.ops.products import batched_product, copy_contiguous
 from service.estimator.tape.ops.views import apply_composite, narrow
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import NotModelledError
 
-GELU_FORWARD_TENSORS = 4
-"""Peak number of tensors that ``x * 0.5 * (1.0 + tanh(0.797 * x * (1 + 0.044715 * x * x)))`` holds,
-beside ``x``.
-"""
-GELU_BACKWARD_TENSORS = 5
-"""Peak number of tensors that ``bloom_gelu_back`` holds, beside the input and the gradient."""
+_GELU_FORWARD = "a b c d -c e -d f -b -e g -f h -g"
+"""``x * 0.5 * (1.0 + tanh(0.797 * x * (1 + 0.044715 * x * x)))``, product by product."""
+_GELU_BACKWARD = "b c d -c e -d f -b -e t -f p q r -q s u -s v -u w -r -v z -p -w i j -i k -z -j"
+"""``bloom_gelu_back``: the tangent again, and the factor of the gradient."""
 
 
 def bloom(config: Config) -> DecoderSpec:
@@ -137,7 +135,7 @@ class BloomBlock:
         if ctx.settings.batched:
             query, key, value = (chain(tape, part, copy_if_slice) for part in (query, key, value))
         scores = batched_product(tape, query, key, ctx.get_read_shape(None).scores(self.num_heads))
-        weights = add_scalar(tape, scores)
+        weights = add_mask(tape, scores)
         probabilities = chain(tape, cast(tape, weights, DType.FP32), softmax)
         probabilities = chain(tape, probabilities, lambda t, p: cast(t, p, query.dtype))
         probabilities = chain(
@@ -157,7 +155,7 @@ def record_bloom_gelu(tape: Tape, x: Value) -> Value:
 
     It is an autograd function that keeps its input and composes both directions.
     """
-    return apply_composite(tape, x, forward=GELU_FORWARD_TENSORS, backward=GELU_BACKWARD_TENSORS)
+    return apply_composite(tape, x, forward=_GELU_FORWARD, backward=_GELU_BACKWARD)
 
 
 def build(spec: DecoderSpec) -> Architecture:

@@ -137,7 +137,7 @@ class NeoBlock:
         )
         key, value = ctx.update_cache(key, value, self.output.in_features)
         mixed, probabilities = attend_in_fp32(
-            ctx, query, key, value, num_heads=self.num_heads, probability=self.attention_dropout
+            ctx, (query, key, value), num_heads=self.num_heads, probability=self.attention_dropout
         )
         merged = chain(tape, mixed, copy_contiguous)
         result = chain(tape, merged, lambda _, part: ctx.linear(self.output, part, scope))

@@ -45,7 +45,11 @@ class GptjAttention:
             key = chain(tape, key, lambda t, part: cast(t, part, x.dtype))
         key, value = ctx.update_cache(key, value, self.output.in_features)
         mixed, probabilities = attend_in_fp32(
-            ctx, query, key, value, num_heads=self.num_heads, probability=self.dropout
+            ctx,
+            (query, key, value),
+            num_heads=self.num_heads,
+            probability=self.dropout,
+            masks_first=fused,
         )
         merged = chain(tape, mixed, copy_contiguous)
         result = chain(tape, merged, lambda _, part: ctx.linear(self.output, part, scope))

@@ -112,15 +112,20 @@ def build(spec: Llama4Spec) -> Architecture:
         rotary_tables=(spec.head_dim,),
         rotary_dtype=DType.FP32,
         buffer_bytes=rotary_buffer_bytes(spec.head_dim),
+        final_norm=_build_norm(spec, "norm"),
         masks=(None, spec.sliding_window),
     )
 
 
+def _build_norm(spec: Llama4Spec, name: str) -> Norm:
+    return Norm(name=name, style="rms_cast_first", size=spec.hidden_size)
+
+
 def _build_block(spec: Llama4Spec, *, rotary: bool, sparse: bool) -> Block:
     return Block(
-        attention_norm=Norm(name="input_layernorm", style="rms", size=spec.hidden_size),
+        attention_norm=_build_norm(spec, "input_layernorm"),
         attention=_build_attention(spec, rotary=rotary),
-        feed_forward_norm=Norm(name="post_attention_layernorm", style="rms", size=spec.hidden_size),
+        feed_forward_norm=_build_norm(spec, "post_attention_layernorm"),
         feed_forward=_build_experts(spec)
         if sparse
         else _build_gated_feed_forward(spec, "feed_forward", "mlp", spec.intermediate_size),

@@ -27,15 +27,21 @@ def make_tensor(ctx: Recording, numel: Size, dtype: DType) -> Value:
 
 
 def attend_in_fp32(
-    ctx: Recording, query: Value, key: Value, value: Value, *, num_heads: int, probability: float
+    ctx: Recording,
+    parts: tuple[Value, Value, Value],
+    *,
+    num_heads: int,
+    probability: float,
+    masks_first: bool = False,
 ) -> tuple[Value, Value]:
     """Record attention with fp32 scores.
 
     Returns what queries read, and the probabilities (``_attn`` of GPT-J, CodeGen and GPT-Neo);
     query, key and value stay with the caller. Products copy sides that lie token after token, as
-    for any batch beyond one; scores are scaled or masked by a buffer, and get a mask.
+    for any batch beyond one; scores are scaled or masked by a buffer, and get a mask,
+    ``masks_first``: before they are scaled.
     """
-    tape = ctx.tape
+    tape, (query, key, value) = ctx.tape, parts
     # A cache has its heads one after another, and a single query has no other order.
     queries, keys = (
         ctx.settings.batched and not ctx.shape.decoding,
@@ -49,7 +55,10 @@ def attend_in_fp32(
         ctx.get_read_shape(None).scores(num_heads),
         reads=(_select_copy(queries), _select_copy(keys)),
     )
-    masked = chain(tape, chain(tape, scores, multiply_scalar), add_in_fp32)
+    first, second = (
+        (add_in_fp32, multiply_scalar) if masks_first else (multiply_scalar, add_in_fp32)
+    )
+    masked = chain(tape, chain(tape, scores, first), second)
     probabilities = chain(tape, masked, softmax)
     probabilities = chain(tape, probabilities, lambda t, p: cast(t, p, value.dtype))
     probabilities = chain(tape, probabilities, lambda t, p: dropout(t, p, probability))
