@@ -226,10 +226,7 @@ class Recording:
                 bias=bias[0] if bias else None,
                 category=category,
             )
-        packed, adapted = (
-            self.settings.packs(layer),
-            self.settings.has_adapter(layer),
-        )
+        packed, adapted = self.settings.packs(layer), self.settings.has_adapter(layer)
         site = self.site(layer, scope, count, packed=packed) if packed or adapted else None
 
         def base(value: Value) -> Value:

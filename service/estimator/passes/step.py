@@ -175,8 +175,8 @@ class ModelWalk:
         """
         tape, ctx, model = self.tape, self.ctx, self.model
         outlive = tape.builds_graph and (model.layers_keep_tables or self.checkpointed)
-        made = own_masks or make_masks(ctx, model.masks, hidden)
-        masks = {key: mask.storage for key, mask in made if mask.storage is not None}
+        shared_masks = own_masks or make_masks(ctx, model.masks, hidden)
+        masks = {key: mask.storage for key, mask in shared_masks if mask.storage is not None}
         shape = ctx.shape.tokens if model.tables_per_token else ctx.shape.positions
         elements = () if ctx.settings.unsloth else model.rotary_tables
         tables = make_rotary_tables(tape, elements, shape, ctx.table_dtype)

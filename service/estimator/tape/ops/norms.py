@@ -49,7 +49,7 @@ def take_inverse_root(tape: Tape, x: Value) -> Value:
 
 
 def rms_norm_cast_first(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
-    """Return a root-mean-square norm that is cast back before its weight is applied.
+    """Return a root-mean-square norm, cast back before its weight.
 
     The norm is a function of its own, whose names end with it (transformers' Llama4TextRMSNorm).
     """

@@ -220,13 +220,13 @@ def apply_composite(tape: Tape, x: Value, *, forward: str, backward: str) -> Val
 
 def _run_composite(tape: Tape, x: Value, steps: str) -> list[Storage]:
     """Return the tensors that are left of those that the steps make."""
-    made: dict[str, Storage] = {}
+    tensors: dict[str, Storage] = {}
     for step in steps.split():
         if step.startswith("-"):
-            tape.release(made.pop(step[1:]))
+            tape.release(tensors.pop(step[1:]))
         else:
-            made[step] = tape.scratch(x.numel, x.dtype)
-    return list(made.values())
+            tensors[step] = tape.scratch(x.numel, x.dtype)
+    return list(tensors.values())
 
 
 def clamp_in_place(tape: Tape, x: Value) -> Value:

@@ -251,12 +251,14 @@ def _build_embed(spec: VariantSpec, masks: tuple[int | None, ...]) -> Embed | No
         tape, args = ctx.tape, (allocate_integers(ctx.tape, ctx.shape.positions(1)),)
         if spec.scales_embedding == "outside":
             return EmbeddingOutput(x=chain(tape, tokens, multiply_scalar), layer_args=args)
-        made = make_masks(ctx, masks, tokens.dtype)
+        shared_masks = make_masks(ctx, masks, tokens.dtype)
         names = (tokens,) if spec.dropout_inside and tape.builds_graph else ()
         x = dropout(tape, tokens, spec.embedding_dropout)
         if not names:
             tape.free(tokens)
-        return EmbeddingOutput(x=x, x_is_local=not names, names=names, layer_args=args, masks=made)
+        return EmbeddingOutput(
+            x=x, x_is_local=not names, names=names, layer_args=args, masks=shared_masks
+        )
 
     return embed
 
