@@ -12,6 +12,7 @@ from service.estimator.pipelines.call import Phase
 from service.estimator.pipelines.logs import Log
 from service.estimator.pipelines.phases import iterate_requests
 from service.estimator.pipelines.workload import PipelineOffload
+from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.workload import Allocator
 
 
@@ -21,10 +22,18 @@ def replay_call(phases: Sequence[Phase], offload: PipelineOffload, *, workspaces
     Where nothing is offloaded one history runs from the weights to the picture; a hook of
     accelerate empties the cache before each model that it brings, so that each phase is one.
     ``workspaces``: with the most that convolutions take.
+
+    Raises:
+        InvalidInputError: they hold 2^53 bytes or more.
+
     """
-    if offload is PipelineOffload.NONE:
-        return _replay(phases, phases[0], workspaces=workspaces)
-    return max(_replay([phase], phase, workspaces=workspaces) for phase in phases)
+    try:
+        if offload is PipelineOffload.NONE:
+            return _replay(phases, phases[0], workspaces=workspaces)
+        return max(_replay([phase], phase, workspaces=workspaces) for phase in phases)
+    except OverflowError as error:
+        message = "this call needs 2^53 bytes per GPU or more, and no GPU has so many; ask for less"
+        raise InvalidInputError(message) from error
 
 
 def _replay(phases: Sequence[Phase], first: Phase, *, workspaces: bool) -> int:

@@ -7,6 +7,8 @@ import pytest
 
 from service.catalog.gpus import resolve_device
 from service.catalog.pipelines.shipped import load_pipeline
+from service.estimator.memory.allocator.replay_allocators import NativeHeap, make_replay_allocator
+from service.estimator.pipelines import reserving
 from service.estimator.pipelines.decoding import read_pass
 from service.estimator.pipelines.estimate import estimate_generation
 from service.estimator.pipelines.extents import Extents
@@ -15,6 +17,7 @@ from service.estimator.pipelines.workload import GenerateWorkload, PipelineOfflo
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError, NotModelledError
 from service.estimator.values.result import Estimate
+from service.estimator.values.workload import Allocator
 
 SIZES = Extents(batch=1, height=16, width=16)
 
@@ -23,6 +26,21 @@ def _estimate(name: str = "flux.1-dev", **words: Any) -> Estimate:  # noqa: ANN4
     fields = {"height": 1024, "width": 1024, "guidance": False, **words}
     device = resolve_device("RTX-4090")
     return estimate_generation(load_pipeline(name), GenerateWorkload(**fields), device)
+
+
+def _grow(*_: object, **__: object) -> int:
+    allocator = make_replay_allocator(Allocator.DEFAULT)
+    allocator.allocate_all([2**47] * 70)
+    return allocator.reserved
+
+
+@pytest.mark.skipif(NativeHeap is None, reason="there is no C compiler here")
+def test_a_call_larger_than_any_number_of_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recording that somebody sends can make as many storages as it likes."""
+    monkeypatch.setattr(reserving, "_replay_phase", _grow)
+
+    with pytest.raises(InvalidInputError, match="2\\^53 bytes per GPU or more"):
+        _estimate()
 
 
 @pytest.mark.parametrize("offloading", list(PipelineOffload))

@@ -21,6 +21,8 @@ static int add_gap(Addresses *space, int64_t address, int64_t size) {
 
 /* Place a segment in the smallest gap that holds it, else below all others. */
 static int take_address(Addresses *space, int64_t size, int64_t *address) {
+    if (space->next > MAX_ADDRESS - size || space->lowest < size - MAX_ADDRESS)
+        return raise_beyond();
     if (!space->is_cuda) {
         *address = space->next;
         space->next += size;

@@ -14,9 +14,11 @@ typedef unsigned __int128 Key; /* size, biased address and index, from the highe
 
 #define INDEX_BITS 28
 #define ADDRESS_BITS 56
-#define SIZE_BITS 43
+#define SIZE_BITS 44
 #define BIAS ((int64_t)1 << (ADDRESS_BITS - 1))
-#define NUM_BINS (8 * (SIZE_BITS - 1))
+#define MAX_SIZE ((int64_t)1 << SIZE_BITS) /* 2^53 bytes, which no answer goes beyond */
+#define MAX_ADDRESS (BIAS / 2)
+#define NUM_BINS (8 * (SIZE_BITS - 2))
 #define NUM_WORDS ((NUM_BINS + 63) / 64)
 #define NONE (-1)
 
@@ -43,6 +45,11 @@ typedef struct {
 typedef struct {
     int32_t bin, index; /* the bin is NUM_BINS behind the last block */
 } Place;
+
+static int raise_beyond(void) {
+    PyErr_SetString(PyExc_OverflowError, "a heap has less than 2^53 bytes, and addresses for them");
+    return -1;
+}
 
 static Key make_key(const Block *block, int32_t index) {
     return (Key)(uint64_t)block->size << (ADDRESS_BITS + INDEX_BITS) |

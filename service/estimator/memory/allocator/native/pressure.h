@@ -68,7 +68,7 @@ static int unmap_pages(Heap *heap, int32_t number) {
 /* Release what is cached where a request goes beyond the limit, and raise if that is not enough. */
 static int make_room(Heap *heap, int64_t growth, int64_t size) {
     if (heap->full_error == NULL || heap->reserved + growth <= heap->limit)
-        return 0;
+        return heap->reserved + growth < MAX_SIZE ? 0 : raise_beyond();
     for (Py_ssize_t number = 0; number < heap->num_pools; number++) {
         if (!heap->is_expandable)
             release_segments(heap, heap->pools[number]);
@@ -79,7 +79,7 @@ static int make_room(Heap *heap, int64_t growth, int64_t size) {
         PyErr_SetNone(heap->full_error);
         return -1;
     }
-    return 0;
+    return heap->reserved + size < MAX_SIZE ? 0 : raise_beyond();
 }
 
 #endif

@@ -33,6 +33,8 @@ static int grow_segment(Heap *heap, int32_t number, int64_t size) {
     int64_t growth = round_up(size - (is_free ? heap->blocks[last].size : 0), page);
     if (make_room(heap, growth, round_up(size, page)) < 0)
         return -1;
+    if (heap->blocks[end].address - (number % 2 ? SMALL_ADDRESS : 0) >= MAX_ADDRESS - MAX_SIZE)
+        return raise_beyond();
     last = heap->blocks[end].before;
     int32_t index = last;
     if (last != NONE && heap->blocks[last].is_free) {
@@ -52,7 +54,7 @@ static int grow_segment(Heap *heap, int32_t number, int64_t size) {
 
 /* The smallest free block, or a part of a new segment; NONE and an error where there is none. */
 static int32_t allocate(Heap *heap, int64_t size, int64_t stream) {
-    if (size <= 0 || size >= (int64_t)1 << (SIZE_BITS - 1) || stream < 0 || stream >= 1 << 20) {
+    if (size <= 0 || size >= MAX_SIZE || stream < 0 || stream >= 1 << 20) {
         PyErr_SetString(PyExc_ValueError, "a size or a stream is out of range");
         return NONE;
     }

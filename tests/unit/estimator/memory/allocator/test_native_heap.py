@@ -129,6 +129,20 @@ def test_bad_requests_are_refused() -> None:
         heap.run((0,), [1], _leave)
 
 
+@_KINDS
+def test_no_heap_grows_beyond_what_its_blocks_can_count(kind: Allocator) -> None:
+    """Blocks that were merged to more than 2^53 bytes would be written outside of their bins."""
+    heap = _make_native(kind)
+    blocks: list[int] = []
+    with pytest.raises(OverflowError):
+        blocks.extend(heap.allocate(2**41) for _ in range(16))
+    heap.free_all(blocks)
+
+    assert len(blocks) == 7
+    assert sum(size for _, _, size in heap.list_free()) == heap.reserved
+    assert heap.reserved < 2**44
+
+
 def _leave() -> None:
     raise TimeoutError
 
