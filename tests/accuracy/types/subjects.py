@@ -16,6 +16,10 @@ package llmfit 1.1.17 gives them, whose catalogue holds what the hub says of eac
 """
 _PUBLISHED: Mapping[str, Any] = json.loads(Path(__file__).with_name("published.json").read_bytes())
 """By name: a config.json as it is published, its ids, and where it was read."""
+_DOCUMENTED: Mapping[str, Any] = json.loads(
+    Path(__file__).with_name("documented.json").read_bytes()
+)
+"""Hub ids by the type whose documentation gives the default config for them, with a proof of it."""
 _DEFAULT = "the default config of {type} in transformers {{transformers}}"
 _SAME = (
     "; its total is that of the published weights of the aliases, and its numbers are theirs in "
@@ -55,7 +59,13 @@ def find_subject(word: str) -> Subject:
 
 
 def _make_default(model_type: str) -> Subject:
+    default = f"{model_type.replace('_', '-')}-default"
+    documented = _DOCUMENTED.get(model_type)
+    if documented is not None:
+        source = _DEFAULT.format(type=model_type) + documented["source"]
+        ids = tuple(documented["ids"])
+        return Subject(name=default, model_type=model_type, ids=ids, source=source)
     ids = tuple(_CHECKPOINTS.get(model_type, ()))
     source = _DEFAULT.format(type=model_type) + (_SAME if ids else "")
-    name = ids[0].rpartition("/")[2].lower() if ids else f"{model_type.replace('_', '-')}-default"
+    name = ids[0].rpartition("/")[2].lower() if ids else default
     return Subject(name=name, model_type=model_type, ids=ids, source=source)
