@@ -68,6 +68,7 @@ def read_launch(launch: Launch) -> ImportedLaunch:
     if handed_in.command is None and (handed_in.scripts or handed_in.manifests):
         handed_in = find_launch(handed_in, _list_programs())
     reader = _get_reader(launch.launcher) if launch.launcher else _detect_reader(handed_in)
+    is_guessed = launch.launcher is None and _is_guessed(handed_in, reader)
     draft = Draft()
     allocation = find_allocation(handed_in.command)
     handed_in = replace(handed_in, allocation=allocation)
@@ -84,7 +85,15 @@ def read_launch(launch: Launch) -> ImportedLaunch:
         draft.account(settings)
     if launch.launcher is None:
         _check_options(handed_in, reader, draft)
+    if is_guessed and handed_in.command is None:
+        _check_keys(handed_in, reader, draft)
     return draft.finish(reader.launcher)
+
+
+def _is_guessed(handed_in: HandedIn, reader: Reader) -> bool:
+    """Return whether keys that others have too tell a file's launcher."""
+    is_known = reader.launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}
+    return not is_known and reader.count_marks(handed_in) < PROGRAM
 
 
 def _check_options(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:
@@ -92,6 +101,12 @@ def _check_options(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:
     command = handed_in.command
     if command is not None and not reader.is_started_by(command):
         refuse_strangers(command.program, reader.launcher.value, *draft.list_options())
+
+
+def _check_keys(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:
+    """Refuse a file most of whose keys are another's."""
+    files = " and ".join(handed_in.documents)
+    refuse_strangers(files or "arguments", reader.launcher.value, *draft.list_keys(), word="keys")
 
 
 def _account_unknown(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:

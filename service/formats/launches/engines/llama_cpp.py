@@ -291,6 +291,7 @@ READERS = {
         launcher=Launcher.LLAMA_CPP,
         versions={"llama.cpp": "00dc8057"},
         read=read_llama_cpp,
+        knows_options=False,
         programs=_PROGRAMS,
         marks=frozenset({"n_gpu_layers", "ctx_size", "n_cpu_moe", "n-gpu-layers", "ctx-size"}),
     )

@@ -144,6 +144,7 @@ READERS = {
         launcher=Launcher.LMDEPLOY,
         versions={"lmdeploy": LMDEPLOY},
         read=read_lmdeploy,
+        knows_options=False,
         programs=frozenset({"lmdeploy"}),
         marks=frozenset({"cache_max_entry_count", "cache-max-entry-count"}),
         hints=frozenset({"session_len", "session-len", "quant_policy", "quant-policy"}),

@@ -211,6 +211,7 @@ READERS = {
         launcher=Launcher.SGLANG,
         versions={"sglang": SGLANG},
         read=read_sglang,
+        knows_options=False,
         programs=frozenset({"sglang", "sglang.launch_server", "launch_server.py"}),
         marks=frozenset({"mem_fraction_static", "mem-fraction-static", "chunked_prefill_size"}),
         hints=frozenset({"model_path", "model-path", "tp_size", "tp-size", "context_length"}),

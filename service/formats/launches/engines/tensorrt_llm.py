@@ -218,6 +218,7 @@ READERS = {
         launcher=Launcher.TENSORRT_LLM,
         versions={"tensorrt_llm": TENSORRT_LLM},
         read=read_tensorrt_llm,
+        knows_options=False,
         programs=_PROGRAMS,
         marks=frozenset(
             {

@@ -184,6 +184,7 @@ READERS = {
         launcher=Launcher.TGI,
         versions={"tgi": TGI},
         read=read_tgi,
+        knows_options=False,
         programs=frozenset({"text-generation-launcher"}),
         marks=frozenset({"max_batch_prefill_tokens", "max-batch-prefill-tokens"}),
         hints=frozenset({"num_shard", "num-shard", "model_id", "model-id"}),

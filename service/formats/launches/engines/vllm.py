@@ -283,6 +283,7 @@ READERS = {
         launcher=Launcher.VLLM,
         versions={"vllm": VLLM},
         read=read_vllm,
+        knows_options=False,
         programs=_PROGRAMS,
         marks=frozenset(
             name

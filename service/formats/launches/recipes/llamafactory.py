@@ -11,6 +11,7 @@ from service.formats.launches.sources.reader import Reader
 from service.formats.launches.trainers.launch_files import join_command, sort_files
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, Client, TrainerSetup
+from service.formats.launches.trainers.unmodelled_trainers import refuse_untrained
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 from service.formats.launches.values.settings import Setting, Settings, make_default
@@ -61,6 +62,7 @@ def read_llamafactory(handed_in: HandedIn, draft: Draft) -> None:
         draft.ask("model", "the file names no model_name_or_path")
     else:
         draft.put("model", name.as_text(), name)
+    refuse_untrained(config)
     stage = config.take("stage") or make_default("stage", "sft", f"{_SOURCE}/finetuning_args.py")
     client = _read_client(stage, config, draft)
     model = Settings()
@@ -267,7 +269,8 @@ READERS = {
         programs=frozenset({"llamafactory-cli", "lmf"}),
         marks=frozenset(
             {"stage", "finetuning_type", "cutoff_len", "template", "quantization_bit"}
-            | {"lora_target", "flash_attn", "enable_liger_kernel", *_NEXT}
+            | {"lora_target", "enable_liger_kernel", *_NEXT}
         ),
+        hints=frozenset({"flash_attn"}),
     )
 }

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from service.formats.launches.sources.cloud_tasks import is_cloud_task
 from service.formats.launches.sources.commands import (
     Command,
     read_command,
@@ -79,7 +80,7 @@ def parse_launch(launch: Launch) -> HandedIn:
             continue
         first = [file.content, *split_documents(file.content)[:1]][-1]
         document = read_document(file.name, first)
-        if is_manifest(document):
+        if is_manifest(document) or is_cloud_task(document):
             manifests[file.name] = file.content
         else:
             is_first = first == file.content

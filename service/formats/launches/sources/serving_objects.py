@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from service.formats.command_words import split_words
+from service.formats.launches.sources.cloud_tasks import list_cloud_tasks
 from service.formats.launches.sources.containers import (
     Container,
     Pod,
@@ -54,7 +55,9 @@ def list_containers(name: str, text: str) -> Iterator[Container]:
     """Yield the containers of a manifest that run something."""
     for part in split_documents(text):
         document = read_mapping(name, part)
-        yield from list_engines(name, document) or list_document_containers(name, document)
+        tasks = list_cloud_tasks(document)
+        engines = tasks or list_engines(name, document)
+        yield from engines or list_document_containers(name, document)
 
 
 def list_engines(name: str, document: _Json) -> list[Container]:

@@ -122,9 +122,7 @@ def _read_targets(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Non
         _read_pattern(targets, draft)
         return
     if targets is not None:
-        targets_named = [str(word) for word in targets.as_list()]
-        if any(name.endswith(",") for name in targets_named):
-            raise targets.refuse("names parted by blanks alone: PEFT takes a comma for a letter")
+        targets_named = _drop_commas(targets, draft)
         linear = targets_named in (["all-linear"], ["all"], ["all_linear"])
         draft.put(
             "workload.lora.target_modules", "all-linear" if linear else targets_named, targets
@@ -139,6 +137,24 @@ def _read_targets(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Non
     source = f"PEFT {PEFT}, peft/utils/constants.py"
     setting = make_default("target_modules", list(defaults), source)
     draft.put("workload.lora.target_modules", list(defaults), setting)
+
+
+def _drop_commas(targets: Setting, draft: Draft) -> list[str]:
+    """Return names without those that end in a comma, which PEFT takes for a letter.
+
+    Such a name is no layer's; names beside it are adapted, and none alone is an error
+    (PEFT 0.21, ``tuners_utils.py``, ``inject_adapter``).
+    """
+    names = [str(word) for word in targets.as_list()]
+    lost = [name for name in names if name.endswith(",")]
+    if len(lost) == len(names):
+        raise targets.refuse("names parted by blanks alone: PEFT takes a comma for a letter")
+    if lost:
+        draft.warn(
+            f"{targets.where}: {targets.key}: {' '.join(lost)} is no layer's name, since PEFT "
+            "takes the comma for a letter: the others alone are adapted; part names by blanks"
+        )
+    return [name for name in names if name not in lost]
 
 
 def _read_pattern(targets: Setting, draft: Draft) -> None:

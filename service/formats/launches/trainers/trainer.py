@@ -18,7 +18,7 @@ from service.formats.launches.trainers.launch_files import sort_files
 from service.formats.launches.trainers.lowering import lower_trainer
 from service.formats.launches.trainers.setup import PEFT, TRANSFORMERS, TRL, Client, TrainerSetup
 from service.formats.launches.trainers.trl_releases import tell_older_release
-from service.formats.launches.trainers.unmodelled_trainers import ask_method
+from service.formats.launches.trainers.unmodelled_trainers import ask_method, refuse_untrained
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Launcher
@@ -78,6 +78,8 @@ def read_trainer(launcher: Launcher, handed_in: HandedIn, draft: Draft) -> None:
     training = gather_arguments(handed_in)
     training = _open_objects(training)
     note_config(training, handed_in, draft, is_required=_CLIENTS[launcher].is_trl)
+    if not _CLIENTS[launcher].is_trl:
+        refuse_untrained(training)
     if launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}:
         _ask_batch(training, handed_in, draft)
     lower_trainer(gather_setup(_CLIENTS[launcher], training, draft), draft, handed_in)

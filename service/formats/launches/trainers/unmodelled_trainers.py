@@ -9,7 +9,7 @@ from service.formats.launches.sources.commands import Command
 from service.formats.launches.sources.handed_in import HandedIn
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
-from service.formats.launches.values.settings import is_unset
+from service.formats.launches.values.settings import Settings, is_unset
 
 _STEMS = {
     **{stem: stem.upper() for stem in ("bco", "ppo", "gkd", "xpo")},
@@ -28,8 +28,11 @@ CRITIC_APART = (
 _NAMES = "|".join(sorted(_STEMS, key=len, reverse=True))
 _SCRIPT = re.compile(rf"(?:trl |run_|train_|finetune_)?({_NAMES})(?:_\w+)?(?:\.py)?")
 """TRL's own scripts and commands (TRL 1.16, ``trl/scripts`` and ``examples/scripts``)."""
+_TORCHTUNE = "torchtune's recipes have no reader here"
+_COMPONENT = "._component_"
+"""How torchtune's files name what they build (``torchtune/config/_instantiate.py``)."""
 _PROGRAMS = {
-    "tune": "torchtune's recipes have no reader here",
+    "tune": _TORCHTUNE,
     "xtuner": "XTuner's configurations have no reader here",
     "ollama": "Ollama sets llama.cpp's options by itself: ask of llama-server -m FILE.gguf, or by "
     "fields with engine llama_cpp",
@@ -72,10 +75,18 @@ def refuse_unmodelled(command: Command | None) -> None:
 
 
 def refuse_recipes(handed_in: HandedIn) -> None:
-    """Refuse a script that builds a recipe of NeMo.
+    """Refuse a script that builds a recipe of NeMo, and torchtune's files.
 
     Raises LaunchFormatError, which names what is read in its place.
     """
+    for name, document in handed_in.documents.items():
+        key = next((key for key in document if key.endswith(_COMPONENT)), None)
+        if key is not None:
+            message = (
+                f"{key} names an object that torchtune builds: {_TORCHTUNE}; ask by fields: "
+                "model, layout, method, batch and length"
+            )
+            raise LaunchFormatError(message, where=name, field="launcher")
     for name, text in handed_in.scripts.items():
         match = _RECIPES.search(text) if name.endswith(".py") else None
         if match is not None:
@@ -84,6 +95,22 @@ def refuse_recipes(handed_in: HandedIn) -> None:
                 "configuration as YAML, or ask by fields: model, layout, batch and length"
             )
             raise LaunchFormatError(message, where=name, field="launcher")
+
+
+def refuse_untrained(arguments: Settings) -> None:
+    """Refuse arguments by which a script trains nothing.
+
+    Scripts of transformers' own, and LLaMA-Factory's workflows, train where ``do_train`` is on.
+    Raises LaunchFormatError.
+    """
+    train, predict = arguments.peek("do_train"), arguments.peek("do_predict")
+    if train is not None and not train.as_bool():
+        raise train.refuse("true, since nothing is trained so: ask of generate or of an engine")
+    if train is None and predict is not None and predict.as_bool():
+        expected = (
+            "do_train beside it, since nothing is trained so: ask of generate or of an engine"
+        )
+        raise predict.refuse(expected)
 
 
 def refuse_preferences(handed_in: HandedIn) -> None:
@@ -127,9 +154,9 @@ def ask_method(draft: Draft) -> None:
 
 
 def refuse_strangers(
-    program: str, launcher: str, known: Sequence[str], left: Sequence[str]
+    program: str, launcher: str, known: Sequence[str], left: Sequence[str], *, word: str = "options"
 ) -> None:
-    """Refuse a program most of whose options are another's.
+    """Refuse a program, or a file, most of whose settings are another's.
 
     Raises LaunchFormatError, which asks for the launcher.
     """
@@ -137,7 +164,7 @@ def refuse_strangers(
         return
     examples = ", ".join(left[:4])
     message = (
-        f"{program}: {len(left)} of its {len(left) + len(known)} options are none of {launcher}'s, "
+        f"{program}: {len(left)} of its {len(left) + len(known)} {word} are none of {launcher}'s, "
         f"such as {examples}: which launcher is this? say launcher: {launcher} where it is"
     )
     raise LaunchFormatError(message, field="launcher")

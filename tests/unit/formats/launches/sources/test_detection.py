@@ -150,8 +150,66 @@ def test_a_config_of_trl_is_handed_in_beside_its_command() -> None:
 
 
 def test_a_comma_is_a_letter_of_a_layers_name() -> None:
-    """PEFT would adapt the last of them alone."""
+    """PEFT adapts the last of them alone, as TRL's own examples are written."""
     command = "trl sft --model_name_or_path a/b --use_peft --lora_target_modules q_proj, v_proj"
 
+    imported = import_launch(command=command)
+
+    assert get_part(imported, "workload")["lora"]["target_modules"] == ["v_proj"]
+    assert any("q_proj, is no layer's name" in warning for warning in imported.warnings)
     with pytest.raises(LaunchFormatError, match="names parted by blanks alone"):
+        import_launch(command=command.removesuffix(" v_proj"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python -m fastchat.serve.model_worker --model-path a/b --dtype bfloat16",
+        "python -m huggingfaceserver --model_id a/b --model_name llama",
+        "python main.py --model hf-causal --batch_size 1 --device cuda:0",
+    ],
+)
+def test_options_of_engines_are_no_engine(command: str) -> None:
+    """These scripts serve and evaluate by transformers; they were SGLang's and TGI's."""
+    with pytest.raises(LaunchFormatError, match="no launcher is known by it"):
         import_launch(command=command)
+
+
+def test_a_switch_of_attention_is_no_factorys() -> None:
+    """FastChat's scripts have one of that name, which was LLaMA-Factory's choice."""
+    command = "python train_lora.py --model_name_or_path a/b --output_dir o --flash_attn False"
+
+    assert import_launch(command=command).launcher is Launcher.TRAINER
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        (
+            "model: {_component_: torchtune.models.llama3_1.lora_llama3_1_8b}\noutput_dir: o\n",
+            r"model\._component_ names an object that torchtune builds",
+        ),
+        (
+            "output_dir: o\nlearning_rate: 1e-4\ntasks: a\nevals: b\nlimit: 1\nverbosity: INFO\n",
+            "4 of its 6 keys are none of trainer's, such as tasks, evals",
+        ),
+    ],
+)
+def test_files_of_other_programs_are_refused(text: str, refusal: str) -> None:
+    """A key or two in common made them the full training of a model that was asked for."""
+    with pytest.raises(LaunchFormatError, match=refusal):
+        import_launch({"8B_lora.yaml": text})
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({}, "python qlora.py --model_name_or_path a/b --output_dir o --do_train False"),
+        ({}, "python run_glue.py --model_name_or_path a/b --output_dir o --do_predict"),
+        ({"p.yaml": "model_name_or_path: a/b\nstage: sft\ndo_predict: true\n"}, ""),
+    ],
+)
+def test_what_trains_nothing_is_no_training(files: dict[str, str], command: str) -> None:
+    """Predictions were answered as the training of all weights."""
+    with pytest.raises(LaunchFormatError, match="nothing is trained so"):
+        import_launch(files, command=command)
