@@ -27,6 +27,7 @@ _LAUNCHERS = tuple(launcher.value for launcher in Launcher)
 _EVALUATION = "workload.evaluation."
 _UNNAMED = "the launch's model"
 """Name on screen of a model that a launch describes by its sizes."""
+_NOTEBOOK = ".ipynb"
 _MAX_BYTES = 4_000_000
 
 
@@ -179,7 +180,10 @@ def _read_file(path: Path) -> dict[str, str]:
     if len(data) > _MAX_BYTES:
         message = f"{path} is larger than {_MAX_BYTES:,} bytes; a launch file has kilobytes"
         raise InvalidRequestError(message)
-    return {"name": str(path)[-255:], "content": decode_text(data, str(path))}
+    text = decode_text(data, str(path))
+    if path.suffix.casefold() == _NOTEBOOK:
+        text = import_module("service.formats.launches.sources.notebooks").drop_outputs(text)
+    return {"name": str(path)[-255:], "content": text}
 
 
 def _assume_load(answer: dict[str, Any], gaps: Sequence[str]) -> tuple[str, ...]:

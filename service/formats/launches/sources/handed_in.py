@@ -13,6 +13,8 @@ from service.formats.launches.sources.commands import (
 from service.formats.launches.sources.containers import is_manifest, split_documents
 from service.formats.launches.sources.documents import flatten, read_document
 from service.formats.launches.sources.limits import MAX_CHARACTERS, MAX_FILES, check_size
+from service.formats.launches.sources.notebooks import SUFFIX as NOTEBOOK
+from service.formats.launches.sources.notebooks import read_notebook
 from service.formats.launches.values.allocation import Allocation
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.launch import Checkpoint, Launch, LaunchFile
@@ -20,7 +22,7 @@ from service.formats.launches.values.settings import Setting, Settings
 
 _DOCUMENTS = frozenset({".yaml", ".yml", ".json"})
 _SHELL_SUFFIXES = frozenset({".sh", ".slurm", ".sbatch", ".bash"})
-_SCRIPTS = _SHELL_SUFFIXES | {".py", ".toml", ".service"}
+_SCRIPTS = _SHELL_SUFFIXES | {".py", ".toml", ".service", NOTEBOOK}
 _SHELLS = frozenset({"bash", "sh", "sbatch", "source", "."})
 
 
@@ -76,7 +78,10 @@ def parse_launch(launch: Launch) -> HandedIn:
             message = "was handed in twice"
             raise LaunchFormatError(message, where=file.name)
         if is_script(file.name, file.content):
-            scripts[file.name] = file.content
+            is_notebook = PurePosixPath(file.name).suffix.casefold() == NOTEBOOK
+            scripts[file.name] = (
+                read_notebook(file.name, file.content) if is_notebook else file.content
+            )
             continue
         first = [file.content, *split_documents(file.content)[:1]][-1]
         document = read_document(file.name, first)

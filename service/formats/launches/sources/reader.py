@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.commands import Command
 from service.formats.launches.sources.handed_in import HandedIn, is_shell
+from service.formats.launches.sources.notebooks import is_python
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.launch import Launcher
 
@@ -63,7 +64,7 @@ class Reader:
         imported = {
             match[1]
             for name, text in handed_in.scripts.items()
-            if name.endswith(".py")
+            if is_python(name)
             for match in _IMPORT.finditer(text)
         }
         return not self.packages.isdisjoint(imported)

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from service.formats.launches.sources.argv import read_argv
 from service.formats.launches.sources.commands import Command
 from service.formats.launches.sources.handed_in import HandedIn
+from service.formats.launches.sources.notebooks import is_python
 from service.formats.launches.values.draft import Draft
 from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Settings, is_unset
@@ -88,7 +89,7 @@ def refuse_recipes(handed_in: HandedIn) -> None:
             )
             raise LaunchFormatError(message, where=name, field="launcher")
     for name, text in handed_in.scripts.items():
-        match = _RECIPES.search(text) if name.endswith(".py") else None
+        match = _RECIPES.search(text) if is_python(name) else None
         if match is not None:
             message = (
                 f"builds its recipe by {match[1]}, in Python that is not run here; hand in its "
