@@ -14,11 +14,13 @@ from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
+from service.estimator.values.losses import UNSLOTH_FAMILIES, Kernels
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Attention,
     Engine,
     Framework,
+    Method,
     ServeWorkload,
     TrainWorkload,
     Workload,
@@ -107,7 +109,8 @@ def select_attention_kernel(device: Device, model: Architecture, workload: Workl
 
     Below compute capability 8.0 no flash kernel runs, and the memory-efficient one takes fp16 and
     fp32 alone (PyTorch 2.13, ``cuda/sdp_utils.cpp``); heads that are grouped without a mask leave
-    the math kernel, as on any GPU in fp32.
+    the math kernel, as on any GPU in fp32. Unsloth's layers attend by xFormers, whose kernel is the
+    memory-efficient one there, over keys and values of every head (``attention_dispatch.py``).
     """
     if (
         workload.attention is not Attention.SDPA
@@ -121,10 +124,23 @@ def select_attention_kernel(device: Device, model: Architecture, workload: Workl
     if dtype is None or dtype is DType.FP32:
         return workload
     grouped = model.spec.num_key_value_heads < model.spec.num_attention_heads
-    efficient = dtype is DType.FP16 and (masked or not grouped)
+    is_plain = masked or not grouped or _has_xformers(model, workload)
+    efficient = dtype is DType.FP16 and is_plain
     return replace(workload, attention=Attention.EFFICIENT if efficient else Attention.MATH)
 
 
+def _has_xformers(model: Architecture, workload: Workload) -> bool:
+    """Return whether Unsloth runs a model's layers by its own functions."""
+    if not isinstance(workload, TrainWorkload) or workload.kernels is not Kernels.UNSLOTH:
+        return False
+    quantised = workload.method is Method.QLORA
+    adapts = workload.method is Method.LORA or (
+        quantised and workload.quantization_bits == _NF4_BITS
+    )
+    return adapts and model.family in UNSLOTH_FAMILIES
+
+
+_NF4_BITS = 4
 FLASH = "8.0"
 """The least compute capability of flash attention (PyTorch 2.13,
 ``check_flash_attention_hardware_support``).

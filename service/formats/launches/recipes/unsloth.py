@@ -52,6 +52,7 @@ _LOADERS = ("Fast*.from_pretrained", "Fast*.get_peft_model")
 _CALLEES = frozenset({*_LOADERS, *_CONFIGS.values(), *_ARGUMENTS, "*Trainer"})
 _HALF = re.compile(r"(not )?[\w.]*is_bf(?:loat)?16_supported\(\)")
 """What scripts ask of the GPU in place of saying bf16 or fp16."""
+_QLORA_PRECISION = "bf16_autocast"
 _PATCH = "PatchDPOTrainer"
 """A function that Unsloth's scripts call before they build a trainer."""
 _OF_TRAINERS = ("argument_1", "model", "args", "formatting_func", "compute_metrics")
@@ -99,6 +100,12 @@ def read_unsloth(handed_in: HandedIn, draft: Draft) -> None:
         trl_before=tell_older_release(client, training, draft),
     )
     lower_trainer(setup, draft, handed_in, _OF_TRAINERS)
+    if (
+        draft.get("workload.precision") == _QLORA_PRECISION
+        and draft.get("workload.method") == "qlora"
+    ):
+        # It is this method's own on a GPU with bf16, and fp16 on others, as Unsloth has it.
+        draft.drop_default("workload.precision")
     draft.account(loader, _LOADED_WITHOUT_EFFECT)
 
 
@@ -185,8 +192,9 @@ def _decide_halves(training: Settings, draft: Draft) -> Settings:
         match = _HALF.fullmatch(setting.value) if isinstance(setting.value, str) else None
         decided[name] = setting
         if match is not None:
-            decided[name] = replace(setting, value=match[1] is None, is_source=False)
-            draft.warn("the script asks whether the GPU has bf16: one that has is evaluated")
+            where = f"default: {setting.where}, of a GPU that has bf16"
+            decided[name] = replace(setting, value=match[1] is None, where=where, is_source=False)
+            draft.warn("the script asks whether the GPU has bf16: it has, where none is named")
     return Settings(decided)
 
 

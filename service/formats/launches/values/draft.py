@@ -52,6 +52,12 @@ class Draft:
         """Tell what a setting means that has no field of its own."""
         self._read.append(_make_read_key(setting, meaning))
 
+    def drop_default(self, field: str) -> None:
+        """Leave a field open that defaults alone decide."""
+        places = [key.where for key in self._read if key.meaning.startswith(f"{field} = ")]
+        if places and all(place.startswith("default") for place in places):
+            self._fields.pop(field, None)
+
     def ignore(self, setting: Setting, reason: str) -> None:
         """Name a setting that counts and has no word here."""
         self._ignored.append(setting)

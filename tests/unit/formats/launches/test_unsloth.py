@@ -69,16 +69,23 @@ def test_a_comment_imports_nothing() -> None:
         import_launch({"train.py": text})
 
 
-def test_the_gpu_that_a_script_asks_has_bf16() -> None:
-    """What the script leaves to the GPU is said, and counted as on one that has it."""
-    text = SCRIPT.replace(
-        "gradient_checkpointing=False", "fp16=not is_bf16_supported(), bf16=is_bf16_supported()"
-    )
+@pytest.mark.parametrize(
+    ("said", "precision"),
+    [
+        ("fp16=not is_bf16_supported(), bf16=is_bf16_supported()", None),
+        ("logging_steps=1", None),
+        ("bf16=True", "bf16_autocast"),
+    ],
+)
+def test_a_format_that_the_gpu_decides_is_left_to_it(said: str, precision: str | None) -> None:
+    """On a T4 Unsloth trains in fp16: its notebooks were counted in bf16 by the math kernel."""
+    text = SCRIPT.replace("gradient_checkpointing=False", said)
 
     imported = import_launch({"train.py": text})
 
-    assert get_part(imported, "workload")["precision"] == "bf16_autocast"
-    assert any("asks whether the GPU has bf16" in warning for warning in imported.warnings)
+    assert get_part(imported, "workload").get("precision") == precision
+    asks = any("asks whether the GPU has bf16" in warning for warning in imported.warnings)
+    assert asks is ("is_bf16" in said)
 
 
 def test_a_second_call_says_nothing_of_the_first() -> None:

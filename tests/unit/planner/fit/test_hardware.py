@@ -7,6 +7,7 @@ import pytest
 from service.catalog.gpus import resolve_gpu
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.losses import Kernels, Loss
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Attention,
@@ -27,6 +28,14 @@ from tests.unit.planner.builders import CHAT, ONE_GPU, SHORT, shallow
 
 MODEL = shallow("tinyllama-1.1b", 2)
 SERVED = replace(CHAT, engine=Engine.VLLM)
+UNSLOTH = replace(
+    SHORT,
+    method=Method.QLORA,
+    lora=Lora(rank=8),
+    kernels=Kernels.UNSLOTH,
+    loss=Loss.FUSED_LINEAR,
+    precision=POLICIES["fp16_autocast"],
+)
 
 
 def _on(gpu: str) -> Evaluator:
@@ -170,6 +179,9 @@ def test_training_whose_precision_nobody_said_is_in_fp16_where_there_is_no_bf16(
             replace(SHORT, precision=POLICIES["fp16_mixed"], padding_mask=True),
             Attention.EFFICIENT,
         ),
+        ("tinyllama-1.1b", UNSLOTH, Attention.EFFICIENT),
+        ("tinyllama-1.1b", replace(UNSLOTH, quantization_bits=8), Attention.MATH),
+        ("tinyllama-1.1b", replace(UNSLOTH, kernels=Kernels.TORCH), Attention.MATH),
         ("llama-2-7b", replace(SHORT, precision=POLICIES["fp32"]), Attention.SDPA),
         ("llama-2-7b", SERVED, Attention.SDPA),
     ],
@@ -177,8 +189,8 @@ def test_training_whose_precision_nobody_said_is_in_fp16_where_there_is_no_bf16(
 def test_sdpa_is_another_kernel_on_gpus_without_flash(
     model: str, workload: Workload, kernel: Attention
 ) -> None:
-    """The memory-efficient one takes no bf16 there and no grouped heads; in fp32 and in engines
-    nothing changes.
+    """The memory-efficient one takes no bf16 there, and grouped heads of Unsloth alone; in fp32
+    and in engines nothing changes.
     """
     runs = select_attention_kernel(
         resolve_gpu("V100-SXM2-32GB").to_device(), shallow(model, 2), workload
