@@ -52,7 +52,7 @@ def drop_outputs(text: str) -> str:
 
 def _list_cells(document: object) -> list[str]:
     """Return the code of a notebook; before nbformat 4 it has worksheets of cells."""
-    sheets = _list_objects(document, "worksheets") or [document]
+    sheets: list[object] = [*_list_objects(document, "worksheets")] or [document]
     return [
         _join(cell.get("source", cell.get("input")))
         for sheet in sheets

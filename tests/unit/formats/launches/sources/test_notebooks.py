@@ -1,6 +1,7 @@
 """Notebooks, read as the Python of their cells."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -24,7 +25,7 @@ CELLS = [
 ]
 
 
-def make_notebook(sources: list[object], form: int = 4) -> str:
+def make_notebook(sources: Sequence[object], form: int = 4) -> str:
     """Return a notebook with an output beside each cell."""
     cells = [
         {
