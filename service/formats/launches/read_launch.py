@@ -92,8 +92,8 @@ def read_launch(launch: Launch) -> ImportedLaunch:
 
 def _is_guessed(handed_in: HandedIn, reader: Reader) -> bool:
     """Return whether keys that others have too tell a file's launcher."""
-    is_known = reader.launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}
-    return not is_known and reader.count_marks(handed_in) < PROGRAM
+    is_marked = reader.launcher in {Launcher.DEEPSPEED, Launcher.ACCELERATE}
+    return not is_marked and reader.count_marks(handed_in) < PROGRAM
 
 
 def _check_options(handed_in: HandedIn, reader: Reader, draft: Draft) -> None:

@@ -1,4 +1,4 @@
-"""Tasks of SkyPilot and configurations of dstack: shell texts with the GPUs that they ask for.
+"""Tasks of SkyPilot and configurations of dstack: what they run.
 
 SkyPilot 0.14, ``sky/task.py``, ``sky/resources.py`` and ``sky/skylet/constants.py``; dstack 0.22,
 ``core/models/configurations.py``, ``resources.py`` and ``runner/internal/executor``.
@@ -35,7 +35,10 @@ def is_cloud_task(settings: Settings) -> bool:
 
 
 def list_cloud_tasks(document: _Json) -> list[Container]:
-    """Return what a task runs, once for each GPU that it may get; nothing for another document."""
+    """Return what a task runs, once for each GPU of a choice.
+
+    Another document runs nothing.
+    """
     run = document.get("run")
     if isinstance(run, str) and not document.keys().isdisjoint(_TASK_KEYS):
         return list(_iter_sky(document, run))
@@ -49,16 +52,19 @@ def _iter_sky(document: _Json, run: str) -> Iterator[Container]:
     resources = _get_object(document, "resources")
     offers = list(_iter_accelerators(resources))
     nodes = document.get("num_nodes") or 1
-    given = {"SKYPILOT_NUM_NODES": str(nodes), "SKYPILOT_NODE_RANK": "0"}
+    variables = {"SKYPILOT_NUM_NODES": str(nodes), "SKYPILOT_NODE_RANK": "0"}
     if (count := _find_count(offers)) is not None:
-        given["SKYPILOT_NUM_GPUS_PER_NODE"] = str(count)
+        variables["SKYPILOT_NUM_GPUS_PER_NODE"] = str(count)
     image = str(resources.get("image_id", ""))
-    container = _make_container(run, image.removeprefix(_DOCKER), document.get("envs"), given)
+    container = _make_container(run, image.removeprefix(_DOCKER), document.get("envs"), variables)
     yield from _place(container, offers, is_single=nodes == 1)
 
 
 def _iter_accelerators(resources: _Json) -> Iterator[_Offer]:
-    """Yield the GPUs of ``A100:8``, ``{A100: 8}``, lists of them, and choices of resources."""
+    """Yield the GPUs of a task, by name and number.
+
+    They are ``A100:8``, ``{A100: 8}``, lists of them, and choices of resources.
+    """
     value = resources.get("accelerators")
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, Mapping):
@@ -76,18 +82,19 @@ def _iter_accelerators(resources: _Json) -> Iterator[_Offer]:
 def _iter_dstack(document: _Json, commands: str) -> Iterator[Container]:
     offers = list(_iter_gpus(_get_object(document, "resources").get("gpu")))
     nodes = document.get("nodes") or 1
-    given = {"DSTACK_NODES_NUM": str(nodes), "DSTACK_NODE_RANK": "0"}
+    variables = {"DSTACK_NODES_NUM": str(nodes), "DSTACK_NODE_RANK": "0"}
     if (count := _find_count(offers)) is not None and isinstance(nodes, int):
-        given |= {"DSTACK_GPUS_PER_NODE": str(count), "DSTACK_GPUS_NUM": str(count * nodes)}
+        variables |= {"DSTACK_GPUS_PER_NODE": str(count), "DSTACK_GPUS_NUM": str(count * nodes)}
     image = str(document.get("image") or "")
-    container = _make_container(commands, image, document.get("env"), given)
+    container = _make_container(commands, image, document.get("env"), variables)
     yield from _place(container, offers, is_single=nodes == 1)
 
 
 def _iter_gpus(gpu: object) -> Iterator[_Offer]:
-    """Yield the GPUs of ``H100:80GB:8``, ``24GB``, ``2`` or an object of the same.
+    """Yield the GPUs of a configuration, by name and number.
 
-    Of a range of numbers none is known.
+    They are ``H100:80GB:8``, ``24GB``, ``2`` or an object of the same. Of a range of numbers
+    none is known.
     """
     if isinstance(gpu, Mapping):
         count = gpu.get("count", 1)
@@ -114,9 +121,9 @@ def _find_count(offers: list[_Offer]) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def _make_container(text: str, image: str, env: object, given: Mapping[str, str]) -> Container:
-    """Return the text's shell with its variables, and those given ones that it names."""
-    named = {name: value for name, value in given.items() if name in text}
+def _make_container(text: str, image: str, env: object, variables: Mapping[str, str]) -> Container:
+    """Return the text's shell with the variables that it names."""
+    named = {name: value for name, value in variables.items() if name in text}
     version = read_container(image, (), ()).version if image else ""
     environment = _list_variables(env) | named
     return Container(tokens=(*_SHELL, text), version=version, environment=environment)

@@ -20,7 +20,7 @@ def is_python(name: str) -> bool:
 
 
 def read_notebook(name: str, text: str) -> str:
-    """Return the Python of a notebook's cells, their line numbers those of cells joined.
+    """Return the Python of a notebook's cells, joined line by line.
 
     What a shell is told, and cells in other languages, are left out. Raises LaunchFormatError for
     what is no notebook.
@@ -38,9 +38,9 @@ def read_notebook(name: str, text: str) -> str:
 
 
 def drop_outputs(text: str) -> str:
-    """Return a notebook with nothing but its code, or what is none as it is.
+    """Return a notebook with nothing but its code.
 
-    Outputs are pictures and tables of a run, often of megabytes.
+    Another text is returned as it is. Outputs are pictures and tables of a run, often of megabytes.
     """
     try:
         cells = _list_cells(json.loads(text))
@@ -51,7 +51,7 @@ def drop_outputs(text: str) -> str:
 
 
 def _list_cells(document: object) -> list[str]:
-    """Return the code of a notebook; before nbformat 4 it has worksheets of cells."""
+    """Return the code of cells, which nbformat 3 has in worksheets."""
     sheets: list[object] = [*_list_objects(document, "worksheets")] or [document]
     return [
         _join(cell.get("source", cell.get("input")))
@@ -72,21 +72,21 @@ def _join(source: object) -> str:
 
 
 def _keep_python(cell: str) -> str:
-    """Return a cell without magics, or its empty lines where it is no Python."""
+    """Return a cell without magics; empty lines where it is no Python."""
     first = cell.lstrip()
-    kept = "\n".join(_iter_lines(cell))
+    code = "\n".join(_iter_lines(cell))
     is_other = first.startswith("%%") and not first.startswith(_PYTHON_MAGICS)
     try:
         if not is_other:
-            ast.parse(kept)
-            return kept
+            ast.parse(code)
+            return code
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
     return "\n" * cell.count("\n")
 
 
 def _iter_lines(cell: str) -> Iterator[str]:
-    """Yield lines with ``pass`` in place of what is IPython's, with what continues it."""
+    """Yield lines with ``pass`` in place of what is IPython's."""
     is_magic = False
     for line in cell.split("\n"):
         code = line.lstrip()

@@ -140,10 +140,10 @@ def _read_targets(setup: TrainerSetup, draft: Draft, handed_in: HandedIn) -> Non
 
 
 def _drop_commas(targets: Setting, draft: Draft) -> list[str]:
-    """Return names without those that end in a comma, which PEFT takes for a letter.
+    """Return names without those that end in a comma.
 
-    Such a name is no layer's; names beside it are adapted, and none alone is an error
-    (PEFT 0.21, ``tuners_utils.py``, ``inject_adapter``).
+    PEFT takes it for a letter, so that no layer has the name; names beside it are adapted, and none
+    alone is an error (PEFT 0.21, ``tuners_utils.py``, ``inject_adapter``).
     """
     names = [str(word) for word in targets.as_list()]
     lost = [name for name in names if name.endswith(",")]

@@ -127,15 +127,15 @@ class Draft:
 
     def list_options(self) -> tuple[list[str], list[str]]:
         """Return the command's options that are known, and the others."""
-        known, left = self.list_keys()
-        return _keep_options(known), _keep_options(left)
+        read, strange = self.list_keys()
+        return _keep_options(read), _keep_options(strange)
 
     def list_keys(self) -> tuple[list[str], list[str]]:
         """Return the settings that are known, and the others."""
         keys = [key.key for key in self._read if not key.where.startswith("default")]
         keys += [setting.key for setting in self._without_effect]
-        left = [setting.key for setting in self._strange]
-        return list(dict.fromkeys(keys)), list(dict.fromkeys(left))
+        strange = [setting.key for setting in self._strange]
+        return list(dict.fromkeys(keys)), list(dict.fromkeys(strange))
 
     def finish(self, launcher: Launcher) -> ImportedLaunch:
         """Return the question and what became of each setting.
