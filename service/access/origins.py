@@ -72,7 +72,7 @@ class KnownNames:
         Programs send neither ``Sec-Fetch-Site`` nor ``Origin``. A browser that says the former has
         compared the two itself, which holds behind proxies that rewrite ``Host`` as well.
         """
-        if method in _SAFE_METHODS:
+        if method in _SAFE_METHODS or not _tells_page(headers):
             return
         origin, site = _read(headers, b"origin"), _read(headers, b"sec-fetch-site")
         if origin is not None and origin.lower() == self._origin:
@@ -115,7 +115,12 @@ def explain_not_local(client: str | None, headers: Headers) -> str | None:
     host = _read(headers, b"host")
     if host is not None and not _is_local_host(host):
         return f"was meant for {host!r}"
-    return _explain_cross_site(headers, host)
+    return _explain_cross_site(headers, host) if _tells_page(headers) else None
+
+
+def _tells_page(headers: Headers) -> bool:
+    """Return whether a browser names a page; programs do not."""
+    return b"origin" in headers or b"sec-fetch-site" in headers
 
 
 def _explain_cross_site(headers: Headers, host: str | None) -> str | None:
@@ -160,7 +165,12 @@ def parse_host_name(host: str) -> str | None:
 
 
 def _is_local_host(host: str) -> bool:
-    name = _read_name(host) or ""
+    return len(host) <= _MOST_CHARS and _is_local_name(host)
+
+
+@lru_cache(256)
+def _is_local_name(host: str) -> bool:
+    name = parse_host_name(host) or ""
     return name == "localhost" or name.endswith(".localhost") or _is_loopback(name)
 
 

@@ -47,6 +47,7 @@ from service.contract.to_question.pieces import (
     decode_model,
     decode_pieces,
 )
+from service.estimator.values.classes.quick_init import init_quickly
 from service.estimator.values.errors import UnknownModelTypeError
 from service.estimator.values.workload import ServeWorkload
 from service.planner.fit.evaluator import Evaluator
@@ -107,6 +108,7 @@ async def respond(deps: Dependencies, scope: HTTPScope, receive: Receive, body: 
     return job.finish(report)
 
 
+@init_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
     """Resolved question and the key of its answer."""
