@@ -195,12 +195,13 @@ def compute_erf(tape: Tape, x: Value) -> Value:
     return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=backward)
 
 
-def softmax(tape: Tape, x: Value) -> Value:
+def softmax(tape: Tape, x: Value, *, names_dtype: bool = False) -> Value:
     """Return the softmax over the last dimension.
 
-    It is in fp32 under autocast; its output is kept. CUDA multiplies it with the gradient first.
+    It is in fp32 under autocast, unless the call ``names_dtype`` (``fp32_set_opt_dtype`` of
+    ``autocast_mode.h``); its output is kept. CUDA multiplies it with the gradient first.
     """
-    source = autocast_to_fp32(tape, x)
+    source = tape.alias(x) if names_dtype else autocast_to_fp32(tape, x)
     numel, dtype = source.numel, source.dtype
 
     def backward(_: Storage) -> None:
