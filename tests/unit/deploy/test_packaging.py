@@ -16,6 +16,8 @@ from service.cli.command_table import COMMANDS
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 IN_WHEEL = ("service", "worker", "migrations")
+NOT_READ = {".py", ".pyi", ".c", ".h"}
+"""Code, of which the wheel has C's compiled."""
 
 
 def test_every_file_that_the_program_reads_is_in_the_wheel() -> None:
@@ -32,7 +34,8 @@ def test_every_file_that_the_program_reads_is_in_the_wheel() -> None:
     left_out = [
         path
         for path in files
-        if path.suffix != ".py" and not any(fnmatch.fnmatch(path.name, one) for one in patterns)
+        if path.suffix not in NOT_READ
+        and not any(fnmatch.fnmatch(path.name, one) for one in patterns)
     ]
 
     assert files
