@@ -65,6 +65,12 @@ def resolve_base_weights(
     )
 
 
+def runs_own_layers(model: Architecture, workload: TrainWorkload) -> bool:
+    """Return whether Unsloth runs a job's layers by its own functions."""
+    scheme = resolve_base_weights(model, workload).scheme
+    return has_own_layers(model.family, workload.kernels, workload.lora, scheme)
+
+
 def count_shared_buffers(
     model: Architecture, workload: TrainWorkload, scheme: Scheme | None
 ) -> int:

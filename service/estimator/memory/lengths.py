@@ -5,8 +5,7 @@ A request states lengths or leaves them out.
 
 from dataclasses import dataclass
 
-from service.estimator.memory.adapter_bases import resolve_base_weights
-from service.estimator.model.adapters.unsloth import has_own_layers
+from service.estimator.memory.adapter_bases import runs_own_layers
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder, EncoderDecoderSpec
 from service.estimator.values.batches import SequencePacking
@@ -130,9 +129,7 @@ def has_packed_mask(model: Architecture, workload: TrainWorkload) -> bool:
 
     Unsloth's layers get their lengths (``utils/packing.py``).
     """
-    is_told = has_own_layers(
-        model.family, workload.kernels, workload.lora, resolve_base_weights(model, workload).scheme
-    )
+    is_told = runs_own_layers(model, workload)
     return model.family not in _UNPOSITIONED and masks_packed(workload) and not is_told
 
 

@@ -5,6 +5,7 @@ Some engines and frameworks are made for some hardware alone.
 
 from dataclasses import replace
 
+from service.estimator.memory.adapter_bases import runs_own_layers
 from service.estimator.model.architecture import Architecture
 from service.estimator.model.trees.encoder_decoder import EncoderDecoder
 from service.estimator.rules.grammar.hardware import has_capability
@@ -14,13 +15,11 @@ from service.estimator.values.device import Device
 from service.estimator.values.dtypes import DType
 from service.estimator.values.errors import InvalidInputError
 from service.estimator.values.layout import Layout
-from service.estimator.values.losses import UNSLOTH_FAMILIES, Kernels
 from service.estimator.values.precision import POLICIES
 from service.estimator.values.workload import (
     Attention,
     Engine,
     Framework,
-    Method,
     ServeWorkload,
     TrainWorkload,
     Workload,
@@ -124,23 +123,12 @@ def select_attention_kernel(device: Device, model: Architecture, workload: Workl
     if dtype is None or dtype is DType.FP32:
         return workload
     grouped = model.spec.num_key_value_heads < model.spec.num_attention_heads
-    is_plain = masked or not grouped or _has_xformers(model, workload)
+    has_xformers = isinstance(workload, TrainWorkload) and runs_own_layers(model, workload)
+    is_plain = masked or not grouped or has_xformers
     efficient = dtype is DType.FP16 and is_plain
     return replace(workload, attention=Attention.EFFICIENT if efficient else Attention.MATH)
 
 
-def _has_xformers(model: Architecture, workload: Workload) -> bool:
-    """Return whether Unsloth runs a model's layers by its own functions."""
-    if not isinstance(workload, TrainWorkload) or workload.kernels is not Kernels.UNSLOTH:
-        return False
-    quantised = workload.method is Method.QLORA
-    adapts = workload.method is Method.LORA or (
-        quantised and workload.quantization_bits == _NF4_BITS
-    )
-    return adapts and model.family in UNSLOTH_FAMILIES
-
-
-_NF4_BITS = 4
 FLASH = "8.0"
 """The least compute capability of flash attention (PyTorch 2.13,
 ``check_flash_attention_hardware_support``).
