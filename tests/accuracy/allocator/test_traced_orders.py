@@ -23,6 +23,7 @@ from tests.accuracy.search.questions import TRAIN, Question
         ("gpt-j-6b", "bf16", "sdpa", 10254, 9904),  # both sides rotated before either is joined
         ("gpt-j-6b", "amp_bf16", "sdpa", 21112, 19826),  # casts that products copy
         ("gpt-oss-20b-bf16", "amp_bf16", "sdpa", 76794, 74604),  # heads repeated before casts
+        ("llama-3.2-1b", "bf16_autocast", "eager", 8504, 8102),  # a mask as wide as the weights
         ("llama-4-scout-text", "bf16", "sdpa", 93030, 88406),  # norms cast back at once
         ("opt-1.3b", "amp_bf16", "sdpa", 5834, 5384),  # what attention read goes before dropout
         ("opt-1.3b", "bf16", "eager", 5024, 4662),  # a mask before the positions

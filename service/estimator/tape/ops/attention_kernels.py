@@ -158,13 +158,14 @@ def _select_read(heads: Heads, *, copies: bool) -> ReadSide:
 
 
 def run_eager_attention(
-    tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, upcast: bool
+    tape: Tape, parts: tuple[Value, Value, Value], heads: Heads, *, mask: DType, upcast: bool
 ) -> tuple[Value, Value]:
     """Return attention as the model's code writes it, and its weights.
 
-    A mask is added; ``upcast``: the softmax is in fp32. Under autocast the mask is fp32, as the
-    hidden state is, and so is what it is added to.
+    ``parts`` are query, key and value. A mask of this dtype is added; ``upcast``: the softmax is in
+    fp32.
     """
+    query, key, value = parts
     keys, values = (repeat_kv(tape, part, heads) for part in (key, value))
     token_major = heads.token_major_keys and not heads.grouped
     reads = (
@@ -183,7 +184,7 @@ def run_eager_attention(
             multiply_scalar,
         )
     if heads.causal or heads.bias is not None:
-        weights = chain(tape, weights, add_mask)
+        weights = chain(tape, weights, lambda t, x: add_mask(t, x, mask))
     source = cast(tape, weights, DType.FP32) if upcast else tape.alias(weights)
     probabilities = chain(tape, source, softmax)
     # A softmax in fp32 is cast in its own line, so that the name of what went in still stands.
@@ -221,9 +222,13 @@ def _is_expanded_view(tape: Tape, part: Value, heads: Heads) -> bool:
     return heads.multi_query and tape.autocast in {None, part.dtype}
 
 
-def add_mask(tape: Tape, scores: Value) -> Value:
-    """Return scores plus a mask in the hidden state's dtype."""
-    return add_scalar(tape, scores) if tape.autocast is None else cast(tape, scores, DType.FP32)
+def add_mask(tape: Tape, scores: Value, dtype: DType) -> Value:
+    """Return scores plus a mask, in the wider of their dtypes.
+
+    The mask's is the hidden state's: fp32 over fp32 weights, where autocast makes narrower scores.
+    """
+    is_wider = dtype is DType.FP32 and scores.dtype is not DType.FP32
+    return cast(tape, scores, DType.FP32) if is_wider else add_scalar(tape, scores)
 
 
 def run_math_attention(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:

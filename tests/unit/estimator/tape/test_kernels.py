@@ -52,7 +52,11 @@ def _kept_per_token(num_kv_heads: int, *, several: bool) -> int:
     query = a_leaf(tape, sizes.per_token(NUM_HEADS * WIDTH))
     key, value = (a_leaf(tape, sizes.per_token(num_kv_heads * WIDTH)) for _ in range(2))
     mixed, weights = kernels.run_eager_attention(
-        tape, query, key, value, _heads(num_kv_heads, several=several), upcast=True
+        tape,
+        (query, key, value),
+        _heads(num_kv_heads, several=several),
+        mask=DType.BF16,
+        upcast=True,
     )
     tape.free(query, key, value, weights)
     return live_bytes(tape)[3] - mixed.numel[3] * mixed.dtype.bytes_per_element
@@ -85,8 +89,9 @@ def _highest_per_score(query: DType, autocast: DType | None) -> int:
     parts: list[Value] = [
         an_input(tape, sizes.per_token(NUM_HEADS * WIDTH), query) for _ in range(3)
     ]
+    heads = _heads(NUM_HEADS, several=False)
     kernels.run_eager_attention(
-        tape, parts[0], parts[1], parts[2], _heads(NUM_HEADS, several=False), upcast=True
+        tape, (parts[0], parts[1], parts[2]), heads, mask=query, upcast=True
     )
     return (
         max(point.bytes[5] for point in tape.ledger.find_peak_candidates()[Section.FORWARD])
@@ -134,9 +139,8 @@ def test_scores_are_held_until_their_softmax_is_cast_back() -> None:
     tape = _log()
     query, key, value = (a_leaf(tape, sizes.per_token(NUM_HEADS * WIDTH)) for _ in range(3))
 
-    kernels.run_eager_attention(
-        tape, query, key, value, _heads(NUM_HEADS, several=False), upcast=True
-    )
+    heads = _heads(NUM_HEADS, several=False)
+    kernels.run_eager_attention(tape, (query, key, value), heads, mask=DType.BF16, upcast=True)
 
     scores, upcast = (sizes.per_score(NUM_HEADS * width) for width in (2, 4))
     of_scores = [part for part in _list_requests(tape) if part[1] in {scores, upcast}]
@@ -155,7 +159,9 @@ def test_the_gradient_of_several_sequences_is_stacked_anew(copies: int, *, sever
     tape = _log()
     query, key, value = (a_leaf(tape, sizes.per_token(NUM_HEADS * WIDTH)) for _ in range(3))
     heads = _heads(NUM_HEADS, several=several)
-    mixed, _ = kernels.run_eager_attention(tape, query, key, value, heads, upcast=True)
+    mixed, _ = kernels.run_eager_attention(
+        tape, (query, key, value), heads, mask=DType.BF16, upcast=True
+    )
     before = len(_list_requests(tape))
 
     assert mixed.node is not None

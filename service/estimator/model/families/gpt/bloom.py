@@ -135,7 +135,7 @@ class BloomBlock:
         if ctx.settings.batched:
             query, key, value = (chain(tape, part, copy_if_slice) for part in (query, key, value))
         scores = batched_product(tape, query, key, ctx.get_read_shape(None).scores(self.num_heads))
-        weights = add_mask(tape, scores)
+        weights = add_mask(tape, scores, ctx.settings.dtype)
         probabilities = chain(tape, cast(tape, weights, DType.FP32), softmax)
         probabilities = chain(tape, probabilities, lambda t, p: cast(t, p, query.dtype))
         probabilities = chain(

@@ -48,7 +48,7 @@ def attend(
     heads = build_heads(ctx, config)
     if ctx.settings.attention is Kernel.EAGER:
         mixed, weights = kernels.run_eager_attention(
-            tape, query, key, value, heads, upcast=config.upcast
+            tape, (query, key, value), heads, mask=ctx.settings.dtype, upcast=config.upcast
         )
         ctx.discard_weights(weights)
         return mixed

@@ -14,7 +14,6 @@ from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Node, Parameter, Value, as_value
 from service.estimator.tape.ops.attention_kernels import add_mask
 from service.estimator.tape.ops.elementwise import (
-    add_scalar,
     cast,
     chain,
     dropout,
@@ -26,7 +25,6 @@ from service.estimator.tape.ops.products import copy_contiguous, multiply_heads
 from service.estimator.tape.ops.routing import top_k
 from service.estimator.tape.ops.views import concatenate, narrow, rearrange
 from service.estimator.tape.sizes import Size
-from service.estimator.values.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +87,8 @@ class SinkAttention:
         keys, values = (copy_contiguous(tape, part, numel=width) for part in (key, value))
         scores, as_is = shape.scores(self.num_heads), (Tape.alias, Tape.alias)
         product = multiply_heads(tape, query, keys, scores, reads=as_is)
-        weights = chain(tape, product, multiply_scalar)
-        # The mask has the dtype of the hidden state, which autocast leaves at the weights'.
-        is_wide = ctx.settings.dtype is DType.FP32
-        weights = chain(tape, weights, add_mask if is_wide else add_scalar)
+        scaled = chain(tape, product, multiply_scalar)
+        weights = chain(tape, scaled, lambda t, x: add_mask(t, x, ctx.settings.dtype))
         shifted = self._subtract_max(ctx, weights, sinks)
         probabilities = softmax(tape, shifted, names_dtype=True)
         view = chain(tape, probabilities, lambda t, p: narrow(t, p, scores))
