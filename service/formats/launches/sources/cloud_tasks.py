@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from service.formats.launches.sources.containers import Container, Pod, read_container
+from service.formats.launches.values.errors import LaunchFormatError
 from service.formats.launches.values.settings import Settings
 
 _Json = Mapping[str, object]
@@ -21,6 +22,8 @@ _RANGE = re.compile(r"(\d*)\.\.(\d*)")
 _MEMORY = re.compile(r"\d{0,9}(?:\.\d{0,9})?\s{0,3}[gmt]i?b", re.IGNORECASE)
 _VENDORS = frozenset({"nvidia", "amd", "intel", "google", "tpu", "tenstorrent"})
 _MAX_DIGITS = 5
+_MAX_OFFERS = 32
+"""Of a task, whose script is read once for each."""
 _PRODUCT = "nvidia.com/gpu.product"
 _Offer = tuple[str | None, int | None]
 """A GPU's name and how many of it a node has; None for what is not said."""
@@ -130,7 +133,13 @@ def _make_container(text: str, image: str, env: object, variables: Mapping[str, 
 
 
 def _place(container: Container, offers: list[_Offer], *, is_single: bool) -> Iterator[Container]:
-    """Yield a container on each GPU that it may get."""
+    """Yield a container on each GPU that it may get.
+
+    Raises LaunchFormatError where those are more than a choice.
+    """
+    if len(offers) > _MAX_OFFERS:
+        message = f"{len(offers):,} GPUs to choose from; a task names {_MAX_OFFERS} at most"
+        raise LaunchFormatError(message)
     for name, number in offers or [(None, None)]:
         limits = {} if number is None else {"nvidia.com/gpu": number}
         pod = Pod(

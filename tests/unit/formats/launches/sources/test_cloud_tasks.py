@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.formats.launches.values.errors import LaunchFormatError
 from tests.unit.formats.launches.asking import ask, get_layout
 
 SKY = """
@@ -68,6 +69,14 @@ def test_alternatives_are_asked() -> None:
     asked = {entry.field for entry in question.imported.questions}
     assert "gpu" in asked
     assert "--tensor-parallel-size" in question.imported.ignored
+
+
+def test_a_choice_of_very_many_is_refused() -> None:
+    """A task's script is read for each GPU, of which a line of text names tens of thousands."""
+    text = DSTACK.replace("{gpu}", "'" + ",".join(f"A{number}" for number in range(33)) + "'")
+
+    with pytest.raises(LaunchFormatError, match="33 GPUs to choose from; a task names 32"):
+        ask(files=[{"name": "task.yaml", "content": text}])
 
 
 def test_the_release_of_an_image_counts() -> None:
